@@ -1,0 +1,84 @@
+//! Who did what.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::tenancy::{ClientId, WorkspaceId};
+
+/// Who acted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// A caller of the Management API.
+    Credential(ClientId),
+    /// Whoever runs this deployment, at its command line.
+    Operator,
+    /// The service itself, for example when it makes its first keys.
+    System,
+}
+
+/// What happened. The names are part of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    WorkspaceCreated,
+    WorkspaceUpdated,
+    ProjectCreated,
+    ProjectUpdated,
+    AllowedNetworksReplaced,
+    CredentialCreated,
+    CredentialDeleted,
+    KeyCreated,
+    KeyRotated,
+}
+
+impl Action {
+    pub const ALL: [Action; 9] = [
+        Action::WorkspaceCreated,
+        Action::WorkspaceUpdated,
+        Action::ProjectCreated,
+        Action::ProjectUpdated,
+        Action::AllowedNetworksReplaced,
+        Action::CredentialCreated,
+        Action::CredentialDeleted,
+        Action::KeyCreated,
+        Action::KeyRotated,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::WorkspaceCreated => "workspace.created",
+            Action::WorkspaceUpdated => "workspace.updated",
+            Action::ProjectCreated => "project.created",
+            Action::ProjectUpdated => "project.updated",
+            Action::AllowedNetworksReplaced => "project.allowed_networks_replaced",
+            Action::CredentialCreated => "credential.created",
+            Action::CredentialDeleted => "credential.deleted",
+            Action::KeyCreated => "key.created",
+            Action::KeyRotated => "key.rotated",
+        }
+    }
+
+    /// The kind of thing that it was done to.
+    pub fn target_type(self) -> &'static str {
+        match self {
+            Action::WorkspaceCreated | Action::WorkspaceUpdated => "workspace",
+            Action::ProjectCreated | Action::ProjectUpdated | Action::AllowedNetworksReplaced => "project",
+            Action::CredentialCreated | Action::CredentialDeleted => "credential",
+            Action::KeyCreated | Action::KeyRotated => "key",
+        }
+    }
+}
+
+/// One line of the audit log, written in the transaction of the change that it tells of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEvent {
+    pub id: Uuid,
+    /// `None` for what concerns the whole deployment.
+    pub workspace: Option<WorkspaceId>,
+    pub at: Timestamp,
+    pub actor: Actor,
+    pub action: Action,
+    pub target: String,
+    /// The names of the members that changed, never their values: a log is no place for a URL with a token in it.
+    pub changes: Vec<String>,
+    pub request_id: Option<String>,
+}

@@ -1,0 +1,15 @@
+//! What is true, whoever asks and wherever it is stored.
+//!
+//! Pure values and functions: no I/O, no async, no serialization, no clock. Instants and random bytes come in as
+//! arguments, so every rule here can be tested as a list of cases.
+
+pub mod audit;
+pub mod id;
+pub mod key_schedule;
+pub mod network;
+pub mod page;
+pub mod product;
+pub mod region;
+pub mod search;
+pub mod tenancy;
+pub mod web_url;

@@ -1,0 +1,56 @@
+//! Mobile networks, by the number that operators know each other by.
+
+use std::{fmt, str::FromStr};
+
+use crate::product::Product;
+
+/// A mobile network: its country code (MCC, three digits) and network code (MNC, two or three) in a row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NetworkId(String);
+
+impl NetworkId {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NetworkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a network id is five or six digits: the country code and the network code")]
+pub struct NotANetworkId;
+
+impl FromStr for NetworkId {
+    type Err = NotANetworkId;
+
+    fn from_str(text: &str) -> Result<Self, NotANetworkId> {
+        let shape_is_right = (5..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+        if shape_is_right { Ok(NetworkId(text.to_owned())) } else { Err(NotANetworkId) }
+    }
+}
+
+/// A network that a project may use, and for which products: the authorisation gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedNetwork {
+    pub network: NetworkId,
+    pub products: Vec<Product>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_ids_are_five_or_six_digits() {
+        for good in ["23410", "310004"] {
+            assert_eq!(good.parse::<NetworkId>().unwrap().as_str(), good);
+        }
+        for bad in ["", "2341", "2341000", "234-10", "２３４１０", "23410 "] {
+            assert_eq!(bad.parse::<NetworkId>(), Err(NotANetworkId), "{bad}");
+        }
+    }
+}

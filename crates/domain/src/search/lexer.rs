@@ -1,0 +1,181 @@
+//! Tokens, read one at a time so that faults are reported in the order of the text.
+
+use std::borrow::Cow;
+
+use super::error::{Fault, Reason};
+
+/// How a field is compared. The spellings of one operator (`=gt=` and `>`) are one here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+    In,
+    Out,
+}
+
+impl Operator {
+    pub const ALL: [Self; 8] = [
+        Self::Equal,
+        Self::NotEqual,
+        Self::Greater,
+        Self::GreaterOrEqual,
+        Self::Less,
+        Self::LessOrEqual,
+        Self::In,
+        Self::Out,
+    ];
+
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Greater => "=gt=",
+            Self::GreaterOrEqual => "=ge=",
+            Self::Less => "=lt=",
+            Self::LessOrEqual => "=le=",
+            Self::In => "=in=",
+            Self::Out => "=out=",
+        }
+    }
+
+    /// The operator at the start of `text`, and how many bytes it takes.
+    fn at_start_of(text: &str) -> Option<(Self, usize)> {
+        // Longer spellings first: `>=` also starts with `>`.
+        const ALTERNATIVE_SPELLINGS: [(&str, Operator); 4] = [
+            (">=", Operator::GreaterOrEqual),
+            ("<=", Operator::LessOrEqual),
+            (">", Operator::Greater),
+            ("<", Operator::Less),
+        ];
+        Self::ALL
+            .into_iter()
+            .map(|operator| (operator.symbol(), operator))
+            .chain(ALTERNATIVE_SPELLINGS)
+            .find(|(spelling, _)| text.starts_with(spelling))
+            .map(|(spelling, operator)| (operator, spelling.len()))
+    }
+}
+
+/// A piece of the text, with the bytes that it spans.
+#[derive(Debug)]
+pub(super) struct Token<'a> {
+    pub kind: TokenKind<'a>,
+    pub start: usize,
+    pub end: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum TokenKind<'a> {
+    Open,
+    Close,
+    Semicolon,
+    Comma,
+    Operator(Operator),
+    /// Unquoted: a field, a value, or a spelled-out connective, as its place decides.
+    Word(&'a str),
+    Quoted(Literal<'a>),
+    End,
+}
+
+/// The text of a value, and where it has wildcards.
+#[derive(Debug)]
+pub(super) struct Literal<'a> {
+    pub text: Cow<'a, str>,
+    /// The bytes of `text` that are stars and were not escaped, in order.
+    pub wildcards: Vec<usize>,
+}
+
+impl<'a> Literal<'a> {
+    /// A backslash is special only within quotes, as the grammar has it.
+    pub fn unquoted(word: &'a str) -> Self {
+        Self { text: Cow::Borrowed(word), wildcards: word.match_indices('*').map(|(at, _)| at).collect() }
+    }
+
+    /// Reads up to the closing `quote`; says how many bytes of `text` were used, that quote included.
+    fn quoted(text: &str, quote: char) -> Option<(Self, usize)> {
+        let mut literal = String::new();
+        let mut wildcards = Vec::new();
+        let mut chars = text.char_indices();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '\\' => literal.push(chars.next()?.1),
+                _ if c == quote => return Some((Self { text: Cow::Owned(literal), wildcards }, at + c.len_utf8())),
+                '*' => {
+                    wildcards.push(literal.len());
+                    literal.push(c);
+                }
+                _ => literal.push(c),
+            }
+        }
+        None
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    pub fn new(text: &'a str) -> Self {
+        // The end is where the last visible character ends, so that "expected ..." points there.
+        Self { text: text.trim_end_matches(is_blank), at: 0 }
+    }
+
+    pub fn next(&mut self) -> Result<Token<'a>, Fault> {
+        let rest = self.text[self.at..].trim_start_matches(is_blank);
+        let start = self.text.len() - rest.len();
+        let (kind, length) = read(rest).map_err(|reason| reason.at(start))?;
+        self.at = start + length;
+        Ok(Token { kind, start, end: self.at })
+    }
+}
+
+/// The token at the start of `text`, and how many bytes it takes.
+fn read(text: &str) -> Result<(TokenKind<'_>, usize), Reason> {
+    let Some(first) = text.chars().next() else {
+        return Ok((TokenKind::End, 0));
+    };
+    match first {
+        '(' => Ok((TokenKind::Open, 1)),
+        ')' => Ok((TokenKind::Close, 1)),
+        ';' => Ok((TokenKind::Semicolon, 1)),
+        ',' => Ok((TokenKind::Comma, 1)),
+        '"' | '\'' => {
+            let (literal, length) = Literal::quoted(&text[1..], first).ok_or(Reason::UnclosedQuote)?;
+            Ok((TokenKind::Quoted(literal), 1 + length))
+        }
+        '=' | '!' | '~' | '<' | '>' => {
+            let (operator, length) =
+                Operator::at_start_of(text).ok_or_else(|| Reason::unknown_operator(misspelt_operator(text)))?;
+            Ok((TokenKind::Operator(operator), length))
+        }
+        _ => {
+            let length = text.find(is_reserved).unwrap_or(text.len());
+            Ok((TokenKind::Word(&text[..length]), length))
+        }
+    }
+}
+
+/// What to call an operator that is none: `=like=` whole, else its first character, since a value may follow it.
+fn misspelt_operator(text: &str) -> &str {
+    let after_name = text[1..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let is_closed = text.starts_with('=') && after_name.starts_with('=');
+    let last = if is_closed { text.len() - after_name.len() } else { 0 };
+    &text[..=last]
+}
+
+/// What ends an unquoted word.
+fn is_reserved(c: char) -> bool {
+    matches!(c, '"' | '\'' | '(' | ')' | ';' | ',' | '=' | '!' | '~' | '<' | '>') || is_blank(c)
+}
+
+/// What may stand between tokens. Other white space of Unicode is text, as the grammar has it.
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}

@@ -1,0 +1,183 @@
+//! Taking a URL apart, and putting it together again in canonical form.
+
+use std::fmt;
+
+use url::Host;
+
+use super::{MAX_CHARS, UrlError};
+
+/// An absolute `http` or `https` URL with a canonical origin.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct WebUrl {
+    text: String,
+    scheme: Scheme,
+    host: Host,
+    port: u16,
+    /// Where in `text` the authority ends and the target starts.
+    authority_end: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    const fn default_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        })
+    }
+}
+
+const AFTER_SCHEME: &str = "://";
+
+impl WebUrl {
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        check_length(text)?;
+        if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(UrlError::Blank);
+        }
+        let (scheme, rest) = split_scheme(text)?;
+        if rest.contains('#') {
+            return Err(UrlError::Fragment);
+        }
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return Err(UrlError::UserInfo);
+        }
+        let (host, port) = split_port(authority)?;
+        let host = canonical_host(host)?;
+        let port = port.unwrap_or(scheme.default_port());
+        check_target(target)?;
+
+        let origin = if port == scheme.default_port() {
+            format!("{scheme}{AFTER_SCHEME}{host}")
+        } else {
+            format!("{scheme}{AFTER_SCHEME}{host}:{port}")
+        };
+        let authority_end = origin.len();
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        let text = origin + slash + target;
+        check_length(&text)?;
+        Ok(Self { text, scheme, host, port, authority_end })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub const fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    pub const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn authority(&self) -> &str {
+        let (origin, _) = self.text.split_at(self.authority_end);
+        origin.split_once(AFTER_SCHEME).map_or(origin, |(_, authority)| authority)
+    }
+
+    pub fn target(&self) -> &str {
+        &self.text[self.authority_end..]
+    }
+}
+
+fn check_length(text: &str) -> Result<(), UrlError> {
+    if text.chars().nth(MAX_CHARS).is_some() { Err(UrlError::TooLong) } else { Ok(()) }
+}
+
+fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlError> {
+    let (name, rest) = text.split_once(':').ok_or(UrlError::NotAbsolute)?;
+    let looks_like_a_scheme = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    let scheme = match name.to_ascii_lowercase().as_str() {
+        "http" => Scheme::Http,
+        "https" => Scheme::Https,
+        _ if looks_like_a_scheme => return Err(UrlError::SchemeUnsupported),
+        _ => return Err(UrlError::NotAbsolute),
+    };
+    let rest = rest.strip_prefix("//").ok_or(UrlError::NotAbsolute)?;
+    Ok((scheme, rest))
+}
+
+/// The host as it was written, and the port if one was.
+fn split_port(authority: &str) -> Result<(&str, Option<u16>), UrlError> {
+    // The colons of an IPv6 address are within its brackets.
+    let after_brackets = authority.rfind(']').map_or(0, |bracket| bracket + 1);
+    let Some(colon) = authority[after_brackets..].find(':') else {
+        return Ok((authority, None));
+    };
+    let (host, digits) = (&authority[..after_brackets + colon], &authority[after_brackets + colon + 1..]);
+    // No sign and no leading zero, hence no port 0 either.
+    let is_plain_number = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
+    match digits.parse() {
+        Ok(port) if is_plain_number => Ok((host, Some(port))),
+        _ => Err(UrlError::PortInvalid),
+    }
+}
+
+fn canonical_host(text: &str) -> Result<Host, UrlError> {
+    if text.is_empty() {
+        return Err(UrlError::HostMissing);
+    }
+    if text.ends_with('.') {
+        return Err(UrlError::HostEndsInDot);
+    }
+    // `Host` would decode it first, and nothing is repaired.
+    if text.contains('%') {
+        return Err(UrlError::HostInvalid);
+    }
+    let host = Host::parse(text).map_err(|_| UrlError::HostInvalid)?;
+    if let Host::Domain(name) = &host {
+        check_name(name)?;
+    }
+    Ok(host)
+}
+
+/// What the domain name system can carry. `Host` checks less: `a..b` and `{x}.example` are fine with it.
+fn check_name(name: &str) -> Result<(), UrlError> {
+    const LONGEST_NAME: usize = 253;
+    const LONGEST_LABEL: usize = 63;
+    if name.ends_with('.') {
+        return Err(UrlError::HostEndsInDot);
+    }
+    let labels_are_right = name.split('.').all(|label| {
+        (1..=LONGEST_LABEL).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    });
+    if labels_are_right && name.len() <= LONGEST_NAME { Ok(()) } else { Err(UrlError::HostInvalid) }
+}
+
+/// The target is sent as it stands, so it must be what RFC 3986 lets stand there. Brackets are let through as well:
+/// `?id[]=1` is not strictly right, and everywhere.
+fn check_target(target: &str) -> Result<(), UrlError> {
+    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%[]".contains(&b);
+    let escapes_are_whole =
+        target.split('%').skip(1).all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit()));
+    if !target.bytes().all(is_allowed) || !escapes_are_whole {
+        return Err(UrlError::NotEncoded);
+    }
+    let path = target.split('?').next().unwrap_or(target);
+    // The encoded dot counts: URL parsers on the way would treat it as one.
+    let has_dot_segment =
+        path.to_ascii_lowercase().replace("%2e", ".").split('/').any(|part| part == "." || part == "..");
+    if has_dot_segment { Err(UrlError::DotSegment) } else { Ok(()) }
+}

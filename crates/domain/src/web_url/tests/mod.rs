@@ -1,0 +1,17 @@
+//! URLs, as cases and as properties.
+
+mod policy;
+mod properties;
+mod shape;
+
+use super::{AddressPolicy, CallbackUrl, MAX_CHARS, RedirectUrl, UrlError, UrlPolicy};
+
+/// What `dev` allows: `http`, and the machine itself.
+fn lenient() -> UrlPolicy {
+    UrlPolicy { allow_http: true, addresses: allowing(&["127.0.0.0/8", "::1/128"]) }
+}
+
+fn allowing(ranges: &[&str]) -> AddressPolicy {
+    let allow = ranges.iter().map(|range| range.parse().expect("a range")).collect();
+    AddressPolicy { allow, ..AddressPolicy::default() }
+}
