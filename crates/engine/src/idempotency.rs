@@ -1,0 +1,124 @@
+//! Requests that may be sent twice and are done once.
+//!
+//! A request with a key first claims it, for a short lease. Its answer is stored, sealed, in the transaction of what
+//! the request did: the effect and the answer exist together or not at all. A claim whose holder died runs out.
+
+use aws_lc_rs::digest;
+use jiff::SignedDuration;
+use ringtrue_domain::id::time_ordered;
+use uuid::Uuid;
+
+use crate::{
+    Engine,
+    ports::{ClaimOutcome, ClaimRequest, Completion, StoreError},
+};
+
+/// Longer than any request takes.
+const LEASE: SignedDuration = SignedDuration::from_secs(60);
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
+
+/// An answer as it went out the first time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAnswer {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+/// The right to be the request that does the work.
+#[derive(Debug)]
+#[must_use = "a claim is completed or abandoned; otherwise the key is blocked until its lease runs out"]
+pub struct Claim {
+    tenant: Uuid,
+    key_digest: [u8; 32],
+    claim: Uuid,
+}
+
+#[derive(Debug)]
+pub enum Begun {
+    First(Claim),
+    Replay(StoredAnswer),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum IdempotencyError {
+    #[error("the first request with this idempotency key is still running")]
+    InProgress,
+    #[error("this idempotency key was used for another request")]
+    Reused,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    /// Claims a tenant's key for a request with this fingerprint.
+    pub async fn begin_once(&self, tenant: Uuid, key: &str, fingerprint: [u8; 32]) -> Result<Begun, IdempotencyError> {
+        let now = self.clock().now();
+        let claim =
+            Claim { tenant, key_digest: sha256(&[key.as_bytes()]), claim: time_ordered(now, self.entropy().bytes()) };
+        let request = ClaimRequest {
+            tenant,
+            key_digest: claim.key_digest,
+            fingerprint,
+            claim: claim.claim,
+            now,
+            lease_until: now + LEASE,
+            expires_at: now + KEPT_FOR,
+        };
+        match self.store().claim(&request).await? {
+            ClaimOutcome::Claimed => Ok(Begun::First(claim)),
+            ClaimOutcome::InProgress => Err(IdempotencyError::InProgress),
+            ClaimOutcome::Reused => Err(IdempotencyError::Reused),
+            ClaimOutcome::Answered(sealed) => {
+                let answer = self.unseal_answer(&claim, &sealed).ok_or_else(|| {
+                    StoreError::Refused("no seal key opens the answer stored for an idempotency key".to_owned())
+                })?;
+                Ok(Begun::Replay(answer))
+            }
+        }
+    }
+
+    /// Gives the key back after a request that did nothing.
+    pub async fn abandon(&self, claim: Claim) {
+        if let Err(error) = self.store().abandon(claim.tenant, claim.key_digest, claim.claim).await {
+            tracing::warn!(%error, "an idempotency key stays claimed until its lease runs out");
+        }
+    }
+
+    /// What the store writes beside the effect of the request.
+    pub fn complete(&self, claim: &Claim, answer: &StoredAnswer) -> Result<Completion, StoreError> {
+        let plain = [&answer.status.to_be_bytes(), answer.body.as_slice()].concat();
+        let sealed_answer = self
+            .control_plane()
+            .keys()
+            .seal(self.entropy(), &claim.context(), &plain, self.clock().now())
+            .ok_or_else(|| StoreError::Refused("no seal key is in use".to_owned()))?;
+        Ok(Completion { tenant: claim.tenant, key_digest: claim.key_digest, claim: claim.claim, sealed_answer })
+    }
+
+    fn unseal_answer(&self, claim: &Claim, sealed: &[u8]) -> Option<StoredAnswer> {
+        let plain = self.control_plane().keys().unseal(&claim.context(), sealed)?;
+        let (status, body) = plain.split_first_chunk::<2>()?;
+        Some(StoredAnswer { status: u16::from_be_bytes(*status), body: body.to_vec() })
+    }
+}
+
+impl Claim {
+    fn context(&self) -> Vec<u8> {
+        [b"idempotency:", self.tenant.as_bytes().as_slice(), &self.key_digest].concat()
+    }
+}
+
+/// What makes two requests the same: method, path and body.
+pub fn fingerprint(method: &str, path: &str, body: &[u8]) -> [u8; 32] {
+    sha256(&[method.as_bytes(), b"\0", path.as_bytes(), b"\0", body])
+}
+
+fn sha256(parts: &[&[u8]]) -> [u8; 32] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for part in parts {
+        context.update(part);
+    }
+    let mut digest = [0; 32];
+    digest.copy_from_slice(context.finish().as_ref());
+    digest
+}

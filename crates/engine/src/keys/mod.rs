@@ -1,0 +1,12 @@
+//! The keys of a deployment: made, sealed by the master key, opened, rotated.
+//!
+//! Keys are rows that only the master key opens, so a copy of the database alone signs nothing and reads nothing.
+//! When a key is used follows from its [`KeySchedule`]; see `domain::key_schedule`.
+
+mod master;
+mod ring;
+mod rotation;
+
+pub use master::{MasterKey, NotAMasterKey};
+pub use ring::{KeyRing, PublicKey, UnopenedKey};
+pub use rotation::{KeySummary, RotateError, ensure_keys, key_summaries, policy, rotate};

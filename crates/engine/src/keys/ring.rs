@@ -1,0 +1,166 @@
+//! The keys, opened and ready for use.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use aws_lc_rs::{digest, hmac, rsa::KeyPair as RsaKeyPair, signature::KeyPair as _};
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use jiff::Timestamp;
+use ringtrue_domain::key_schedule::{KeySchedule, KeyState};
+
+use super::{MasterKey, master::SealingKey};
+use crate::ports::{Entropy, KeyId, KeyPurpose, SealedKey};
+
+/// All keys of the deployment, opened.
+#[derive(Default)]
+pub struct KeyRing {
+    keys: Vec<(KeyId, KeySchedule, Arc<Material>)>,
+}
+
+enum Material {
+    Token { header: String, key: hmac::Key },
+    Callback { public: PublicKey },
+    Seal(SealingKey),
+}
+
+/// The public half of a callback key, as the JWKS shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey {
+    /// RFC 7638 thumbprint.
+    pub kid: String,
+    /// Modulus and exponent, base64url.
+    pub n: String,
+    pub e: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the master key does not open the {purpose} key {id}: it is not the one that this database was set up with")]
+pub struct UnopenedKey {
+    pub purpose: KeyPurpose,
+    pub id: uuid::Uuid,
+}
+
+impl KeyRing {
+    /// Opens the stored keys. What `previous` has open already is taken from it: opening an RSA key takes a while.
+    pub fn open(stored: &[SealedKey], master: &MasterKey, previous: &KeyRing) -> Result<Self, UnopenedKey> {
+        let known: HashMap<KeyId, &Arc<Material>> =
+            previous.keys.iter().map(|(id, _, material)| (*id, material)).collect();
+        let keys = stored
+            .iter()
+            .map(|key| {
+                let material = match known.get(&key.id) {
+                    Some(material) => Arc::clone(material),
+                    None => Arc::new(open_one(key, master)?),
+                };
+                Ok((key.id, key.schedule, material))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(KeyRing { keys })
+    }
+
+    /// The first part of every token made with the active key, and that key.
+    pub(crate) fn token_signer(&self, now: Timestamp) -> Option<(&str, &hmac::Key)> {
+        self.in_state(now, |state| state == KeyState::Active).find_map(|(_, material)| match material {
+            Material::Token { header, key } => Some((header.as_str(), key)),
+            Material::Callback { .. } | Material::Seal(_) => None,
+        })
+    }
+
+    /// The key that made a token with this first part. A key about to be used counts: another node may be ahead.
+    pub(crate) fn token_verifier(&self, token_header: &str, now: Timestamp) -> Option<&hmac::Key> {
+        self.in_state(now, |state| state != KeyState::Gone).find_map(|(_, material)| match material {
+            Material::Token { header, key } if header == token_header => Some(key),
+            _ => None,
+        })
+    }
+
+    /// The callback keys that receivers must know, by the state that they are in.
+    pub fn published(&self, now: Timestamp) -> Vec<&PublicKey> {
+        self.in_state(now, |state| state != KeyState::Gone)
+            .filter_map(|(_, material)| match material {
+                Material::Callback { public, .. } => Some(public),
+                Material::Token { .. } | Material::Seal(_) => None,
+            })
+            .collect()
+    }
+
+    /// Seals with the active seal key, whose id goes in front. `None`: there is none.
+    pub(crate) fn seal(&self, entropy: &dyn Entropy, context: &[u8], plain: &[u8], now: Timestamp) -> Option<Vec<u8>> {
+        self.in_state(now, |state| state == KeyState::Active).find_map(|(id, material)| match material {
+            Material::Seal(key) => Some([id.0.as_bytes(), key.seal(entropy, context, plain).as_slice()].concat()),
+            Material::Token { .. } | Material::Callback { .. } => None,
+        })
+    }
+
+    pub(crate) fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (id, sealed) = sealed.split_first_chunk::<16>()?;
+        self.keys.iter().find(|(key, ..)| key.0.as_bytes() == id).and_then(|(_, _, material)| match &**material {
+            Material::Seal(key) => key.open(context, sealed).map(|plain| plain.to_vec()),
+            Material::Token { .. } | Material::Callback { .. } => None,
+        })
+    }
+
+    /// Whether every purpose has a key in use.
+    pub fn is_complete(&self, now: Timestamp) -> bool {
+        KeyPurpose::ALL.into_iter().all(|purpose| {
+            self.in_state(now, |state| state == KeyState::Active).any(|(_, material)| material.purpose() == purpose)
+        })
+    }
+
+    fn in_state(&self, now: Timestamp, wanted: impl Fn(KeyState) -> bool) -> impl Iterator<Item = (KeyId, &Material)> {
+        self.keys
+            .iter()
+            .filter(move |(_, schedule, _)| wanted(schedule.state(now)))
+            .map(|(id, _, material)| (*id, &**material))
+    }
+}
+
+impl Material {
+    fn purpose(&self) -> KeyPurpose {
+        match self {
+            Material::Token { .. } => KeyPurpose::Token,
+            Material::Callback { .. } => KeyPurpose::Callback,
+            Material::Seal(_) => KeyPurpose::Seal,
+        }
+    }
+}
+
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyRing({} keys)", self.keys.len())
+    }
+}
+
+/// What a key is bound to when it is sealed: a key of one purpose cannot be passed off as one of another.
+pub(super) fn context(id: KeyId, purpose: KeyPurpose) -> Vec<u8> {
+    format!("{purpose}:{}", id.0).into_bytes()
+}
+
+fn open_one(key: &SealedKey, master: &MasterKey) -> Result<Material, UnopenedKey> {
+    let unopened = || UnopenedKey { purpose: key.purpose, id: key.id.0 };
+    let plain = master.open(&context(key.id, key.purpose), &key.sealed).ok_or_else(unopened)?;
+    match key.purpose {
+        KeyPurpose::Token => Ok(Material::Token {
+            header: BASE64_URL_SAFE_NO_PAD
+                .encode(format!(r#"{{"alg":"HS256","typ":"at+jwt","kid":"{}"}}"#, key.id.0.simple())),
+            key: hmac::Key::new(hmac::HMAC_SHA256, &plain),
+        }),
+        KeyPurpose::Callback => {
+            let pair = RsaKeyPair::from_pkcs8(&plain).map_err(|_| unopened())?;
+            Ok(Material::Callback { public: public_half(&pair) })
+        }
+        KeyPurpose::Seal => {
+            let bytes = plain.as_slice().try_into().map_err(|_| unopened())?;
+            Ok(Material::Seal(SealingKey::new(bytes)))
+        }
+    }
+}
+
+fn public_half(pair: &RsaKeyPair) -> PublicKey {
+    let public = pair.public_key();
+    let n = BASE64_URL_SAFE_NO_PAD.encode(public.modulus().big_endian_without_leading_zero());
+    let e = BASE64_URL_SAFE_NO_PAD.encode(public.exponent().big_endian_without_leading_zero());
+    // RFC 7638: the required members in the order of their names, with no white space.
+    let canonical = format!(r#"{{"e":"{e}","kty":"RSA","n":"{n}"}}"#);
+    let kid = BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, canonical.as_bytes()));
+    PublicKey { kid, n, e }
+}

@@ -1,0 +1,170 @@
+//! Making keys, and relieving them by new ones.
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::{
+    encoding::{AsDer, Pkcs8V1Der},
+    rsa::{KeyPair as RsaKeyPair, KeySize},
+};
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    audit::{Action, Actor, AuditEvent},
+    id::time_ordered,
+    key_schedule::{KeySchedule, KeyState, RotationPolicy, rotate_at_once},
+};
+use zeroize::Zeroizing;
+
+use super::{MasterKey, master::SealingKey, ring::context};
+use crate::{
+    ports::{Clock, Entropy, KeyId, KeyPurpose, SealedKey, Store, StoreError},
+    tokens::TOKEN_LIFETIME,
+};
+
+/// How each kind of key changes hands.
+pub fn policy(purpose: KeyPurpose) -> RotationPolicy {
+    match purpose {
+        // Nodes notice a new key within a second; ten leave room for clocks that differ.
+        KeyPurpose::Token => RotationPolicy {
+            announce: SignedDuration::from_secs(10),
+            keep: SignedDuration::from_secs(TOKEN_LIFETIME + 60),
+        },
+        // Receivers cache the JWKS; the contract gives them a day on both sides.
+        KeyPurpose::Callback => {
+            RotationPolicy { announce: SignedDuration::from_hours(24), keep: SignedDuration::from_hours(24) }
+        }
+        // What it sealed must stay readable longer than any retention time.
+        KeyPurpose::Seal => {
+            RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(24 * 400) }
+        }
+    }
+}
+
+/// Makes the keys that are missing. Called by every node at its start; one of them wins.
+pub async fn ensure_keys(
+    store: &dyn Store,
+    master: &MasterKey,
+    clock: &dyn Clock,
+    entropy: &dyn Entropy,
+) -> Result<(), StoreError> {
+    let existing = store.all_keys().await?;
+    for purpose in KeyPurpose::ALL {
+        if existing.iter().any(|key| key.purpose == purpose) {
+            continue;
+        }
+        let now = clock.now();
+        let key = generate(purpose, KeySchedule::active_at_once(now), master, now, entropy);
+        let audit = audit(Action::KeyCreated, &key, Actor::System, now, entropy);
+        store.add_first_key(&key, &audit).await?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RotateError {
+    #[error("the newest {0} key is not in use yet: wait for it, or rotate at once with --emergency")]
+    UnderWay(KeyPurpose),
+    #[error("someone else has just rotated the {0} key")]
+    Overtaken(KeyPurpose),
+    #[error("there is no {0} key yet: start the service once")]
+    NoKey(KeyPurpose),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Makes a successor of the newest key. In an emergency it is used, and the others are gone, from now on.
+pub async fn rotate(
+    purpose: KeyPurpose,
+    emergency: bool,
+    store: &dyn Store,
+    master: &MasterKey,
+    clock: &dyn Clock,
+    entropy: &dyn Entropy,
+) -> Result<KeySummary, RotateError> {
+    let now = clock.now();
+    let mut keys = store.all_keys().await?;
+    keys.retain(|key| key.purpose == purpose);
+    let newest = keys.iter().max_by_key(|key| key.schedule.active_from).ok_or(RotateError::NoKey(purpose))?;
+    if !emergency && newest.schedule.state(now) == KeyState::Next {
+        return Err(RotateError::UnderWay(purpose));
+    }
+
+    let (schedule, relieved) = match (emergency, purpose) {
+        (false, _) => {
+            let (successor, relieved) = policy(purpose).rotate(newest.schedule, now);
+            (successor, BTreeMap::from([(newest.id, relieved)]))
+        }
+        // Without its seal key, what was sealed is lost: the old ones only stop being used.
+        (true, KeyPurpose::Seal) => {
+            let kept = RotationPolicy { announce: SignedDuration::ZERO, ..policy(purpose) };
+            let (successor, relieved) = kept.rotate(newest.schedule, now);
+            (successor, BTreeMap::from([(newest.id, relieved)]))
+        }
+        (true, KeyPurpose::Token | KeyPurpose::Callback) => {
+            let relieved = keys.iter().map(|key| (key.id, rotate_at_once(key.schedule, now).1)).collect();
+            (KeySchedule::active_at_once(now), relieved)
+        }
+    };
+    let successor = generate(purpose, schedule, master, now, entropy);
+    let audit = audit(Action::KeyRotated, &successor, Actor::Operator, now, entropy);
+    if store.rotate_key(newest.id, &successor, &relieved, &audit).await? {
+        Ok(KeySummary::of(&successor, now))
+    } else {
+        Err(RotateError::Overtaken(purpose))
+    }
+}
+
+/// A key as people see it: never its material.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySummary {
+    pub id: KeyId,
+    pub purpose: KeyPurpose,
+    pub state: KeyState,
+    pub schedule: KeySchedule,
+}
+
+impl KeySummary {
+    fn of(key: &SealedKey, now: Timestamp) -> Self {
+        KeySummary { id: key.id, purpose: key.purpose, state: key.schedule.state(now), schedule: key.schedule }
+    }
+}
+
+/// All keys, by purpose and then by age.
+pub async fn key_summaries(store: &dyn Store, clock: &dyn Clock) -> Result<Vec<KeySummary>, StoreError> {
+    let now = clock.now();
+    let mut summaries: Vec<_> = store.all_keys().await?.iter().map(|key| KeySummary::of(key, now)).collect();
+    summaries.sort_by_key(|key| (key.purpose, key.schedule.active_from));
+    Ok(summaries)
+}
+
+#[expect(clippy::expect_used, reason = "generation fails only without randomness: nothing may go on")]
+fn generate(
+    purpose: KeyPurpose,
+    schedule: KeySchedule,
+    master: &MasterKey,
+    now: Timestamp,
+    entropy: &dyn Entropy,
+) -> SealedKey {
+    let id = KeyId(time_ordered(now, entropy.bytes()));
+    let plain = match purpose {
+        KeyPurpose::Token | KeyPurpose::Seal => Zeroizing::new(entropy.bytes::<{ SealingKey::LENGTH }>().to_vec()),
+        KeyPurpose::Callback => {
+            let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("an RSA key is made");
+            let der: Pkcs8V1Der<'_> = pair.as_der().expect("an RSA key has a PKCS#8 form");
+            Zeroizing::new(der.as_ref().to_vec())
+        }
+    };
+    SealedKey { id, purpose, schedule, sealed: master.seal(entropy, &context(id, purpose), &plain) }
+}
+
+fn audit(action: Action, key: &SealedKey, actor: Actor, now: Timestamp, entropy: &dyn Entropy) -> AuditEvent {
+    AuditEvent {
+        id: time_ordered(now, entropy.bytes()),
+        workspace: None,
+        at: now,
+        actor,
+        action,
+        target: key.id.0.to_string(),
+        changes: vec![key.purpose.to_string()],
+        request_id: None,
+    }
+}

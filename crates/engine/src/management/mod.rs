@@ -1,0 +1,117 @@
+//! The control plane's use cases: workspaces, projects, credentials, allowed networks, usage, audit.
+//!
+//! Every change is one transaction that writes its audit event too. A tenant reaches only its own workspace: each use
+//! case takes the caller's and compares, and tells "not yours" from "not there".
+
+mod credentials;
+mod project_patch;
+mod projects;
+mod reports;
+mod workspaces;
+
+pub use credentials::{IssuedCredential, NewCredential};
+pub use project_patch::{ConfigurationPatch, InvalidUrl, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch};
+pub use projects::{CreatedProject, NewProject};
+pub use reports::{UsageReport, UsageRequest};
+pub use workspaces::CreatedWorkspace;
+
+use ringtrue_domain::{
+    audit::{Action, Actor, AuditEvent},
+    id::time_ordered,
+    tenancy::{ClientId, WorkspaceId},
+};
+
+use crate::{
+    Engine,
+    idempotency::{Claim, StoredAnswer},
+    ports::{Completion, Found, StoreError},
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ManagementError {
+    #[error("there is no such workspace")]
+    WorkspaceNotFound,
+    #[error("there is no such project in this workspace")]
+    ProjectNotFound,
+    #[error("there is no such credential")]
+    CredentialNotFound,
+    #[error("this {0} belongs to another workspace")]
+    NotYours(&'static str),
+    #[error("another project of this workspace has this name")]
+    ProjectNameTaken,
+    #[error(transparent)]
+    InvalidUrl(#[from] InvalidUrl),
+    #[error("{problem}")]
+    InvalidMember { member: &'static str, problem: String },
+    /// Others changed the same thing again and again while we tried.
+    #[error("the project is being changed by others; try again")]
+    Contended,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A caller of the Management API, and the request that it makes.
+#[derive(Clone, Debug)]
+pub struct Manager {
+    pub workspace: WorkspaceId,
+    pub client_id: ClientId,
+    pub request_id: Option<String>,
+}
+
+/// A request that is to be done once: its claim, and how its answer will look.
+pub struct Once<'a, T> {
+    pub claim: &'a Claim,
+    pub answer: &'a (dyn Fn(&T) -> StoredAnswer + Send + Sync),
+}
+
+impl<T> std::fmt::Debug for Once<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Once").field("claim", self.claim).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    fn completion<T>(&self, once: Option<Once<'_, T>>, done: &T) -> Result<Option<Completion>, StoreError> {
+        once.map(|once| self.complete(once.claim, &(once.answer)(done))).transpose()
+    }
+
+    /// Lets a caller into its own workspace only.
+    async fn enter(&self, manager: &Manager, workspace: WorkspaceId) -> Result<(), ManagementError> {
+        if manager.workspace == workspace {
+            return Ok(());
+        }
+        match self.store().find_workspace(manager.workspace, workspace).await? {
+            Found::Mine(_) => Ok(()),
+            Found::SomeoneElses => Err(ManagementError::NotYours("workspace")),
+            Found::Nothing => Err(ManagementError::WorkspaceNotFound),
+        }
+    }
+
+    fn audit(&self, manager: &Manager, action: Action, target: String, changes: Vec<String>) -> AuditEvent {
+        let mut event =
+            self.audit_by(Actor::Credential(manager.client_id.clone()), action, manager.workspace, target, changes);
+        event.request_id.clone_from(&manager.request_id);
+        event
+    }
+
+    fn audit_by(
+        &self,
+        actor: Actor,
+        action: Action,
+        workspace: WorkspaceId,
+        target: String,
+        changes: Vec<String>,
+    ) -> AuditEvent {
+        let at = self.clock().now();
+        AuditEvent {
+            id: time_ordered(at, self.entropy().bytes()),
+            workspace: Some(workspace),
+            at,
+            actor,
+            action,
+            target,
+            changes,
+            request_id: None,
+        }
+    }
+}

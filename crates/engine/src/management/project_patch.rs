@@ -1,0 +1,222 @@
+//! Changing a project: a merge patch (RFC 7396) as a value, and the pure function that applies it.
+
+use ringtrue_domain::{
+    product::Product,
+    tenancy::{Configuration, Mode, Name, Project, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl},
+    web_url::{CallbackUrl, RedirectUrl, UrlError, UrlPolicy},
+};
+
+/// What a merge patch says of one member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Patch<T> {
+    /// Not mentioned.
+    #[default]
+    Keep,
+    /// `null`.
+    Clear,
+    Set(T),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ProjectPatch {
+    pub name: Option<Name>,
+    pub mode: Option<Mode>,
+    pub disabled: Option<bool>,
+    pub products: Option<Vec<Product>>,
+    pub configuration: Patch<ConfigurationPatch>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ConfigurationPatch {
+    pub reverse_sms: Patch<ReverseSmsPatch>,
+    pub secure_sna: Patch<SilentPatch>,
+    pub discovery: Patch<SilentPatch>,
+}
+
+/// URLs are still text here: whether they are good depends on the project's mode and the deployment's policy.
+#[derive(Clone, Debug, Default)]
+pub struct ReverseSmsPatch {
+    pub callback_url: Patch<String>,
+    pub ttl: Patch<Ttl>,
+    pub prefix: Patch<SmsPrefix>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct SilentPatch {
+    pub callback_url: Patch<String>,
+    pub redirect_url: Patch<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidUrl {
+    #[error("`{pointer}`: {cause}")]
+    Callback { pointer: String, cause: UrlError },
+    #[error("`{pointer}`: {cause}")]
+    Redirect { pointer: String, cause: UrlError },
+}
+
+impl ProjectPatch {
+    /// The project after the patch, and the names of the members that differ.
+    pub fn apply(self, project: &Project, policy: &UrlPolicy) -> Result<(Project, Vec<String>), InvalidUrl> {
+        let mut patched = project.clone();
+        if let Some(name) = self.name {
+            patched.name = name;
+        }
+        if let Some(mode) = self.mode {
+            patched.mode = mode;
+        }
+        if let Some(disabled) = self.disabled {
+            patched.disabled = disabled;
+        }
+        if let Some(products) = self.products {
+            patched.products = products;
+        }
+        // A URL that a sandbox may have can be wrong for a live project: with the mode, all are judged again.
+        let rules = Rules { policy: &policy_for(patched.mode, policy), judge_all: patched.mode != project.mode };
+        patched.configuration = match self.configuration {
+            Patch::Keep => ConfigurationPatch::default().apply(&project.configuration, &rules)?,
+            Patch::Clear => Configuration::default(),
+            Patch::Set(patch) => patch.apply(&project.configuration, &rules)?,
+        };
+        let changes = changed_members(project, &patched);
+        Ok((patched, changes))
+    }
+}
+
+/// Sandbox projects never reach a real operator, and may call back over plain HTTP.
+fn policy_for(mode: Mode, policy: &UrlPolicy) -> UrlPolicy {
+    UrlPolicy { allow_http: policy.allow_http || mode == Mode::Sandbox, ..policy.clone() }
+}
+
+struct Rules<'a> {
+    policy: &'a UrlPolicy,
+    judge_all: bool,
+}
+
+impl ConfigurationPatch {
+    /// The configuration of a new project.
+    pub fn build(self, mode: Mode, policy: &UrlPolicy) -> Result<Configuration, InvalidUrl> {
+        let rules = Rules { policy: &policy_for(mode, policy), judge_all: true };
+        self.apply(&Configuration::default(), &rules)
+    }
+
+    fn apply(self, current: &Configuration, rules: &Rules<'_>) -> Result<Configuration, InvalidUrl> {
+        Ok(Configuration {
+            reverse_sms: match section(self.reverse_sms) {
+                Some(patch) => patch.apply(&current.reverse_sms, rules)?,
+                None => ReverseSmsSettings::default(),
+            },
+            secure_sna: match section(self.secure_sna) {
+                Some(patch) => patch.apply(&current.secure_sna, "secure_sna", rules)?,
+                None => SilentSettings::default(),
+            },
+            discovery: match section(self.discovery) {
+                Some(patch) => patch.apply(&current.discovery, "discovery", rules)?,
+                None => SilentSettings::default(),
+            },
+        })
+    }
+}
+
+/// The patch of a section; `None` when the section is cleared as a whole.
+fn section<P: Default>(patch: Patch<P>) -> Option<P> {
+    match patch {
+        Patch::Keep => Some(P::default()),
+        Patch::Clear => None,
+        Patch::Set(patch) => Some(patch),
+    }
+}
+
+impl ReverseSmsPatch {
+    fn apply(self, current: &ReverseSmsSettings, rules: &Rules<'_>) -> Result<ReverseSmsSettings, InvalidUrl> {
+        Ok(ReverseSmsSettings {
+            callback_url: rules.callback_url(self.callback_url, current.callback_url.as_ref(), "reverse_sms")?,
+            ttl: merge(self.ttl, current.ttl.as_ref()),
+            prefix: merge(self.prefix, current.prefix.as_ref()),
+        })
+    }
+}
+
+impl SilentPatch {
+    fn apply(
+        self,
+        current: &SilentSettings,
+        section: &'static str,
+        rules: &Rules<'_>,
+    ) -> Result<SilentSettings, InvalidUrl> {
+        Ok(SilentSettings {
+            callback_url: rules.callback_url(self.callback_url, current.callback_url.as_ref(), section)?,
+            redirect_url: rules.redirect_url(self.redirect_url, current.redirect_url.as_ref(), section)?,
+        })
+    }
+}
+
+fn merge<T: Clone>(patch: Patch<T>, current: Option<&T>) -> Option<T> {
+    match patch {
+        Patch::Keep => current.cloned(),
+        Patch::Clear => None,
+        Patch::Set(value) => Some(value),
+    }
+}
+
+impl Rules<'_> {
+    fn callback_url(
+        &self,
+        patch: Patch<String>,
+        current: Option<&CallbackUrl>,
+        section: &str,
+    ) -> Result<Option<CallbackUrl>, InvalidUrl> {
+        self.url(patch, current, CallbackUrl::as_str, CallbackUrl::parse)
+            .map_err(|cause| InvalidUrl::Callback { pointer: pointer(section, "callback_url"), cause })
+    }
+
+    fn redirect_url(
+        &self,
+        patch: Patch<String>,
+        current: Option<&RedirectUrl>,
+        section: &str,
+    ) -> Result<Option<RedirectUrl>, InvalidUrl> {
+        self.url(patch, current, RedirectUrl::as_str, RedirectUrl::parse)
+            .map_err(|cause| InvalidUrl::Redirect { pointer: pointer(section, "redirect_url"), cause })
+    }
+
+    fn url<U: Clone>(
+        &self,
+        patch: Patch<String>,
+        current: Option<&U>,
+        text: impl Fn(&U) -> &str,
+        parse: impl Fn(&str, &UrlPolicy) -> Result<U, UrlError>,
+    ) -> Result<Option<U>, UrlError> {
+        match (patch, current) {
+            (Patch::Set(given), _) => parse(&given, self.policy).map(Some),
+            (Patch::Keep, Some(current)) if self.judge_all => parse(text(current), self.policy).map(Some),
+            (Patch::Keep, current) => Ok(current.cloned()),
+            (Patch::Clear, _) => Ok(None),
+        }
+    }
+}
+
+fn pointer(section: &str, member: &str) -> String {
+    format!("/configuration/{section}/{member}")
+}
+
+fn changed_members(before: &Project, after: &Project) -> Vec<String> {
+    let (old, new) = (&before.configuration, &after.configuration);
+    [
+        ("name", before.name != after.name),
+        ("mode", before.mode != after.mode),
+        ("disabled", before.disabled != after.disabled),
+        ("products", before.products != after.products),
+        ("configuration.reverse_sms.callback_url", old.reverse_sms.callback_url != new.reverse_sms.callback_url),
+        ("configuration.reverse_sms.ttl", old.reverse_sms.ttl != new.reverse_sms.ttl),
+        ("configuration.reverse_sms.prefix", old.reverse_sms.prefix != new.reverse_sms.prefix),
+        ("configuration.secure_sna.callback_url", old.secure_sna.callback_url != new.secure_sna.callback_url),
+        ("configuration.secure_sna.redirect_url", old.secure_sna.redirect_url != new.secure_sna.redirect_url),
+        ("configuration.discovery.callback_url", old.discovery.callback_url != new.discovery.callback_url),
+        ("configuration.discovery.redirect_url", old.discovery.redirect_url != new.discovery.redirect_url),
+    ]
+    .into_iter()
+    .filter(|(_, differs)| *differs)
+    .map(|(member, _)| member.to_owned())
+    .collect()
+}

@@ -1,0 +1,79 @@
+//! Looking back: usage counters and the audit log.
+
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    audit::AuditEvent,
+    page::{Page, PageRequest},
+    tenancy::{ProjectId, WorkspaceId},
+};
+
+use super::{ManagementError, Manager};
+use crate::{
+    Engine,
+    ports::{UsageFilter, UsageGrouping, UsageRow},
+};
+
+#[derive(Clone, Copy, Debug)]
+pub struct UsageRequest {
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+    pub grouping: UsageGrouping,
+    pub project: Option<ProjectId>,
+}
+
+#[derive(Clone, Debug)]
+pub struct UsageReport {
+    pub from: Timestamp,
+    pub to: Timestamp,
+    pub grouping: UsageGrouping,
+    pub rows: Vec<UsageRow>,
+}
+
+/// How far a report reaches back when it is not said, and how far it can reach at most: enough to see, little enough
+/// to answer at once.
+fn reach(grouping: UsageGrouping) -> (SignedDuration, SignedDuration) {
+    let days = |n: i64| SignedDuration::from_hours(24 * n);
+    match grouping {
+        UsageGrouping::Hour => (days(1), days(31)),
+        UsageGrouping::Day => (days(30), days(366)),
+        UsageGrouping::Month => (days(365), days(3660)),
+    }
+}
+
+impl Engine {
+    pub async fn usage(
+        &self,
+        manager: &Manager,
+        workspace: WorkspaceId,
+        request: UsageRequest,
+    ) -> Result<UsageReport, ManagementError> {
+        let (usual, most) = reach(request.grouping);
+        let to = request.to.unwrap_or_else(|| self.clock().now());
+        let from = match request.from {
+            Some(from) => from,
+            None => to.checked_sub(usual).unwrap_or(Timestamp::MIN),
+        };
+        let invalid = |problem: String| ManagementError::InvalidMember { member: "from", problem };
+        if from >= to {
+            return Err(invalid("`from` must be before `to`".to_owned()));
+        }
+        if from.duration_until(to) > most {
+            let days = most.as_hours() / 24;
+            return Err(invalid(format!("`from` and `to` are at most {days} days apart with this `group_by`")));
+        }
+        self.enter(manager, workspace).await?;
+        let filter = UsageFilter { from, to, grouping: request.grouping, project: request.project };
+        let rows = self.store().usage(workspace, filter).await?;
+        Ok(UsageReport { from, to, grouping: request.grouping, rows })
+    }
+
+    pub async fn audit_events(
+        &self,
+        manager: &Manager,
+        workspace: WorkspaceId,
+        page: PageRequest,
+    ) -> Result<Page<AuditEvent>, ManagementError> {
+        self.enter(manager, workspace).await?;
+        Ok(self.store().audit_events(workspace, page).await?)
+    }
+}

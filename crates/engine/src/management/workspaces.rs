@@ -1,0 +1,84 @@
+//! Workspaces. Whoever runs the deployment makes them; tenants see and rename their own.
+
+use ringtrue_domain::{
+    audit::{Action, Actor},
+    id::time_ordered,
+    page::{Page, PageRequest},
+    product::Scope,
+    tenancy::{CredentialOwner, Name, RateLimits, Workspace, WorkspaceId},
+};
+
+use super::{IssuedCredential, ManagementError, Manager};
+use crate::{
+    Engine,
+    ports::{Found, StoreError},
+};
+
+#[derive(Clone, Debug)]
+pub struct CreatedWorkspace {
+    pub workspace: Workspace,
+    pub credential: IssuedCredential,
+}
+
+impl Engine {
+    /// Makes a workspace with its first credential.
+    pub async fn create_workspace(&self, name: Name) -> Result<CreatedWorkspace, StoreError> {
+        let now = self.clock().now();
+        let id = WorkspaceId(time_ordered(now, self.entropy().bytes()));
+        let workspace = Workspace {
+            id,
+            name,
+            data_residency: self.region(),
+            rate_limits: RateLimits::default(),
+            created_at: now,
+            updated_at: now,
+        };
+        let credential = self.issue(CredentialOwner::Workspace(id), vec![Scope::Management], None);
+        let client_id = credential.credential.client_id.to_string();
+        let audit = [
+            self.audit_by(Actor::Operator, Action::WorkspaceCreated, id, id.to_string(), vec![]),
+            self.audit_by(Actor::Operator, Action::CredentialCreated, id, client_id, vec![]),
+        ];
+        self.store().create_workspace(&workspace, &credential.credential, &audit).await?;
+        self.see_own_change().await;
+        Ok(CreatedWorkspace { workspace, credential })
+    }
+
+    /// All workspaces: for whoever runs the deployment.
+    pub async fn all_workspaces(&self, page: PageRequest) -> Result<Page<Workspace>, StoreError> {
+        self.store().all_workspaces(page).await
+    }
+
+    /// Replaces a workspace's own rate limits. `None`: there is no such workspace.
+    pub async fn limit_workspace(&self, id: WorkspaceId, limits: RateLimits) -> Result<Option<Workspace>, StoreError> {
+        let changes = vec!["rate_limits".to_owned()];
+        let audit = self.audit_by(Actor::Operator, Action::WorkspaceUpdated, id, id.to_string(), changes);
+        let workspace = self.store().limit_workspace(id, limits, audit.at, &audit).await?;
+        self.see_own_change().await;
+        Ok(workspace)
+    }
+
+    pub async fn workspace(&self, manager: &Manager, id: WorkspaceId) -> Result<Workspace, ManagementError> {
+        match self.store().find_workspace(manager.workspace, id).await? {
+            Found::Mine(workspace) => Ok(workspace),
+            Found::SomeoneElses => Err(ManagementError::NotYours("workspace")),
+            Found::Nothing => Err(ManagementError::WorkspaceNotFound),
+        }
+    }
+
+    pub async fn rename_workspace(
+        &self,
+        manager: &Manager,
+        id: WorkspaceId,
+        name: Name,
+    ) -> Result<Workspace, ManagementError> {
+        let workspace = self.workspace(manager, id).await?;
+        if workspace.name == name {
+            return Ok(workspace);
+        }
+        let audit = self.audit(manager, Action::WorkspaceUpdated, id.to_string(), vec!["name".to_owned()]);
+        let renamed = self.store().rename_workspace(id, &name, audit.at, &audit).await?;
+        self.see_own_change().await;
+        renamed.ok_or(ManagementError::WorkspaceNotFound)
+    }
+}

@@ -1,0 +1,311 @@
+//! Rate limits: how many calls a second are let through, across all nodes.
+//!
+//! Windows of whole seconds (minutes for failed logins) on the wall clock, counted in one atomic word each. Nodes
+//! share a limit by dividing it among those that are alive, so no call waits for another machine. What does not
+//! divide evenly goes round: in each window other nodes have one call more.
+
+use std::{
+    net::{IpAddr, Ipv6Addr},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use quick_cache::sync::Cache;
+use ringtrue_domain::tenancy::{ClientId, RateLimits, WorkspaceId};
+
+/// Kinds of calls, each with a limit of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CallKind {
+    /// Creating a check, or submitting a code.
+    Create,
+    /// Reading checks.
+    Read,
+    Eligibility,
+    Management,
+    /// Token and revoke requests.
+    Token,
+}
+
+/// The deployment's limits: calls per second, except for failed logins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub create: u32,
+    pub read: u32,
+    pub eligibility: u32,
+    pub management: u32,
+    pub token: u32,
+    /// Failed client authentications per minute, for each client and address.
+    pub failed_logins: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { create: 50, read: 100, eligibility: 50, management: 25, token: 50, failed_logins: 10 }
+    }
+}
+
+impl Limits {
+    /// The limit of a kind of call, where `own` may say otherwise than the deployment.
+    pub fn of(&self, kind: CallKind, own: &RateLimits) -> u32 {
+        match kind {
+            CallKind::Create => own.create.unwrap_or(self.create),
+            CallKind::Read => own.read.unwrap_or(self.read),
+            CallKind::Eligibility => own.eligibility.unwrap_or(self.eligibility),
+            CallKind::Management => own.management.unwrap_or(self.management),
+            CallKind::Token => own.token.unwrap_or(self.token),
+        }
+    }
+}
+
+/// How a call stands to its limit: what the three headers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub admitted: bool,
+    pub limit: u32,
+    pub remaining: u32,
+    /// Whole seconds until the window ends, at least one.
+    pub reset: u32,
+}
+
+/// Who is counted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Subject {
+    Workspace(CallKind, WorkspaceId),
+    Client(ClientId),
+    /// Callers that we do not know.
+    Address(CallKind, IpAddr),
+    FailedLogin(String, IpAddr),
+}
+
+/// This node's place among the live ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub nodes: u32,
+    pub rank: u32,
+}
+
+impl Share {
+    const ALONE: Share = Share { nodes: 1, rank: 0 };
+
+    /// This node's part of a limit in one window. Over all nodes the parts add up to the limit.
+    pub fn of(self, limit: u32, window: u64) -> u32 {
+        let nodes = u64::from(self.nodes.max(1));
+        let left_over = u64::from(limit) % nodes;
+        let has_one_more = (u64::from(self.rank) + window) % nodes < left_over;
+        limit / self.nodes.max(1) + u32::from(has_one_more)
+    }
+}
+
+/// A window and the count in it, in one word: 40 bits of window number, 24 bits of count.
+#[derive(Debug, Default)]
+struct Window(AtomicU64);
+
+const COUNT_BITS: u32 = 24;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+impl Window {
+    /// Counts one more in `window` unless `limit` is reached. Gives what was counted before.
+    fn count(&self, window: u64, limit: u32) -> Result<u32, Full> {
+        let limit = u64::from(limit).min(COUNT_MASK);
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            let before = if seen >> COUNT_BITS == window { seen & COUNT_MASK } else { 0 };
+            if before >= limit {
+                return Err(Full);
+            }
+            let next = (window << COUNT_BITS) | (before + 1);
+            match self.0.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Ok(u32::try_from(before).unwrap_or(u32::MAX)),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    fn counted(&self, window: u64) -> u32 {
+        let seen = self.0.load(Ordering::Relaxed);
+        let count = if seen >> COUNT_BITS == window { seen & COUNT_MASK } else { 0 };
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+}
+
+struct Full;
+
+/// Known callers are bounded by the number of credentials; strangers by these caches.
+const KNOWN: usize = 100_000;
+const STRANGERS: usize = 50_000;
+
+#[derive(Debug)]
+pub struct RateLimiter {
+    limits: Limits,
+    share: ArcSwap<Share>,
+    known: Cache<Subject, Arc<Window>>,
+    /// Apart from the known ones, so that a flood of strange addresses cannot push those out.
+    strangers: Cache<Subject, Arc<Window>>,
+}
+
+impl RateLimiter {
+    pub fn new(limits: Limits) -> Self {
+        RateLimiter {
+            limits,
+            share: ArcSwap::from_pointee(Share::ALONE),
+            known: Cache::new(KNOWN),
+            strangers: Cache::new(STRANGERS),
+        }
+    }
+
+    pub fn set_share(&self, share: Share) {
+        if **self.share.load() != share {
+            tracing::info!(nodes = share.nodes, rank = share.rank, "rate limits are shared anew");
+            self.share.store(Arc::new(share));
+        }
+    }
+
+    /// Counts a call of a workspace.
+    pub fn workspace(&self, kind: CallKind, id: WorkspaceId, own: &RateLimits, now: Timestamp) -> Standing {
+        self.second(&self.known, Subject::Workspace(kind, id), self.limits.of(kind, own), now)
+    }
+
+    /// Counts a token or revoke request of a client that has shown its secret.
+    pub fn client(&self, id: &ClientId, own: &RateLimits, now: Timestamp) -> Standing {
+        self.second(&self.known, Subject::Client(id.clone()), self.limits.of(CallKind::Token, own), now)
+    }
+
+    /// Counts a call that shows no good token.
+    pub fn stranger(&self, kind: CallKind, address: IpAddr, now: Timestamp) -> Standing {
+        let limit = self.limits.of(kind, &RateLimits::default());
+        self.second(&self.strangers, Subject::Address(kind, subscriber(address)), limit, now)
+    }
+
+    /// Seconds to wait, when this address has failed too often with this client in this minute.
+    pub fn login_delay(&self, client_id: &str, address: IpAddr, now: Timestamp) -> Option<u32> {
+        let minute = window(now, 60);
+        let failed = self.strangers.get(&failed_login(client_id, address)).map_or(0, |count| count.counted(minute));
+        (failed >= self.share.load().of(self.limits.failed_logins, minute).max(1)).then(|| seconds_left(now, 60))
+    }
+
+    pub fn login_failed(&self, client_id: &str, address: IpAddr, now: Timestamp) {
+        let counted = get(&self.strangers, failed_login(client_id, address));
+        let _ = counted.count(window(now, 60), u32::MAX);
+    }
+
+    fn second(&self, cache: &Cache<Subject, Arc<Window>>, subject: Subject, limit: u32, now: Timestamp) -> Standing {
+        let second = window(now, 1);
+        let share = self.share.load();
+        let part = share.of(limit, second);
+        let counted = get(cache, subject).count(second, part);
+        let (admitted, left) = match counted {
+            Ok(before) => (true, part - before - 1),
+            Err(Full) => (false, 0),
+        };
+        let remaining = left.saturating_mul(share.nodes).min(limit.saturating_sub(u32::from(admitted)));
+        Standing { admitted, limit, remaining, reset: 1 }
+    }
+}
+
+fn get(cache: &Cache<Subject, Arc<Window>>, subject: Subject) -> Arc<Window> {
+    if let Some(window) = cache.get(&subject) {
+        return window;
+    }
+    match cache.get_or_insert_with(&subject, || Ok::<_, std::convert::Infallible>(Arc::default())) {
+        Ok(window) => window,
+        Err(never) => match never {},
+    }
+}
+
+fn failed_login(client_id: &str, address: IpAddr) -> Subject {
+    // Longer ids than ours are nobody's: what follows does not tell them apart, and costs memory.
+    let client_id = client_id.chars().take(64).collect();
+    Subject::FailedLogin(client_id, subscriber(address))
+}
+
+/// One customer of an internet provider has a whole /64 of IPv6 addresses: they count as one.
+fn subscriber(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+fn window(now: Timestamp, seconds: i64) -> u64 {
+    u64::try_from(now.as_second() / seconds).unwrap_or(0)
+}
+
+fn seconds_left(now: Timestamp, seconds: i64) -> u32 {
+    let left = seconds - now.as_second().rem_euclid(seconds);
+    u32::try_from(left).unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use proptest::prelude::*;
+    use ringtrue_domain::id::time_ordered;
+
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(1_800_000_000_000 + millis).unwrap()
+    }
+
+    fn workspace() -> WorkspaceId {
+        WorkspaceId(time_ordered(at(0), [1; 10]))
+    }
+
+    #[test]
+    fn a_limit_holds_within_its_second_and_is_fresh_in_the_next() {
+        let limiter = RateLimiter::new(Limits { management: 3, ..Limits::default() });
+        let call = |now| limiter.workspace(CallKind::Management, workspace(), &RateLimits::default(), now);
+        let remaining: Vec<_> = (0..5).map(|i| (call(at(i)).admitted, call(at(i)).remaining)).collect();
+        assert_eq!(remaining, [(true, 1), (true, 0), (false, 0), (false, 0), (false, 0)]);
+        assert_eq!(call(at(1000)), Standing { admitted: true, limit: 3, remaining: 2, reset: 1 });
+    }
+
+    #[test]
+    fn a_workspace_may_have_limits_of_its_own() {
+        let limiter = RateLimiter::new(Limits::default());
+        let own = RateLimits { management: Some(1), ..RateLimits::default() };
+        assert!(limiter.workspace(CallKind::Management, workspace(), &own, at(0)).admitted);
+        assert!(!limiter.workspace(CallKind::Management, workspace(), &own, at(1)).admitted);
+        assert!(limiter.workspace(CallKind::Read, workspace(), &own, at(1)).admitted, "another kind of call");
+    }
+
+    #[test]
+    fn failed_logins_delay_one_address_and_not_another() {
+        let limiter = RateLimiter::new(Limits::default());
+        let [attacker, victim] = ["203.0.113.1", "203.0.113.2"].map(|ip| ip.parse().unwrap());
+        for _ in 0..10 {
+            assert_eq!(limiter.login_delay("prj_1", attacker, at(0)), None);
+            limiter.login_failed("prj_1", attacker, at(0));
+        }
+        let delay = limiter.login_delay("prj_1", attacker, at(0)).unwrap();
+        assert!((1..=60).contains(&delay));
+        assert_eq!(limiter.login_delay("prj_1", victim, at(0)), None);
+        assert_eq!(limiter.login_delay("prj_2", attacker, at(0)), None);
+        let later = at(0) + SignedDuration::from_secs(i64::from(delay));
+        assert_eq!(limiter.login_delay("prj_1", attacker, later), None);
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_subscriber_count_as_one() {
+        let [one, two, mapped, plain] =
+            ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "::ffff:203.0.113.7", "203.0.113.7"]
+                .map(|ip| subscriber(ip.parse().unwrap()));
+        assert_eq!(one, two);
+        assert_eq!(mapped, plain);
+    }
+
+    proptest! {
+        #[test]
+        fn the_shares_of_all_nodes_add_up_to_the_limit(limit in 0u32..10_000, nodes in 1u32..50, window in any::<u32>()) {
+            let shares = (0..nodes).map(|rank| Share { nodes, rank }.of(limit, u64::from(window)));
+            prop_assert_eq!(shares.sum::<u32>(), limit);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Access tokens: minted for clients, checked at every call, revoked.
+//!
+//! A token is a JWT (`at+jwt`, RFC 9068) under an HMAC key that only this deployment has. It names its credential;
+//! checking it asks the control plane in memory whether that credential, its project and the token itself are still
+//! good. Nothing here waits for a database, except a revocation.
+
+use std::borrow::Cow;
+
+use aws_lc_rs::{constant_time, digest, hmac};
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use jiff::Timestamp;
+use ringtrue_domain::{
+    id::time_ordered,
+    product::Scope,
+    region::Region,
+    tenancy::{Credential, CredentialOwner, SecretDigest},
+};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{
+    Engine,
+    ports::{Revocation, StoreError, TokenId},
+};
+
+/// Seconds that a token lives, unless its credential expires before.
+pub const TOKEN_LIFETIME: i64 = 3600;
+
+/// What the token endpoint gives out.
+#[derive(Clone, Debug)]
+pub struct AccessToken {
+    pub token: String,
+    pub expires_in: i64,
+    pub scope: Scope,
+}
+
+/// Why a client is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// Unknown client and wrong secret are one answer.
+    #[error("the client id or the client secret is not right")]
+    InvalidClient,
+    #[error("the credential has been deleted or has expired")]
+    CredentialRevoked,
+    #[error("the project is disabled")]
+    ProjectDisabled,
+}
+
+/// Why a scope is not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScopeError {
+    #[error("project credentials open products; the management scope needs workspace credentials")]
+    NeedsWorkspaceCredential,
+    #[error("workspace credentials open the management scope only; products need project credentials")]
+    NeedsProjectCredential,
+    #[error("the credential does not have this scope")]
+    NotGranted,
+    #[error("the project is not enabled for this product")]
+    ProductNotEnabled,
+}
+
+/// Why a token is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenRejected {
+    #[error("the access token is not one of this service")]
+    Foreign,
+    #[error("the access token belongs to the region `{theirs}`; this is the region `{ours}`")]
+    WrongRegion { theirs: Region, ours: Region },
+    #[error("the access token has expired; request a new one")]
+    Expired,
+    #[error("the access token has been revoked")]
+    Revoked,
+    #[error("the credential of this access token has been deleted or has expired")]
+    CredentialRevoked,
+    #[error("the project of this access token is disabled")]
+    ProjectDisabled,
+}
+
+/// Who is calling, as a good token says it.
+#[derive(Clone, Debug)]
+pub struct TokenBearer {
+    pub credential: std::sync::Arc<Credential>,
+    pub scope: Scope,
+}
+
+impl TokenBearer {
+    pub fn owner(&self) -> CredentialOwner {
+        self.credential.owner
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Claims<'a> {
+    #[serde(borrow)]
+    iss: Cow<'a, str>,
+    #[serde(borrow)]
+    aud: Cow<'a, str>,
+    /// The credential.
+    #[serde(borrow)]
+    sub: Cow<'a, str>,
+    #[serde(borrow)]
+    client_id: Cow<'a, str>,
+    iat: i64,
+    exp: i64,
+    jti: Uuid,
+    #[serde(borrow)]
+    scope: Cow<'a, str>,
+    #[serde(borrow)]
+    region: Cow<'a, str>,
+}
+
+impl Engine {
+    /// Checks a client's id and secret, in the same time whether or not the client exists.
+    pub fn authenticate_client(
+        &self,
+        client_id: &str,
+        secret: &str,
+    ) -> Result<std::sync::Arc<Credential>, ClientError> {
+        let now = self.clock().now();
+        let given = digest_of(secret);
+        let credential = self.control_plane().credential(client_id);
+        let expected = credential.as_ref().map_or(SecretDigest([0; 32]), |credential| credential.secret_digest);
+        let secret_is_right = constant_time::verify_slices_are_equal(&given.0, &expected.0).is_ok();
+        let credential = credential.filter(|_| secret_is_right).ok_or(ClientError::InvalidClient)?;
+        if !credential.is_live(now) {
+            return Err(ClientError::CredentialRevoked);
+        }
+        if self.project_is_disabled(credential.owner) {
+            return Err(ClientError::ProjectDisabled);
+        }
+        Ok(credential)
+    }
+
+    pub fn mint(&self, credential: &Credential, scope: Scope) -> Result<AccessToken, MintError> {
+        self.may_have(credential, scope)?;
+        let now = self.clock().now();
+        let expires_in = credential
+            .expires_at
+            .map_or(TOKEN_LIFETIME, |at| (at.as_second() - now.as_second()).clamp(1, TOKEN_LIFETIME));
+        let client_id = Cow::Borrowed(credential.client_id.as_str());
+        let claims = Claims {
+            iss: Cow::Borrowed(self.base_url()),
+            aud: Cow::Borrowed(self.base_url()),
+            sub: client_id.clone(),
+            client_id,
+            iat: now.as_second(),
+            exp: now.as_second() + expires_in,
+            jti: time_ordered(now, self.entropy().bytes()),
+            scope: Cow::Borrowed(scope.as_str()),
+            region: Cow::Borrowed(self.region().as_str()),
+        };
+        let keys = self.control_plane().keys();
+        let (header, key) = keys.token_signer(now).ok_or(MintError::NoKey)?;
+        Ok(AccessToken { token: sign(header, key, &claims), expires_in, scope })
+    }
+
+    /// Checks a token that a caller presents.
+    pub fn check_token(&self, token: &str) -> Result<TokenBearer, TokenRejected> {
+        let now = self.clock().now();
+        let payload = self.open(token, now)?;
+        let claims = read(&payload).ok_or(TokenRejected::Foreign)?;
+        if claims.exp <= now.as_second() {
+            return Err(TokenRejected::Expired);
+        }
+        if self.control_plane().is_revoked(TokenId(claims.jti)) {
+            return Err(TokenRejected::Revoked);
+        }
+        let credential = self.control_plane().credential(&claims.client_id).ok_or(TokenRejected::CredentialRevoked)?;
+        if !credential.is_live(now) {
+            return Err(TokenRejected::CredentialRevoked);
+        }
+        if self.project_is_disabled(credential.owner) {
+            return Err(TokenRejected::ProjectDisabled);
+        }
+        let scope = claims.scope.parse().map_err(|_| TokenRejected::Foreign)?;
+        Ok(TokenBearer { credential, scope })
+    }
+
+    /// Revokes a token of this client. A token of another client, and what is no good token, are left as they are.
+    pub async fn revoke_token(&self, client: &Credential, token: &str) -> Result<(), StoreError> {
+        let now = self.clock().now();
+        let Ok(payload) = self.open(token, now) else { return Ok(()) };
+        let Some(claims) = read(&payload) else { return Ok(()) };
+        let is_theirs = claims.client_id == client.client_id.as_str();
+        let has_expired = claims.exp <= now.as_second();
+        if !is_theirs || has_expired || self.control_plane().is_revoked(TokenId(claims.jti)) {
+            return Ok(());
+        }
+        let expires_at = Timestamp::from_second(claims.exp).unwrap_or(Timestamp::MAX);
+        let revocation = Revocation { token: TokenId(claims.jti), expires_at };
+        self.store().revoke(revocation).await?;
+        self.control_plane().revoke(revocation);
+        Ok(())
+    }
+
+    /// Whether a credential may be given, or may still use, a scope.
+    pub fn may_have(&self, credential: &Credential, scope: Scope) -> Result<(), ScopeError> {
+        match (credential.owner, scope) {
+            (CredentialOwner::Project(..), Scope::Management) => Err(ScopeError::NeedsWorkspaceCredential),
+            (CredentialOwner::Workspace(_), Scope::Product(_)) => Err(ScopeError::NeedsProjectCredential),
+            _ if !credential.scopes.contains(&scope) => Err(ScopeError::NotGranted),
+            (CredentialOwner::Workspace(_), Scope::Management) => Ok(()),
+            (CredentialOwner::Project(_, project), Scope::Product(product)) => {
+                let enabled =
+                    self.control_plane().project(project).is_some_and(|project| project.products.contains(&product));
+                if enabled { Ok(()) } else { Err(ScopeError::ProductNotEnabled) }
+            }
+        }
+    }
+
+    /// The payload of a token that this deployment made.
+    fn open(&self, token: &str, now: Timestamp) -> Result<Vec<u8>, TokenRejected> {
+        let (signed, signature) = token.rsplit_once('.').ok_or(TokenRejected::Foreign)?;
+        let (header, payload) = signed.split_once('.').ok_or(TokenRejected::Foreign)?;
+        let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenRejected::Foreign);
+        let signature = decode(signature)?;
+        let payload = decode(payload)?;
+        let keys = self.control_plane().keys();
+        let is_ours = keys
+            .token_verifier(header, now)
+            .is_some_and(|key| hmac::verify(key, signed.as_bytes(), &signature).is_ok());
+        if is_ours { Ok(payload) } else { Err(self.foreign(&payload)) }
+    }
+
+    /// A token of another region cannot be verified here, but it can say where it belongs.
+    fn foreign(&self, payload: &[u8]) -> TokenRejected {
+        let ours = self.region();
+        let theirs = read(payload).and_then(|claims| claims.region.parse().ok());
+        match theirs {
+            Some(theirs) if theirs != ours => TokenRejected::WrongRegion { theirs, ours },
+            _ => TokenRejected::Foreign,
+        }
+    }
+
+    fn project_is_disabled(&self, owner: CredentialOwner) -> bool {
+        owner
+            .project()
+            .is_some_and(|project| self.control_plane().project(project).is_none_or(|project| project.disabled))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MintError {
+    #[error(transparent)]
+    Scope(#[from] ScopeError),
+    #[error("no token key is in use")]
+    NoKey,
+}
+
+/// The digest under which a secret is stored.
+pub fn digest_of(secret: &str) -> SecretDigest {
+    let mut digest = [0; 32];
+    digest.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
+    SecretDigest(digest)
+}
+
+fn sign(header: &str, key: &hmac::Key, claims: &Claims<'_>) -> String {
+    let payload = serde_json::to_vec(claims).unwrap_or_default();
+    let mut token = String::with_capacity(header.len() + payload.len() * 4 / 3 + 50);
+    token.push_str(header);
+    token.push('.');
+    BASE64_URL_SAFE_NO_PAD.encode_string(payload, &mut token);
+    let signature = hmac::sign(key, token.as_bytes());
+    token.push('.');
+    BASE64_URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+    token
+}
+
+fn read(payload: &[u8]) -> Option<Claims<'_>> {
+    serde_json::from_slice(payload).ok()
+}
