@@ -1,0 +1,61 @@
+//! The environment of the process, read once.
+
+use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
+
+use super::ConfigError;
+
+pub(super) const PREFIX: &str = "RINGTRUE_";
+pub(super) const CONFIG: &str = "RINGTRUE_CONFIG";
+pub(super) const MASTER_KEY: &str = "RINGTRUE_MASTER_KEY";
+pub(super) const LOG: &str = "RINGTRUE_LOG";
+
+/// Variables that are no settings of the file.
+pub(super) const RESERVED: [&str; 3] = [CONFIG, MASTER_KEY, LOG];
+
+/// The variables that concern us: those that begin with `RINGTRUE_`. `Debug` shows their names only.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<String, OsString>);
+
+impl Environment {
+    /// The environment of this process.
+    pub fn of_process() -> Self {
+        env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect()
+    }
+
+    /// The file that `RINGTRUE_CONFIG` names.
+    pub(super) fn config_file(&self) -> Option<PathBuf> {
+        self.0.get(CONFIG).filter(|path| !path.is_empty()).map(PathBuf::from)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, ConfigError> {
+        self.0.get(name).map(|value| as_text(name, value)).transpose()
+    }
+
+    /// The variables that stand for settings.
+    pub(super) fn settings(&self) -> impl Iterator<Item = Result<(&str, &str), ConfigError>> {
+        self.0
+            .iter()
+            .filter(|(name, _)| !RESERVED.contains(&name.as_str()))
+            .map(|(name, value)| Ok((name.as_str(), as_text(name, value)?)))
+    }
+}
+
+impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
+        let ours = |(name, value): (N, V)| {
+            let name: String = name.into();
+            name.starts_with(PREFIX).then(|| (name, value.into()))
+        };
+        Environment(variables.into_iter().filter_map(ours).collect())
+    }
+}
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+fn as_text<'a>(name: &str, value: &'a OsString) -> Result<&'a str, ConfigError> {
+    value.to_str().ok_or_else(|| ConfigError::NotText { name: name.to_owned() })
+}

@@ -1,0 +1,65 @@
+//! Where the master key comes from: the environment, or a file that only its owner can read.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use ringtrue_engine::keys::{MasterKey, NotAMasterKey};
+use zeroize::Zeroizing;
+
+use super::{ConfigError, Environment, KeysSection, environment::MASTER_KEY};
+
+#[derive(Debug, thiserror::Error)]
+pub enum MasterKeyError {
+    #[error(
+        "there is no master key: name a file in `keys.master_key_file`, or set {MASTER_KEY}; \
+         `openssl rand -base64 32` makes a key"
+    )]
+    Missing,
+    #[error("the master key in {} cannot be read: {problem}", path.display())]
+    Unreadable { path: PathBuf, problem: io::Error },
+    #[error(
+        "the master key in {path} can be read by others than its owner (mode {mode:04o}): run `chmod 600 {path}`",
+        path = path.display()
+    )]
+    Exposed { path: PathBuf, mode: u32 },
+    #[error("{place}: {problem}")]
+    Invalid { place: String, problem: NotAMasterKey },
+    #[error(transparent)]
+    Environment(#[from] ConfigError),
+}
+
+/// A key in base64 is 44 characters long; whatever is much longer is none.
+const MOST_BYTES: u64 = 1_024;
+
+impl KeysSection {
+    /// Reads the master key. A key in the environment comes before one in a file.
+    pub fn master_key(&self, environment: &Environment) -> Result<MasterKey, MasterKeyError> {
+        let from_environment = environment.text(MASTER_KEY)?.filter(|text| !text.is_empty());
+        match (from_environment, &self.master_key_file) {
+            (Some(text), _) => parse(text, MASTER_KEY.to_owned()),
+            (None, Some(path)) => read_master_key(path),
+            (None, None) => Err(MasterKeyError::Missing),
+        }
+    }
+}
+
+/// Reads a master key from a file, unless others could have read it too.
+pub fn read_master_key(path: &Path) -> Result<MasterKey, MasterKeyError> {
+    let unreadable = |problem| MasterKeyError::Unreadable { path: path.to_owned(), problem };
+    let file = File::open(path).map_err(unreadable)?;
+    let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(MasterKeyError::Exposed { path: path.to_owned(), mode });
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.take(MOST_BYTES).read_to_string(&mut text).map_err(unreadable)?;
+    parse(&text, path.display().to_string())
+}
+
+fn parse(text: &str, place: String) -> Result<MasterKey, MasterKeyError> {
+    MasterKey::from_base64(text).map_err(|problem| MasterKeyError::Invalid { place, problem })
+}

@@ -1,0 +1,201 @@
+//! Each broken configuration, and the whole of what is said about it.
+
+use super::{good, refused};
+
+#[test]
+fn a_value_of_the_wrong_kind() {
+    for (file, message) in [
+        ("region = \"mars\"", "region (/etc/ringtrue/ringtrue.toml:1): found \"mars\"; allowed: \"eu\" or \"us\""),
+        ("\n\nregion = 7", "region (/etc/ringtrue/ringtrue.toml:3): found 7; allowed: \"eu\" or \"us\""),
+        (
+            "[http]\n# ours\nlisten = \"localhost\"",
+            "http.listen (/etc/ringtrue/ringtrue.toml:3): found \"localhost\"; allowed: an IP address and a port, such \
+             as \"127.0.0.1:8080\" or \"[::]:8443\"",
+        ),
+        (
+            "http.max_connections = 0",
+            "http.max_connections (/etc/ringtrue/ringtrue.toml:1): found 0; allowed: a whole number from 1 to 1000000",
+        ),
+        (
+            "http.max_connections = 99999999999999999999",
+            "http.max_connections (/etc/ringtrue/ringtrue.toml:1): found a number beyond all bounds; allowed: a whole \
+             number from 1 to 1000000",
+        ),
+        (
+            "http.max_connections = 1.5",
+            "http.max_connections (/etc/ringtrue/ringtrue.toml:1): found a number with a fraction; allowed: a whole \
+             number from 1 to 1000000",
+        ),
+        (
+            "http.header_timeout = \"10 seconds\"",
+            "http.header_timeout (/etc/ringtrue/ringtrue.toml:1): found \"10 seconds\"; allowed: a duration from 100ms \
+             to 10m, such as \"500ms\", \"10s\" or \"2m\", or a whole number of seconds",
+        ),
+        (
+            "http.idle_timeout = \"2h\"",
+            "http.idle_timeout (/etc/ringtrue/ringtrue.toml:1): found \"2h\"; allowed: a duration from 100ms to 1h, \
+             such as \"500ms\", \"10s\" or \"2m\", or a whole number of seconds",
+        ),
+        (
+            "http.trusted_proxies = \"10.0.0.0/8\"",
+            "http.trusted_proxies (/etc/ringtrue/ringtrue.toml:1): found \"10.0.0.0/8\"; allowed: a list, each item a \
+             network, such as \"10.0.0.0/8\" or \"2001:db8::/32\"",
+        ),
+        (
+            "http.trusted_proxies = [\"10.0.0.0/8\", \"10.0.0.0/33\"]",
+            "http.trusted_proxies (/etc/ringtrue/ringtrue.toml:1): found [\"10.0.0.0/8\", \"10.0.0.0/33\"]; allowed: a \
+             list, each item a network, such as \"10.0.0.0/8\" or \"2001:db8::/32\"",
+        ),
+        (
+            "metrics.listen = \"9464\"",
+            "metrics.listen (/etc/ringtrue/ringtrue.toml:1): found \"9464\"; allowed: an IP address and a port, such \
+             as \"127.0.0.1:8080\" or \"[::]:8443\"; or \"\" for none",
+        ),
+        (
+            "callbacks.allow_http = \"yes\"",
+            "callbacks.allow_http (/etc/ringtrue/ringtrue.toml:1): found \"yes\"; allowed: true or false",
+        ),
+        (
+            "callbacks.allowed_hosts = [\"https://hooks.internal\"]",
+            "callbacks.allowed_hosts (/etc/ringtrue/ringtrue.toml:1): found [\"https://hooks.internal\"]; allowed: a \
+             list, each item a host name without scheme and port, such as \"hooks.internal\"",
+        ),
+        (
+            "rate_limits.token = -1",
+            "rate_limits.token (/etc/ringtrue/ringtrue.toml:1): found -1; allowed: a whole number from 1 to 1000000",
+        ),
+        (
+            "log.format = \"xml\"",
+            "log.format (/etc/ringtrue/ringtrue.toml:1): found \"xml\"; allowed: \"json\" or \"pretty\"",
+        ),
+        (
+            "log.level = \"loud\"",
+            "log.level (/etc/ringtrue/ringtrue.toml:1): found \"loud\"; allowed: \"off\", \"error\", \"warn\", \
+             \"info\", \"debug\" or \"trace\", also by module as in \"info,ringtrue_store=debug\"",
+        ),
+        (
+            "log.requests = true",
+            "log.requests (/etc/ringtrue/ringtrue.toml:1): found true; allowed: \"off\", \"errors\" or \"all\"",
+        ),
+        (
+            "telemetry.service_name = \"\"",
+            "telemetry.service_name (/etc/ringtrue/ringtrue.toml:1): found \"\"; allowed: 1 to 100 characters, none of \
+             them a control character",
+        ),
+    ] {
+        refused(file, [], message);
+    }
+}
+
+#[test]
+fn a_key_that_does_not_exist() {
+    for (file, message) in [
+        (
+            "[http]\nlisen = 1",
+            "http.lisen (/etc/ringtrue/ringtrue.toml:2): there is no such key; did you mean http.listen?",
+        ),
+        ("regoin = \"eu\"", "regoin (/etc/ringtrue/ringtrue.toml:1): there is no such key; did you mean region?"),
+        ("x = 1", "x (/etc/ringtrue/ringtrue.toml:1): there is no such key"),
+        ("http = 8080", "http (/etc/ringtrue/ringtrue.toml:1): there is no such key; did you mean a section, [http]?"),
+        ("[region]", "region (/etc/ringtrue/ringtrue.toml:1): there is no such key; did you mean region?"),
+        (
+            "[region]\nname = \"eu\"",
+            "region.name (/etc/ringtrue/ringtrue.toml:2): there is no such key; did you mean region?",
+        ),
+        // A secret does not belong here, and is not repeated.
+        (
+            "[keys]\nmaster_key = \"hunter2\"",
+            "keys.master_key (/etc/ringtrue/ringtrue.toml:2): there is no such key; did you mean keys.master_key_file?",
+        ),
+    ] {
+        refused(file, [], message);
+    }
+    good("[http]\n[http.tls]\n[metrics]", []);
+}
+
+#[test]
+fn a_file_that_is_not_toml() {
+    refused(
+        "region = \"eu\"\nbase_url = https://example.com",
+        [],
+        "/etc/ringtrue/ringtrue.toml:2: not TOML: string values must be quoted, expected literal string",
+    );
+    refused("region = \"eu\"\nregion = \"us\"", [], "/etc/ringtrue/ringtrue.toml:2: not TOML: duplicate key");
+}
+
+#[test]
+fn values_that_do_not_fit_each_other() {
+    for (file, message) in [
+        (
+            "http.listen = \"0.0.0.0:8443\"",
+            "base_url (default): found nothing; allowed: a scheme and a host, such as \
+             \"https://eu.verify.example.com\", with no path and no slash at the end, because `http.listen` is \
+             0.0.0.0:8443, which is not a loopback address",
+        ),
+        (
+            "base_url = \"https://us.verify.example.com\"",
+            "base_url (/etc/ringtrue/ringtrue.toml:1): found \"https://us.verify.example.com\"; allowed: a host that \
+             does not begin with \"us.\", because `region` is \"eu\"",
+        ),
+        (
+            "base_url = \"http://verify.example.com\"",
+            "base_url (/etc/ringtrue/ringtrue.toml:1): found \"http://verify.example.com\"; allowed: an https:// URL, \
+             because its host is not this machine; or set `allow_plain_http`",
+        ),
+        (
+            "base_url = \"http://localhost:8080\"\nhttp.tls = { certificate = \"a.pem\", key = \"b.pem\" }",
+            "base_url (/etc/ringtrue/ringtrue.toml:1): found \"http://localhost:8080\"; allowed: an https:// URL, \
+             because `http.tls` is set",
+        ),
+        (
+            "[http.tls]\ncertificate = \"a.pem\"",
+            "http.tls.key (default): found nothing; allowed: a path to a file, because `http.tls.certificate` is set",
+        ),
+        (
+            "[http.tls]\nkey = \"a.pem\"",
+            "http.tls.certificate (default): found nothing; allowed: a path to a file, because `http.tls.key` is set",
+        ),
+        (
+            "metrics.listen = \"127.0.0.1:8080\"",
+            "metrics.listen (/etc/ringtrue/ringtrue.toml:1): found \"127.0.0.1:8080\"; allowed: another address than \
+             that of `http.listen`, or \"off\"",
+        ),
+    ] {
+        refused(file, [], message);
+    }
+}
+
+#[test]
+fn passwords_are_never_repeated() {
+    let allowed = "a store is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`";
+    refused(
+        "store.url = \"mysql://root:hunter2@db/ringtrue?password=hunter2\"",
+        [],
+        &format!("store.url (/etc/ringtrue/ringtrue.toml:1): found \"mysql://…@db/ringtrue?…\"; allowed: {allowed}"),
+    );
+    refused(
+        "",
+        [("RINGTRUE_STORE__URL", "mysql://root:hunter2@db")],
+        &format!("store.url (environment variable RINGTRUE_STORE__URL): found \"mysql://…@db\"; allowed: {allowed}"),
+    );
+    refused(
+        "store.url = \"postgres://u:hunter2@db/ringtrue?sslmode=prefer\"",
+        [],
+        "store.url (/etc/ringtrue/ringtrue.toml:1): found \"postgres://…@db/ringtrue?…\"; allowed: `sslmode` is \
+         `disable`, `require` or `verify-full`",
+    );
+    refused(
+        "base_url = \"https://root:hunter2@example.com\"",
+        [],
+        "base_url (/etc/ringtrue/ringtrue.toml:1): found \"https://…@example.com\"; allowed: a scheme and a host, such \
+         as \"https://eu.verify.example.com\", with no path and no slash at the end; or \"\" for none",
+    );
+}
+
+#[cfg(feature = "otlp")]
+#[test]
+fn a_collector_is_reached_over_plain_http() {
+    for url in ["https://collector:4318", "http://u:p@collector:4318", "http://collector?key=1", "collector:4318"] {
+        assert!(super::load(&format!("telemetry.otlp_endpoint = \"{url}\""), []).is_err(), "{url}");
+    }
+}

@@ -1,0 +1,93 @@
+//! The embedded defaults: these, complete, and documented.
+
+use std::time::Duration;
+
+use ringtrue_domain::region::Region;
+use ringtrue_engine::rate_limit::Limits;
+use ringtrue_store::StoreOptions;
+
+use super::{
+    super::{settings::variable_of, value::entries},
+    good,
+};
+use crate::config::{
+    CallbacksSection, DEFAULTS, Http, KeysSection, LogFormat, MetricsSection, RequestLog, TelemetrySection,
+};
+
+fn keys() -> Vec<String> {
+    entries(DEFAULTS, "default.toml".as_ref()).unwrap().into_iter().map(|entry| entry.key).collect()
+}
+
+#[test]
+fn the_defaults_are_these() {
+    let config = good("", []);
+    assert_eq!(config.region, Region::Eu);
+    assert_eq!(config.base_url, None);
+    assert_eq!(
+        config.http,
+        Http {
+            listen: "127.0.0.1:8080".parse().unwrap(),
+            tls: None,
+            trusted_proxies: vec![],
+            max_connections: 10_000,
+            max_connections_per_address: 1_000,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(25),
+            idle_timeout: Duration::from_secs(30),
+            shutdown_grace: Duration::from_secs(30),
+        }
+    );
+    assert_eq!(config.metrics, MetricsSection { listen: Some("127.0.0.1:9464".parse().unwrap()) });
+    assert_eq!(config.store.url.to_string(), "sqlite:/var/lib/ringtrue/ringtrue.db");
+    assert_eq!(config.store.options, StoreOptions::default());
+    assert_eq!(config.keys, KeysSection { master_key_file: None });
+    assert_eq!(config.rate_limits, Limits::default());
+    assert_eq!(
+        config.callbacks,
+        CallbacksSection { allow_http: false, allowed_addresses: vec![], allowed_hosts: vec![] }
+    );
+    assert_eq!((config.log.format, config.log.requests), (LogFormat::Json, RequestLog::Errors));
+    assert_eq!(config.log.level.to_string(), "info");
+    let telemetry = TelemetrySection { otlp_endpoint: None, service_name: "ringtrue".to_owned() };
+    assert_eq!(config.telemetry, telemetry);
+}
+
+/// Every key that can be read is in the defaults, because reading one that is not there fails; this is the other way
+/// round: every key of the defaults is read by someone.
+#[test]
+fn every_key_means_something() {
+    for key in keys() {
+        let variable = variable_of(&key);
+        let refused = super::load("", [(variable.as_str(), "\u{1}")]).is_err();
+        // Any text at all is a path.
+        let is_path = key.starts_with("http.tls.") || key == "keys.master_key_file";
+        assert!(refused || is_path, "{key} takes anything: is it read at all?");
+    }
+}
+
+#[test]
+fn every_key_has_a_comment() {
+    let mut lines = DEFAULTS.lines().peekable();
+    let mut previous = "";
+    for line in &mut lines {
+        if line.contains(" = ") && !line.starts_with('#') {
+            assert!(previous.starts_with("# "), "no comment above: {line}");
+        }
+        previous = line;
+    }
+}
+
+#[test]
+fn every_key_is_in_the_operators_manual() {
+    let manual = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md"));
+    for key in keys() {
+        assert!(manual.contains(&format!("`{key}`")), "docs/operating.md does not mention `{key}`");
+    }
+}
+
+#[test]
+fn the_defaults_can_be_written_to_a_file_and_read_again() {
+    let config = good(DEFAULTS, []);
+    assert_eq!(config.http, good("", []).http);
+}

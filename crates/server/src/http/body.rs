@@ -1,0 +1,95 @@
+//! Reading a request's body: bounded in size and in time, of the right type.
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use super::{App, catalogue::Code, problem::Problem};
+
+pub const MAX_JSON: usize = 16 * 1024;
+pub const MAX_FORM: usize = 4 * 1024;
+
+/// The JSON body of a request, unparsed: some need its exact bytes.
+pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Problem> {
+    let media_type = media_type(request.headers());
+    let is_json = media_type.as_deref().is_some_and(|given| {
+        given == "application/json"
+            || (request.method() == http::Method::PATCH && given == "application/merge-patch+json")
+    });
+    if !is_json {
+        return Err(Problem::new(Code::UnsupportedMediaType, "send the body as `Content-Type: application/json`"));
+    }
+    refuse_encoding(request.headers())?;
+    read(app, request, MAX_JSON).await
+}
+
+/// The form of a token or revoke request: each field once, whatever its name.
+pub async fn read_form(app: &App, request: Request<Body>) -> Result<Form, Problem> {
+    let invalid = |detail: &str| Problem::new(Code::InvalidRequest, detail);
+    if media_type(request.headers()).as_deref() != Some("application/x-www-form-urlencoded") {
+        return Err(invalid("send the parameters as a form: `Content-Type: application/x-www-form-urlencoded`"));
+    }
+    if request.headers().contains_key(header::CONTENT_ENCODING) {
+        return Err(invalid("a body with a `Content-Encoding` is not taken"));
+    }
+    let body = read(app, request, MAX_FORM).await?;
+    if std::str::from_utf8(&body).is_err() {
+        return Err(invalid("the form is not UTF-8"));
+    }
+    let mut fields: Vec<(String, String)> = Vec::with_capacity(4);
+    for (name, value) in url::form_urlencoded::parse(&body) {
+        if fields.iter().any(|(earlier, _)| *earlier == name) {
+            return Err(invalid("a parameter occurs twice"));
+        }
+        fields.push((name.into_owned(), value.into_owned()));
+    }
+    Ok(Form(fields))
+}
+
+/// The fields of a form.
+pub struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// A field that is there and not empty: RFC 6749 treats an empty one as absent.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(field, value)| field == name && !value.is_empty()).map(|(_, value)| value.as_str())
+    }
+}
+
+async fn read(app: &App, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
+    let too_large = || {
+        // What is left of the body is not read: the connection cannot be used again.
+        Problem::new(Code::PayloadTooLarge, format!("a body has at most {limit} bytes here"))
+            .with(header::CONNECTION, HeaderValue::from_static("close"))
+    };
+    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if declared.is_some_and(|length: u64| length > limit as u64) {
+        return Err(too_large());
+    }
+    let collected = Limited::new(request.into_body(), limit).collect();
+    match tokio::time::timeout(app.body_timeout, collected).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::bad_request("the body could not be read to its end")),
+        Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")
+            .with(header::CONNECTION, HeaderValue::from_static("close"))),
+    }
+}
+
+fn refuse_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+    if headers.contains_key(header::CONTENT_ENCODING) {
+        return Err(Problem::new(Code::UnsupportedMediaType, "a body with a `Content-Encoding` is not taken"));
+    }
+    Ok(())
+}
+
+/// The type without its parameters, in lower case.
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let mut values = headers.get_all(header::CONTENT_TYPE).iter();
+    let value = values.next()?.to_str().ok()?;
+    if values.next().is_some() {
+        return None;
+    }
+    Some(value.split(';').next()?.trim().to_ascii_lowercase())
+}

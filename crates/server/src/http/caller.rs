@@ -1,0 +1,151 @@
+//! Who calls: the access token, its scope, and the workspace's rate limit.
+
+use std::{
+    marker::PhantomData,
+    net::IpAddr,
+    sync::{Arc, OnceLock},
+};
+
+use axum::extract::FromRequestParts;
+use http::{HeaderMap, HeaderValue, header, request::Parts};
+use ringtrue_domain::product::Scope;
+use ringtrue_engine::{
+    management::Manager,
+    rate_limit::{CallKind, Standing},
+    tokens::{ScopeError, TokenBearer},
+};
+
+use super::{App, catalogue::Code, edge::Arrival, problem::Problem};
+
+/// A scope that a handler asks for in its signature.
+pub trait Required: Send + Sync + 'static {
+    const SCOPE: Scope;
+}
+
+pub mod scope {
+    //! One type for each scope that some handler requires.
+
+    use ringtrue_domain::product::Scope;
+
+    #[derive(Debug)]
+    pub struct Management;
+
+    impl super::Required for Management {
+        const SCOPE: Scope = Scope::Management;
+    }
+}
+
+/// An authenticated caller whose token has the scope `S` and whose workspace is within its rate limit.
+#[derive(Debug)]
+pub struct Caller<S> {
+    bearer: TokenBearer,
+    request_id: Arc<str>,
+    scope: PhantomData<S>,
+}
+
+impl Caller<scope::Management> {
+    pub fn manager(&self) -> Manager {
+        Manager {
+            workspace: self.bearer.owner().workspace(),
+            client_id: self.bearer.credential.client_id.clone(),
+            request_id: Some(self.request_id.to_string()),
+        }
+    }
+}
+
+impl<S: Required> FromRequestParts<App> for Caller<S> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Some(Arrival { address, request_id, meter: Some(meter) }) = parts.extensions.get::<Arrival>() else {
+            return Err(Problem::internal(&"a route that needs a caller is not metered"));
+        };
+        let bearer = match authenticate(app, parts) {
+            Ok(bearer) => bearer,
+            Err(problem) => {
+                meter.record(stranger(app, meter.kind, *address))?;
+                return Err(problem);
+            }
+        };
+        let workspace = bearer.owner().workspace();
+        let own = app.engine.control_plane().workspace(workspace).map(|workspace| workspace.rate_limits);
+        let now = app.engine.clock().now();
+        meter.record(app.engine.limiter().workspace(meter.kind, workspace, &own.unwrap_or_default(), now))?;
+        require(app, &bearer, S::SCOPE)?;
+        Ok(Caller { bearer, request_id: Arc::clone(request_id), scope: PhantomData })
+    }
+}
+
+/// RFC 6750: exactly one token, in the `Authorization` header.
+fn authenticate(app: &App, parts: &Parts) -> Result<TokenBearer, Problem> {
+    let in_query = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
+        .any(|(name, _)| name == "access_token");
+    let mut values = parts.headers.get_all(header::AUTHORIZATION).iter();
+    let (first, second) = (values.next(), values.next());
+    if second.is_some() || (first.is_some() && in_query) {
+        return Err(Problem::new(Code::InvalidRequest, "send one access token, in one `Authorization` header")
+            .with(header::WWW_AUTHENTICATE, HeaderValue::from_static(r#"Bearer error="invalid_request""#)));
+    }
+    let token = first.and_then(bearer_token).ok_or_else(|| {
+        Problem::new(Code::Unauthorized, "send an access token as `Authorization: Bearer <token>`")
+            .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    })?;
+    app.engine.check_token(token).map_err(|rejected| {
+        Problem::new(Code::Unauthorized, rejected.to_string())
+            .with(header::WWW_AUTHENTICATE, HeaderValue::from_static(r#"Bearer error="invalid_token""#))
+    })
+}
+
+fn bearer_token(value: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start())
+}
+
+fn require(app: &App, bearer: &TokenBearer, scope: Scope) -> Result<(), Problem> {
+    if bearer.scope != scope {
+        let detail = format!("this call needs a token with the scope `{scope}`; this one has `{}`", bearer.scope);
+        return Err(insufficient(detail, scope));
+    }
+    app.engine.may_have(&bearer.credential, scope).map_err(|error: ScopeError| insufficient(error.to_string(), scope))
+}
+
+fn insufficient(detail: String, scope: Scope) -> Problem {
+    let challenge = format!(r#"Bearer error="insufficient_scope", scope="{scope}""#);
+    let challenge = HeaderValue::from_str(&challenge).unwrap_or(HeaderValue::from_static("Bearer"));
+    Problem::new(Code::Forbidden, detail).with(header::WWW_AUTHENTICATE, challenge)
+}
+
+/// How a metered call stands to its rate limit: told by the extractor, written into the answer's headers by the edge.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    kind: CallKind,
+    standing: Arc<OnceLock<Standing>>,
+}
+
+impl Meter {
+    /// Every answer under these paths tells the caller's standing, errors included.
+    pub fn of(path: &str) -> Option<Self> {
+        path.starts_with("/v1/management/").then(|| Meter { kind: CallKind::Management, standing: Arc::default() })
+    }
+
+    fn record(&self, standing: Standing) -> Result<(), Problem> {
+        let _ = self.standing.set(standing);
+        if standing.admitted {
+            return Ok(());
+        }
+        let detail = format!("the limit of {} requests per second is reached", standing.limit);
+        Err(Problem::new(Code::TooManyRequests, detail).retry_after(standing.reset))
+    }
+
+    /// An answer that no handler gave, such as a 405, is counted to the address that asked.
+    pub fn write(&self, app: &App, address: IpAddr, headers: &mut HeaderMap) {
+        let standing = self.standing.get_or_init(|| stranger(app, self.kind, address));
+        headers.insert("x-ratelimit-limit", HeaderValue::from(standing.limit));
+        headers.insert("x-ratelimit-remaining", HeaderValue::from(standing.remaining));
+        headers.insert("x-ratelimit-reset", HeaderValue::from(standing.reset));
+    }
+}
+
+fn stranger(app: &App, kind: CallKind, address: IpAddr) -> Standing {
+    app.engine.limiter().stranger(kind, address, app.engine.clock().now())
+}

@@ -1,0 +1,214 @@
+//! The edge: what happens to every request before its handler, and to every answer after it.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{MatchedPath, Request, State},
+    middleware::{Next, from_fn_with_state},
+    response::{IntoResponse, Response},
+};
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, header};
+use ringtrue_domain::{id::time_ordered, region::Region};
+use tokio::time::Instant;
+
+use super::{App, caller::Meter, catalogue::Code, problem::Problem};
+use crate::config::RequestLog;
+
+const MAX_URL: usize = 8 * 1024;
+const MAX_HEADERS: usize = 8 * 1024;
+const API_VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
+
+/// The socket at the other end of a connection. The listener puts it into each request.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// What the edge knows of a request and handlers ask for.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// Where it comes from: the peer, or whom a trusted proxy names.
+    pub address: IpAddr,
+    pub request_id: Arc<str>,
+    pub meter: Option<Meter>,
+}
+
+/// Puts the edge around a router.
+pub fn wrap(router: Router<App>, app: App) -> Router {
+    router
+        .fallback(|| async { Problem::not_found() })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(Code::MethodNotAllowed, "the `Allow` header lists the methods of this path")
+        })
+        .layer(from_fn_with_state(app.clone(), edge))
+        .with_state(app)
+}
+
+async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let request_id = request_id(&app, request.headers());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let accept = request.headers().get(header::ACCEPT).cloned();
+    let address = client_address(&app, &request);
+    let meter = Meter::of(request.uri().path());
+    let arrival = Arrival { address, request_id: Arc::clone(&request_id), meter: meter.clone() };
+    request.extensions_mut().insert(arrival);
+
+    let response = match admit(&app, &request) {
+        Ok(()) => answer(&app, request, next).await,
+        Err(problem) => problem.into_response(),
+    };
+    let mut response = finish(&app, response, &request_id, accept.as_ref());
+    if let Some(meter) = meter {
+        meter.write(&app, address, response.headers_mut());
+    }
+
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let elapsed = started.elapsed();
+    app.metrics.request(&method, route, response.status(), elapsed);
+    log(&app, &method, route, &response, &request_id, elapsed);
+    response
+}
+
+/// Runs the handler: not for ever, and not into a panic.
+async fn answer(app: &App, request: Request, next: Next) -> Response {
+    let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
+    match tokio::time::timeout(app.request_timeout, handled).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => Problem::internal(&"a handler panicked").into_response(),
+        Err(_) => Problem::unavailable("the request took too long").into_response(),
+    }
+}
+
+/// What can be refused before anybody looks closer.
+fn admit(app: &App, request: &Request) -> Result<(), Problem> {
+    let uri = request.uri();
+    let url_length = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    if url_length > MAX_URL {
+        return Err(Problem::new(Code::UriTooLong, format!("a URL has at most {MAX_URL} bytes")));
+    }
+    if headers_length(request) > MAX_HEADERS {
+        let detail = format!("the headers have at most {MAX_HEADERS} bytes together");
+        return Err(Problem::new(Code::RequestHeaderFieldsTooLarge, detail));
+    }
+    let host = uri.host().or_else(|| request.headers().get(header::HOST)?.to_str().ok());
+    if let Some(named) = host.and_then(Region::of_host)
+        && named != app.engine.region()
+    {
+        let ours = app.engine.region();
+        let detail = format!("this host name is of the region `{named}`; this deployment is of `{ours}`");
+        return Err(Problem::new(Code::WrongRegion, detail));
+    }
+    if path_plays_tricks(uri.path()) {
+        return Err(Problem::not_found());
+    }
+    Ok(())
+}
+
+/// At the token endpoints a credential of any length is judged as a credential.
+fn headers_length(request: &Request) -> usize {
+    let judges_credentials = request.uri().path().starts_with("/oauth2/");
+    request
+        .headers()
+        .iter()
+        .filter(|(name, _)| !(judges_credentials && *name == header::AUTHORIZATION))
+        .map(|(name, value)| name.as_str().len() + value.len() + 4)
+        .sum()
+}
+
+/// Paths that some programs would read as other paths. Ours have none of these, so there is nothing to find.
+fn path_plays_tricks(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    path.contains("//")
+        || path.contains(';')
+        || path.contains('\\')
+        || path.split('/').any(|segment| segment == "." || segment == "..")
+        || ["%2e", "%2f", "%5c", "%00", "%3b"].iter().any(|trick| lower.contains(trick))
+}
+
+/// The right-most address that no trusted proxy has added: what stands left of it anyone can have written.
+fn client_address(app: &App, request: &Request) -> IpAddr {
+    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.ip());
+    let is_trusted = |address: IpAddr| app.trusted_proxies.iter().any(|proxies| proxies.contains(&address));
+    let mut address = peer.to_canonical();
+    let forwarded = request.headers().get_all("x-forwarded-for").iter().rev();
+    for hop in forwarded.filter_map(|value| value.to_str().ok()).flat_map(|value| value.rsplit(',')) {
+        if !is_trusted(address) {
+            break;
+        }
+        match hop.trim().parse::<IpAddr>() {
+            Ok(hop) => address = hop.to_canonical(),
+            Err(_) => break,
+        }
+    }
+    address
+}
+
+fn request_id(app: &App, headers: &HeaderMap) -> Arc<str> {
+    let given = headers.get("x-request-id").and_then(|id| id.to_str().ok()).filter(|id| {
+        (1..=128).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    });
+    match given {
+        Some(id) => id.into(),
+        None => time_ordered(app.engine.clock().now(), app.engine.entropy().bytes()).to_string().into(),
+    }
+}
+
+/// Writes problems out, and adds what every answer has.
+fn finish(app: &App, response: Response, request_id: &str, accept: Option<&HeaderValue>) -> Response {
+    let mut response = match response.extensions().get::<Problem>() {
+        Some(problem) => {
+            let accept = accept.and_then(|accept| accept.to_str().ok());
+            let (content_type, body) = problem.render(app.engine.base_url(), accept);
+            let (mut parts, _) = response.into_parts();
+            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+            parts.headers.remove(header::CONTENT_LENGTH);
+            Response::from_parts(parts, Body::from(body))
+        }
+        None => response,
+    };
+    let headers = response.headers_mut();
+    headers.insert("x-api-version", API_VERSION);
+    if let Ok(id) = HeaderValue::from_str(request_id) {
+        headers.insert("x-request-id", id);
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Routes, never paths: a path can hold a phone number.
+fn log(
+    app: &App,
+    method: &http::Method,
+    route: &str,
+    response: &Response,
+    request_id: &str,
+    elapsed: std::time::Duration,
+) {
+    let status = response.status();
+    let wanted = match app.request_log {
+        RequestLog::Off => false,
+        RequestLog::Errors => status.is_server_error(),
+        RequestLog::All => true,
+    };
+    if wanted {
+        let error_code = response.extensions().get::<Problem>().map(|problem| problem.code.entry().code);
+        tracing::info!(
+            http.method = %method,
+            http.route = route,
+            http.status = status.as_u16(),
+            request.id = request_id,
+            request.micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+            error.code = error_code,
+            "request"
+        );
+    }
+}

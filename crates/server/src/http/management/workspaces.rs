@@ -1,0 +1,83 @@
+//! Workspaces, as their members see them.
+
+use axum::{
+    extract::{RawQuery, Request, State},
+    response::Response,
+};
+use http::StatusCode;
+use ringtrue_domain::{
+    page::Page,
+    tenancy::{Name, Workspace},
+};
+use serde::Serialize;
+
+use crate::http::{
+    App,
+    body::read_json,
+    caller::{Caller, scope::Management},
+    json,
+    json::{Object, parsed},
+    path::PathIds,
+    problem::Problem,
+    query::{PageBody, Query},
+    time,
+};
+
+#[derive(Serialize)]
+struct WorkspaceBody {
+    workspace_id: String,
+    name: String,
+    data_residency: &'static str,
+    created_at: String,
+    updated_at: String,
+}
+
+impl From<Workspace> for WorkspaceBody {
+    fn from(workspace: Workspace) -> Self {
+        WorkspaceBody {
+            workspace_id: workspace.id.to_string(),
+            name: workspace.name.to_string(),
+            data_residency: workspace.data_residency.as_str(),
+            created_at: time::format(workspace.created_at),
+            updated_at: time::format(workspace.updated_at),
+        }
+    }
+}
+
+/// `GET /v1/management/workspaces`: a page of one, since a credential belongs to one workspace.
+pub async fn list(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let request = Query::parse(query.as_deref(), &["size", "page"])?.page()?;
+    let manager = caller.manager();
+    let workspace = app.engine.workspace(&manager, manager.workspace).await?;
+    let items = if request.offset() == 0 { vec![workspace] } else { vec![] };
+    let page = Page { items, request, total_items: 1 };
+    Ok(json(StatusCode::OK, &PageBody::new(page, WorkspaceBody::from)))
+}
+
+/// `GET /v1/management/workspaces/{workspace_id}`
+pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathIds) -> Result<Response, Problem> {
+    let workspace = app.engine.workspace(&caller.manager(), ids.workspace()?).await?;
+    Ok(json(StatusCode::OK, &WorkspaceBody::from(workspace)))
+}
+
+/// `PATCH /v1/management/workspaces/{workspace_id}`
+pub async fn patch(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    ids: PathIds,
+    request: Request,
+) -> Result<Response, Problem> {
+    let id = ids.workspace()?;
+    let mut body = Object::parse(&read_json(&app, request).await?)?;
+    let name: Option<Name> = body.take("name", parsed)?;
+    body.finish()?;
+    let workspace = match name {
+        Some(name) => app.engine.rename_workspace(&caller.manager(), id, name).await?,
+        None => app.engine.workspace(&caller.manager(), id).await?,
+    };
+    Ok(json(StatusCode::OK, &WorkspaceBody::from(workspace)))
+}

@@ -1,0 +1,100 @@
+//! The HTTP door: routes, and everything between a socket's bytes and a use case.
+//!
+//! A handler is a sentence: who may call, what comes in, what goes out. Rules live in the engine, error bodies are
+//! written by the [`edge`], and the public JSON shapes are in the modules of their resources and nowhere else.
+
+mod body;
+mod caller;
+pub mod catalogue;
+mod edge;
+mod health;
+mod idempotency;
+mod json;
+mod management;
+mod oauth;
+mod path;
+mod problem;
+mod query;
+mod routes;
+mod site;
+pub mod time;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Router, response::Response};
+use http::{HeaderValue, StatusCode, header};
+use ipnet::IpNet;
+use ringtrue_engine::Engine;
+use serde::Serialize;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use edge::Peer;
+pub use routes::Routes;
+
+use crate::{config::RequestLog, telemetry::metrics::Metrics};
+
+/// What handlers share. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App(Arc<Shared>);
+
+#[derive(Debug)]
+pub struct Shared {
+    pub engine: Engine,
+    pub metrics: Arc<Metrics>,
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    pub request_log: RequestLog,
+    pub body_timeout: Duration,
+    pub request_timeout: Duration,
+    /// Work that goes on when its caller hangs up.
+    pub tasks: TaskTracker,
+    pub shutdown: CancellationToken,
+    pub readiness: health::Readiness,
+    pub site: site::Site,
+}
+
+impl App {
+    pub fn new(shared: Shared) -> Self {
+        App(Arc::new(shared))
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+pub use health::Readiness;
+pub use site::Site;
+
+/// The public API.
+pub fn router(app: App) -> Router {
+    let routes = public_routes();
+    edge::wrap(routes.into_router(), app)
+}
+
+/// Every public route, with the table that the OpenAPI document is held against.
+pub fn public_routes() -> Routes {
+    Routes::default().merge(oauth::routes()).merge(management::routes()).merge(health::routes()).merge(site::routes())
+}
+
+/// What is served on the listener for operators: metrics and health.
+pub fn operator_router(app: App) -> Router {
+    let routes = Routes::default().merge(health::routes()).get("/metrics", health::metrics);
+    edge::wrap(routes.into_router(), app)
+}
+
+/// A JSON answer.
+fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    json_bytes(status, serde_json::to_vec(body).unwrap_or_default())
+}
+
+fn json_bytes(status: StatusCode, body: Vec<u8>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,120 @@
+//! Who asks for a token: HTTP Basic credentials, and the throttle on guessing them.
+
+use std::{net::IpAddr, sync::Arc};
+
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use http::{HeaderMap, HeaderValue, header};
+use ringtrue_domain::tenancy::Credential;
+use ringtrue_engine::tokens::ClientError;
+
+use crate::http::{App, body::Form, catalogue::Code, problem::Problem};
+
+/// Standard base64, with or without its padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Authenticates a client, and counts its request against its limits.
+pub fn authenticate(app: &App, address: IpAddr, headers: &HeaderMap, form: &Form) -> Result<Arc<Credential>, Problem> {
+    let (client_id, secret) = basic_credentials(headers)?;
+    if form.get("client_secret").is_some() || form.get("client_id").is_some_and(|given| given != client_id) {
+        let detail = "send the credentials by HTTP Basic only, not in the body as well";
+        return Err(Problem::new(Code::InvalidRequest, detail));
+    }
+    let now = app.engine.clock().now();
+    if let Some(seconds) = app.engine.limiter().login_delay(&client_id, address, now) {
+        let detail = "too many failed attempts with this client from this address";
+        return Err(Problem::new(Code::TooManyRequests, detail).retry_after(seconds));
+    }
+    let credential = app.engine.authenticate_client(&client_id, &secret).map_err(|error| {
+        if error == ClientError::InvalidClient {
+            app.engine.limiter().login_failed(&client_id, address, now);
+        }
+        refuse(error)
+    })?;
+    let workspace = app.engine.control_plane().workspace(credential.owner.workspace());
+    let own = workspace.map(|workspace| workspace.rate_limits).unwrap_or_default();
+    let standing = app.engine.limiter().client(&credential.client_id, &own, now);
+    if !standing.admitted {
+        let detail = format!("the limit of {} token requests per second is reached", standing.limit);
+        return Err(Problem::new(Code::TooManyRequests, detail).retry_after(standing.reset));
+    }
+    Ok(credential)
+}
+
+fn refuse(error: ClientError) -> Problem {
+    let code = match error {
+        ClientError::InvalidClient => Code::InvalidClient,
+        ClientError::CredentialRevoked | ClientError::ProjectDisabled => Code::Unauthorized,
+    };
+    challenge(Problem::new(code, error.to_string()))
+}
+
+fn challenge(problem: Problem) -> Problem {
+    problem.with(header::WWW_AUTHENTICATE, HeaderValue::from_static(r#"Basic realm="ringtrue", charset="UTF-8""#))
+}
+
+/// Id and secret, each form-url-decoded as RFC 6749 has it. Ours hold no character that decoding would change, so
+/// clients that do not encode are served too.
+fn basic_credentials(headers: &HeaderMap) -> Result<(String, String), Problem> {
+    let invalid = || challenge(Problem::new(Code::InvalidClient, ClientError::InvalidClient.to_string()));
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values
+        .next()
+        .ok_or_else(|| challenge(Problem::new(Code::InvalidClient, "send the client id and secret by HTTP Basic")))?;
+    if values.next().is_some() {
+        return Err(Problem::new(Code::InvalidRequest, "send one `Authorization` header"));
+    }
+    let (scheme, encoded) = value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or_else(invalid)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(invalid());
+    }
+    let decoded = BASE64.decode(encoded.trim()).map_err(|_| invalid())?;
+    let decoded = String::from_utf8(decoded).map_err(|_| invalid())?;
+    let (client_id, secret) = decoded.split_once(':').ok_or_else(invalid)?;
+    Ok((form_decoded(client_id), form_decoded(secret)))
+}
+
+fn form_decoded(text: &str) -> String {
+    if !text.contains(['%', '+']) {
+        return text.to_owned();
+    }
+    // Parsed as the name of a form field whose separators are hidden from the parser.
+    let hidden = text.replace('&', "%26").replace('=', "%3D");
+    url::form_urlencoded::parse(hidden.as_bytes()).map(|(name, _)| name.into_owned()).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(value: &[u8]) -> Option<(String, String)> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());
+        basic_credentials(&headers).ok()
+    }
+
+    #[test]
+    fn basic_credentials_are_read_encoded_or_raw() {
+        let pair = |id: &str, secret: &str| Some((id.to_owned(), secret.to_owned()));
+        // `a:b`, `a:b` without padding, `a%5Fb:c%2Dd`, `a:b:c`
+        for (value, expected) in [
+            (&b"Basic YTpi"[..], pair("a", "b")),
+            (b"basic YTpi", pair("a", "b")),
+            (b"Basic YSU1RmI6YyUyRGQ=", pair("a_b", "c-d")),
+            (b"Basic YSU1RmI6YyUyRGQ", pair("a_b", "c-d")),
+            (b"Basic YTpiOmM=", pair("a", "b:c")),
+            (b"Basic", None),
+            (b"Basic !!!", None),
+            (b"Basic YWI=", None),
+            (b"Basic /zov", None),
+            (b"Bearer YTpi", None),
+        ] {
+            assert_eq!(read(value), expected, "{}", String::from_utf8_lossy(value));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What clients and callback receivers look up: RFC 8414 metadata, and the callback keys as a JWKS.
+
+use aws_lc_rs::digest;
+use axum::{
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use http::{HeaderValue, StatusCode, header};
+use ringtrue_domain::product::Scope;
+use ringtrue_engine::keys::PublicKey;
+use serde_json::{Value, json as value};
+
+use crate::http::{App, json, json_bytes};
+
+const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
+/// `GET /.well-known/oauth-authorization-server`
+pub async fn authorization_server(State(app): State<App>) -> Response {
+    let base = app.engine.base_url();
+    let body = value!({
+        "issuer": base,
+        "token_endpoint": format!("{base}/oauth2/token"),
+        "revocation_endpoint": format!("{base}/oauth2/revoke"),
+        "jwks_uri": format!("{base}/.well-known/jwks.json"),
+        "scopes_supported": Scope::all().map(Scope::as_str).collect::<Vec<_>>(),
+        "response_types_supported": [],
+        "grant_types_supported": ["client_credentials"],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic"],
+        "revocation_endpoint_auth_methods_supported": ["client_secret_basic"],
+        "service_documentation": format!("{base}/docs"),
+    });
+    let mut response = json(StatusCode::OK, &body);
+    response.headers_mut().insert(header::CACHE_CONTROL, CACHED);
+    response
+}
+
+/// `GET /.well-known/jwks.json`: the keys that sign callbacks, those about to and those that did lately included.
+pub async fn jwks(State(app): State<App>, request: Request) -> Response {
+    let keys = app.engine.control_plane().keys();
+    let keys: Vec<Value> = keys.published(app.engine.clock().now()).into_iter().map(jwk).collect();
+    let body = serde_json::to_vec(&value!({ "keys": keys })).unwrap_or_default();
+    let tag = format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, &body)));
+    let is_known = request
+        .headers()
+        .get_all(header::IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|known| matches!(known.trim(), "*") || known.trim().trim_start_matches("W/") == tag);
+    let mut response =
+        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { json_bytes(StatusCode::OK, body) };
+    response.headers_mut().insert(header::CACHE_CONTROL, CACHED);
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
+fn jwk(key: &PublicKey) -> Value {
+    value!({"kty": "RSA", "use": "sig", "alg": "RS256", "kid": key.kid, "n": key.n, "e": key.e})
+}

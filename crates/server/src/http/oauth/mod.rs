@@ -1,0 +1,15 @@
+//! OAuth 2.0: tokens for clients, their revocation, and what clients need to know of us.
+
+mod client;
+mod metadata;
+mod token;
+
+use super::Routes;
+
+pub fn routes() -> Routes {
+    Routes::default()
+        .post("/oauth2/token", token::issue)
+        .post("/oauth2/revoke", token::revoke)
+        .get("/.well-known/oauth-authorization-server", metadata::authorization_server)
+        .get("/.well-known/jwks.json", metadata::jwks)
+}

@@ -1,0 +1,93 @@
+//! The token and revoke endpoints.
+
+use axum::{
+    Extension,
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use ringtrue_engine::tokens::MintError;
+use serde::Serialize;
+
+use super::client;
+use crate::http::{
+    App,
+    body::{Form, read_form},
+    catalogue::Code,
+    edge::Arrival,
+    json,
+    problem::Problem,
+};
+
+#[derive(Serialize)]
+struct TokenBody<'a> {
+    access_token: &'a str,
+    token_type: &'static str,
+    expires_in: i64,
+    scope: &'static str,
+}
+
+/// `POST /oauth2/token` (RFC 6749, client credentials)
+pub async fn issue(
+    State(app): State<App>,
+    Extension(Arrival { address, .. }): Extension<Arrival>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let headers = request.headers().clone();
+    let issue = async {
+        let form = read_form(&app, request).await?;
+        let grant_type = form.get("grant_type").ok_or_else(|| missing("grant_type"))?;
+        let client = client::authenticate(&app, address, &headers, &form)?;
+        if grant_type != "client_credentials" {
+            let detail = "the grant type is `client_credentials`";
+            return Err(Problem::new(Code::UnsupportedGrantType, detail));
+        }
+        let token = app.engine.mint(&client, scope(&form)?).map_err(|error| match error {
+            MintError::Scope(error) => Problem::new(Code::InvalidScope, error.to_string()),
+            MintError::NoKey => Problem::internal(&error),
+        })?;
+        let body = TokenBody {
+            access_token: &token.token,
+            token_type: "bearer",
+            expires_in: token.expires_in,
+            scope: token.scope.as_str(),
+        };
+        let mut response = json(StatusCode::OK, &body);
+        response.headers_mut().insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
+        Ok(response)
+    };
+    issue.await.map_err(Problem::for_oauth)
+}
+
+/// `POST /oauth2/revoke` (RFC 7009)
+pub async fn revoke(
+    State(app): State<App>,
+    Extension(Arrival { address, .. }): Extension<Arrival>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let headers = request.headers().clone();
+    let revoke = async {
+        let form = read_form(&app, request).await?;
+        let client = client::authenticate(&app, address, &headers, &form)?;
+        let token = form.get("token").ok_or_else(|| missing("token"))?;
+        app.engine.revoke_token(&client, token).await?;
+        Ok(StatusCode::OK.into_response())
+    };
+    revoke.await.map_err(Problem::for_oauth)
+}
+
+fn missing(parameter: &str) -> Problem {
+    Problem::new(Code::InvalidRequest, format!("the parameter `{parameter}` is missing"))
+}
+
+/// Exactly one known scope.
+fn scope(form: &Form) -> Result<ringtrue_domain::product::Scope, Problem> {
+    let invalid = |detail: &str| Problem::new(Code::InvalidScope, detail);
+    let text = form.get("scope").ok_or_else(|| invalid("the parameter `scope` is missing"))?;
+    if text.trim().contains(' ') {
+        return Err(invalid("a token has one scope; request one token for each"));
+    }
+    text.parse().map_err(|_| {
+        invalid("the scopes are `reverse_sms`, `secure_sna`, `discovery`, `sim_swap`, `eligibility` and `management`")
+    })
+}

@@ -1,0 +1,56 @@
+//! Identifiers in paths.
+
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use http::request::Parts;
+use ringtrue_domain::tenancy::{ClientId, CredentialOwner, ProjectId, WorkspaceId};
+
+use super::{App, catalogue::Code, problem::Problem};
+
+/// The parameters of a route's path template.
+#[derive(Debug)]
+pub struct PathIds(Vec<(String, String)>);
+
+impl FromRequestParts<App> for PathIds {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let params = RawPathParams::from_request_parts(parts, app).await.map_err(|_| Problem::not_found())?;
+        Ok(PathIds(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
+    }
+}
+
+impl PathIds {
+    pub fn workspace(&self) -> Result<WorkspaceId, Problem> {
+        self.id("workspace_id")
+    }
+
+    pub fn project(&self) -> Result<ProjectId, Problem> {
+        self.id("project_id")
+    }
+
+    /// Whose credentials the path is about: a project's when it names one, else the workspace's.
+    pub fn owner(&self) -> Result<CredentialOwner, Problem> {
+        let workspace = self.workspace()?;
+        if self.get("project_id").is_some() {
+            Ok(CredentialOwner::Project(workspace, self.project()?))
+        } else {
+            Ok(CredentialOwner::Workspace(workspace))
+        }
+    }
+
+    pub fn client_id(&self) -> Result<ClientId, Problem> {
+        let text = self.get("client_id").unwrap_or_default();
+        text.parse().map_err(|_| Problem::new(Code::CredentialNotFound, "there is no such credential"))
+    }
+
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(param, _)| param == name).map(|(_, value)| value.as_str())
+    }
+
+    fn id<T: FromStr>(&self, name: &str) -> Result<T, Problem> {
+        let text = self.get(name).unwrap_or_default();
+        text.parse().map_err(|_| Problem::bad_request(format!("`{name}` in the path must be a UUID")))
+    }
+}

@@ -1,0 +1,195 @@
+//! Error answers (RFC 9457).
+//!
+//! A handler gives a [`Problem`]; the edge writes it out, since only there the base URL, the request id and the
+//! caller's `Accept` header are at hand.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue, header};
+use ringtrue_engine::{
+    idempotency::IdempotencyError,
+    management::{InvalidUrl, ManagementError},
+    ports::StoreError,
+};
+use serde::Serialize;
+
+use super::catalogue::Code;
+
+/// What went wrong with a request, for the caller.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub code: Code,
+    pub detail: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// The answer of a token endpoint, which carries RFC 6749's fields too.
+    is_oauth: bool,
+}
+
+/// Seconds after which a caller may try again when the store was unavailable.
+const RETRY_UNAVAILABLE: u32 = 2;
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Problem { code, detail: detail.into(), headers: vec![], is_oauth: false }
+    }
+
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Problem::new(Code::BadRequest, detail)
+    }
+
+    pub fn not_found() -> Self {
+        Problem::new(Code::NotFound, "there is nothing at this path")
+    }
+
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        Problem::new(Code::ServiceUnavailable, detail).retry_after(RETRY_UNAVAILABLE)
+    }
+
+    /// Logs the cause, and tells the caller nothing of it.
+    pub fn internal(cause: &dyn std::fmt::Display) -> Self {
+        tracing::error!(error = %cause, "a request failed on our side");
+        Problem::new(Code::InternalError, "something went wrong on our side")
+    }
+
+    #[must_use]
+    pub fn retry_after(self, seconds: u32) -> Self {
+        self.with(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    #[must_use]
+    pub fn for_oauth(mut self) -> Self {
+        self.is_oauth = true;
+        self
+    }
+
+    /// The body and its content type.
+    pub fn render(&self, base_url: &str, accept: Option<&str>) -> (&'static str, Vec<u8>) {
+        let entry = self.code.entry();
+        let body = ProblemBody {
+            r#type: format!("{base_url}/errors/{}", entry.code),
+            title: entry.title,
+            status: entry.status.as_u16(),
+            detail: &self.detail,
+            error_code: entry.code,
+            // Off-the-shelf OAuth clients read only these two, and know no `unauthorized`.
+            error: self.is_oauth.then(|| if entry.code == "unauthorized" { "invalid_client" } else { entry.code }),
+            error_description: self.is_oauth.then_some(&self.detail),
+        };
+        let content_type =
+            if self.is_oauth && wants_plain_json(accept) { "application/json" } else { "application/problem+json" };
+        (content_type, serde_json::to_vec(&body).unwrap_or_default())
+    }
+}
+
+#[derive(Serialize)]
+struct ProblemBody<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    error_code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_description: Option<&'a String>,
+}
+
+/// Whether `Accept` names `application/json` and not problem+json.
+fn wants_plain_json(accept: Option<&str>) -> bool {
+    let named = |media_type: &str| {
+        accept.is_some_and(|accept| {
+            accept
+                .split(',')
+                .filter_map(|range| range.split(';').next())
+                .any(|range| range.trim().eq_ignore_ascii_case(media_type))
+        })
+    };
+    named("application/json") && !named("application/problem+json")
+}
+
+impl IntoResponse for Problem {
+    /// Without a body: the edge writes it.
+    fn into_response(self) -> Response {
+        let mut response = self.code.entry().status.into_response();
+        for (name, value) in &self.headers {
+            response.headers_mut().append(name.clone(), value.clone());
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => {
+                tracing::warn!(%error, "a request could not be served");
+                Problem::unavailable("the service cannot reach its database at the moment")
+            }
+            StoreError::Refused(_) | StoreError::Inconsistent { .. } => Problem::internal(&error),
+        }
+    }
+}
+
+impl From<ManagementError> for Problem {
+    fn from(error: ManagementError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ManagementError::WorkspaceNotFound => Problem::new(Code::WorkspaceNotFound, detail),
+            ManagementError::ProjectNotFound => Problem::new(Code::ProjectNotFound, detail),
+            ManagementError::CredentialNotFound => Problem::new(Code::CredentialNotFound, detail),
+            ManagementError::NotYours(_) => Problem::new(Code::Forbidden, detail),
+            ManagementError::ProjectNameTaken => Problem::new(Code::ProjectNameTaken, detail),
+            ManagementError::InvalidUrl(InvalidUrl::Callback { .. }) => Problem::new(Code::CallbackUrlInvalid, detail),
+            ManagementError::InvalidUrl(InvalidUrl::Redirect { .. }) => Problem::new(Code::RedirectUrlInvalid, detail),
+            ManagementError::InvalidMember { member, problem } => {
+                Problem::bad_request(format!("`{member}`: {problem}"))
+            }
+            ManagementError::Contended => Problem::unavailable(detail),
+            ManagementError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<IdempotencyError> for Problem {
+    fn from(error: IdempotencyError) -> Self {
+        let detail = error.to_string();
+        match error {
+            IdempotencyError::InProgress => Problem::new(Code::IdempotencyInProgress, detail),
+            IdempotencyError::Reused => Problem::new(Code::IdempotencyKeyReused, detail),
+            IdempotencyError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_errors_are_plain_json_only_for_those_who_ask_for_it() {
+        for (accept, plain) in [
+            (Some("application/json"), true),
+            (Some("application/json, text/plain;q=0.5"), true),
+            (Some("Application/JSON; q=0.9"), true),
+            (Some("application/problem+json"), false),
+            (Some("application/json, application/problem+json"), false),
+            (Some("*/*"), false),
+            (Some("text/html"), false),
+            (None, false),
+        ] {
+            let (content_type, body) =
+                Problem::new(Code::Unauthorized, "no").for_oauth().render("https://eu.example.com", accept);
+            assert_eq!(content_type == "application/json", plain, "{accept:?}");
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body["error"], "invalid_client");
+            assert_eq!(body["error_code"], "unauthorized");
+            assert_eq!(body["type"], "https://eu.example.com/errors/unauthorized");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The binary's parts: configuration, command line, listeners, HTTP API, pages, telemetry, and the wiring of it all.
+
+pub mod config;
+pub mod http;
+mod listener;
+pub mod pages;
+pub mod telemetry;
+pub mod wiring;

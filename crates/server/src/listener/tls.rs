@@ -1,0 +1,93 @@
+//! TLS for the public listener, with certificates that can be replaced while it runs.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arc_swap::ArcSwap;
+use rustls::{
+    ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("{path}: {problem}", path = .path.display())]
+    File { path: PathBuf, problem: String },
+    #[error("the certificate and the key do not make a pair: {0}")]
+    Pair(rustls::Error),
+    #[error("TLS cannot be set up: {0}")]
+    Setup(rustls::Error),
+}
+
+/// Accepts TLS connections with the certificate that the files held when they were read last.
+pub struct Tls {
+    acceptor: TlsAcceptor,
+    current: Arc<Current>,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// The certificate in use. Connections that are open keep the one that they began with.
+#[derive(Debug)]
+struct Current(ArcSwap<CertifiedKey>);
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+impl Tls {
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let current = Arc::new(Current(ArcSwap::from_pointee(read(certificate, key)?)));
+        let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&current) as _;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::Setup)?
+            .with_no_client_auth()
+            .with_cert_resolver(resolver);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Tls {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            current,
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+        })
+    }
+
+    /// Reads the files again. When they are not good, the certificate in use stays.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        self.current.0.store(Arc::new(read(&self.certificate, &self.key)?));
+        Ok(())
+    }
+
+    pub async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
+        self.acceptor.accept(stream).await
+    }
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("certificate", &self.certificate).finish_non_exhaustive()
+    }
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
+    let at = |path: &Path, problem: String| TlsError::File { path: path.to_owned(), problem };
+    let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| at(certificate, error.to_string()))?;
+    if chain.is_empty() {
+        return Err(at(certificate, "holds no certificate in PEM form".to_owned()));
+    }
+    let key_der = PrivateKeyDer::from_pem_file(key).map_err(|error| at(key, error.to_string()))?;
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    CertifiedKey::from_der(chain, key_der, &provider).map_err(TlsError::Pair)
+}

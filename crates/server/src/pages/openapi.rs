@@ -1,0 +1,224 @@
+//! The API document: written as YAML, embedded as JSON, served with the address of the deployment.
+
+use serde_json::Value;
+
+/// The document as it was built, for [`EXAMPLE_BASE_URL`].
+pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
+
+/// What the document says in place of the base URL of a deployment: in `servers`, in the token URL, in examples.
+const EXAMPLE_BASE_URL: &str = "https://eu.api.example.com";
+
+/// The document of a deployment, ready to be served.
+pub fn document(base_url: &str) -> String {
+    let quoted = Value::from(base_url.trim_end_matches('/')).to_string();
+    let inside_a_string = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
+    DOCUMENT.replace(EXAMPLE_BASE_URL, inside_a_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+    const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+    fn parsed() -> Value {
+        serde_json::from_str(DOCUMENT).expect("the build wrote JSON")
+    }
+
+    fn members<'v>(root: &'v Value, pointer: &str) -> &'v Map<String, Value> {
+        root.pointer(pointer).and_then(Value::as_object).unwrap_or_else(|| panic!("no object at {pointer}"))
+    }
+
+    fn operations(root: &Value) -> Vec<(&str, &str, &Value)> {
+        let paths = members(root, "/paths").iter();
+        paths
+            .flat_map(|(path, item)| {
+                METHODS.iter().filter_map(move |method| Some((path.as_str(), *method, item.get(method)?)))
+            })
+            .collect()
+    }
+
+    /// Calls `see` with every object of the document and its pointer.
+    fn walk<'v>(node: &'v Value, pointer: &str, see: &mut impl FnMut(&str, &'v Map<String, Value>)) {
+        match node {
+            Value::Object(map) => {
+                see(pointer, map);
+                for (key, value) in map {
+                    walk(value, &format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1")), see);
+                }
+            }
+            Value::Array(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    walk(item, &format!("{pointer}/{at}"), see);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_document_has_the_shape_of_openapi_3_1() {
+        let root = parsed();
+        assert_eq!(root["openapi"], "3.1.0");
+        assert!(root["info"]["title"].is_string() && root["info"]["version"].is_string());
+        let names: BTreeSet<_> =
+            root["tags"].as_array().into_iter().flatten().map(|tag| &tag["name"]).map(Value::to_string).collect();
+        let schemes = members(&root, "/components/securitySchemes");
+        let mut ids = BTreeSet::new();
+        for (path, method, operation) in operations(&root) {
+            let name = format!("{method} {path}");
+            assert!(path.starts_with('/'), "{name}");
+            assert!(ids.insert(operation["operationId"].as_str().expect("an id")), "{name}: the id is taken");
+            assert!(operation["summary"].is_string(), "{name}: no summary");
+            assert!(names.contains(&operation["tags"][0].to_string()), "{name}: unknown tag");
+            for needed in operation["security"]
+                .as_array()
+                .expect("security is said")
+                .iter()
+                .flat_map(|all| all.as_object().expect("a map").keys())
+            {
+                assert!(schemes.contains_key(needed), "{name}: unknown scheme {needed}");
+            }
+            let responses = operation["responses"].as_object().expect("responses");
+            assert!(!responses.contains_key("default"), "{name}: every status is named");
+            assert!(responses.keys().any(|status| status.starts_with('2')), "{name}: no success");
+            assert!(responses.keys().all(|status| status.len() == 3 && status.parse::<u16>().is_ok()), "{name}");
+        }
+        for tag in root["tags"].as_array().into_iter().flatten() {
+            for id in tag["x-operations"].as_array().into_iter().flatten() {
+                assert!(ids.remove(id.as_str().expect("a name")), "{id} is listed, but is no operation");
+            }
+        }
+        assert!(ids.is_empty(), "not listed under a tag: {ids:?}");
+    }
+
+    #[test]
+    fn path_parameters_are_those_of_the_template() {
+        let root = parsed();
+        for (path, method, operation) in operations(&root) {
+            let item = &root["paths"][path];
+            let both = [&item["parameters"], &operation["parameters"]];
+            let declared: BTreeSet<&str> = both
+                .iter()
+                .flat_map(|list| list.as_array().into_iter().flatten())
+                .map(|parameter| match parameter["$ref"].as_str() {
+                    Some(reference) => root.pointer(&reference[1..]).expect("resolves"),
+                    None => parameter,
+                })
+                .filter(|parameter| parameter["in"] == "path")
+                .map(|parameter| {
+                    assert_eq!(parameter["required"], true);
+                    parameter["name"].as_str().expect("a name")
+                })
+                .collect();
+            let named: BTreeSet<&str> =
+                path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
+            assert_eq!(declared, named, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn all_references_resolve_and_all_components_are_used() {
+        let root = parsed();
+        let mut used = BTreeSet::new();
+        walk(&root, "", &mut |pointer, map| {
+            if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+                assert!(root.pointer(&reference[1..]).is_some(), "{pointer}: {reference} leads nowhere");
+                used.insert(reference.to_owned());
+            }
+        });
+        for (kind, all) in members(&root, "/components").iter().filter(|(kind, _)| *kind != "securitySchemes") {
+            for name in all.as_object().expect("a map").keys() {
+                let reference = format!("#/components/{kind}/{name}");
+                // Answered at any path, so no operation names it.
+                let is_for_every_path = reference == "#/components/responses/MethodNotAllowed";
+                assert!(used.contains(&reference) || is_for_every_path, "{reference} is not used");
+            }
+        }
+    }
+
+    #[test]
+    fn every_example_fits_its_schema() -> Outcome {
+        let root = parsed();
+        let mut seen = 0;
+        let mut places = Vec::new();
+        walk(&root, "", &mut |pointer, map| {
+            let inside_an_example =
+                ["/example/", "/examples/", "/properties/"].iter().any(|part| pointer.contains(part));
+            if map.contains_key("schema") && !inside_an_example {
+                places.push((pointer.to_owned(), map));
+            }
+        });
+        for (pointer, map) in places {
+            let schema = json!({"allOf": [map["schema"]], "components": root["components"]});
+            let validator = jsonschema::draft202012::options().should_validate_formats(true).build(&schema)?;
+            let several = map.get("examples").and_then(Value::as_object).into_iter().flat_map(Map::values);
+            let several = several.map(|named| match named["$ref"].as_str() {
+                Some(reference) => root.pointer(&reference[1..]).map_or(&Value::Null, |named| &named["value"]),
+                None => &named["value"],
+            });
+            for example in map.get("example").into_iter().chain(several) {
+                let problems: Vec<_> =
+                    validator.iter_errors(example).map(|e| format!("{} at {}", e, e.instance_path())).collect();
+                assert!(problems.is_empty(), "{pointer}: {problems:?}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 100, "only {seen} examples were found");
+        Ok(())
+    }
+
+    #[test]
+    fn every_json_answer_and_parameter_has_an_example() {
+        let root = parsed();
+        walk(&root, "", &mut |pointer, map| {
+            let is_json = pointer.contains("json") && map.contains_key("schema") && !pointer.contains("openapi.json");
+            let is_parameter = map.contains_key("in") && map.contains_key("schema");
+            if is_json || is_parameter {
+                assert!(map.contains_key("example") || map.contains_key("examples"), "{pointer} has no example");
+            }
+        });
+    }
+
+    #[test]
+    fn every_error_code_has_an_example() {
+        let root = parsed();
+        let examples: BTreeSet<_> = members(&root, "/components/examples")
+            .values()
+            .map(|named| named["value"]["error_code"].to_string())
+            .collect();
+        let codes: BTreeSet<_> = root["components"]["schemas"]["Problem"]["properties"]["error_code"]["enum"]
+            .as_array()
+            .expect("codes")
+            .iter()
+            .map(Value::to_string)
+            .collect();
+        assert_eq!(examples, codes);
+    }
+
+    #[test]
+    fn a_deployment_serves_its_own_address() -> Outcome {
+        let text = document("http://127.0.0.1:8080/");
+        assert!(!text.contains(EXAMPLE_BASE_URL));
+        let root: Value = serde_json::from_str(&text)?;
+        assert_eq!(root["servers"][0]["url"], "http://127.0.0.1:8080");
+        assert_eq!(
+            root["components"]["examples"]["not_found"]["value"]["type"],
+            "http://127.0.0.1:8080/errors/not_found"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn an_odd_address_does_not_break_the_document() -> Outcome {
+        let root: Value = serde_json::from_str(&document("https://x\"y\\"))?;
+        assert_eq!(root["servers"][0]["url"], "https://x\"y\\");
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! Counters and histograms for Prometheus.
+//!
+//! Labels come from closed sets (methods, route templates, status codes): nothing that a caller sends becomes one.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RouteLabels {
+    route: String,
+}
+
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    pub connections: Gauge,
+    pub refused_connections: Counter,
+}
+
+/// From a tenth of a millisecond to some seconds.
+const BUCKETS: [f64; 12] = [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("ringtrue");
+        let requests = Family::default();
+        let durations = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
+        let connections = Gauge::default();
+        let refused_connections = Counter::default();
+        registry.register("http_requests", "Requests answered", requests.clone());
+        registry.register("http_request_duration_seconds", "Time to answer a request", durations.clone());
+        registry.register("http_connections", "Connections open now", connections.clone());
+        registry.register(
+            "http_connections_refused",
+            "Connections closed at once because there were too many",
+            refused_connections.clone(),
+        );
+        Metrics { registry, requests, durations, connections, refused_connections }
+    }
+}
+
+impl Metrics {
+    pub fn request(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration) {
+        let labels = RequestLabels { method: known(method), route: route.to_owned(), status: status.as_u16() };
+        self.requests.get_or_create(&labels).inc();
+        self.durations.get_or_create(&RouteLabels { route: route.to_owned() }).observe(elapsed.as_secs_f64());
+    }
+
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        if encode(&mut text, &self.registry).is_err() {
+            tracing::error!("the metrics could not be written");
+        }
+        text
+    }
+}
+
+/// Methods are free text on the wire.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}

@@ -1,0 +1,150 @@
+//! A small HTTP/1.1 client: it sends exactly the bytes that a test wants, and hides nothing of the answer.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The value of a header that must occur once at most.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut values = self.headers.iter().filter(|(header, _)| header.eq_ignore_ascii_case(name));
+        let value = values.next().map(|(_, value)| value.as_str());
+        assert!(values.next().is_none(), "{name} occurs twice: {:?}", self.headers);
+        value
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("not JSON ({error}): {:?}", String::from_utf8_lossy(&self.body)))
+    }
+
+    /// The error code of a problem.
+    pub fn code(&self) -> String {
+        self.json()["error_code"].as_str().expect("a problem").to_owned()
+    }
+
+    pub fn detail(&self) -> String {
+        self.json()["detail"].as_str().expect("a problem").to_owned()
+    }
+}
+
+/// A request in the making.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: String,
+    pub target: String,
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: Option<Vec<u8>>,
+}
+
+impl Request {
+    pub fn new(method: &str, target: &str) -> Self {
+        Request { method: method.to_owned(), target: target.to_owned(), headers: vec![], body: None }
+    }
+
+    #[must_use]
+    pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.headers.push((name.to_owned(), value.as_ref().to_vec()));
+        self
+    }
+
+    #[must_use]
+    pub fn bearer(self, token: &str) -> Self {
+        self.header("Authorization", format!("Bearer {token}"))
+    }
+
+    #[must_use]
+    pub fn body(mut self, content_type: &str, body: impl AsRef<[u8]>) -> Self {
+        self.body = Some(body.as_ref().to_vec());
+        self.header("Content-Type", content_type)
+    }
+
+    #[must_use]
+    pub fn json(self, body: &Value) -> Self {
+        self.body("application/json", body.to_string())
+    }
+
+    #[must_use]
+    pub fn form(self, fields: &[(&str, &str)]) -> Self {
+        let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        self.body("application/x-www-form-urlencoded", form)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name))
+    }
+
+    fn bytes(&self, address: SocketAddr) -> Vec<u8> {
+        let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
+        if !self.has("Host") {
+            bytes.extend(format!("Host: {address}\r\n").bytes());
+        }
+        for (name, value) in &self.headers {
+            bytes.extend(name.bytes());
+            bytes.extend(b": ");
+            bytes.extend(value);
+            bytes.extend(b"\r\n");
+        }
+        if let Some(body) = &self.body
+            && !self.has("Content-Length")
+            && !self.has("Transfer-Encoding")
+        {
+            bytes.extend(format!("Content-Length: {}\r\n", body.len()).bytes());
+        }
+        bytes.extend(b"Connection: close\r\n\r\n");
+        bytes.extend(self.body.as_deref().unwrap_or_default());
+        bytes
+    }
+}
+
+/// Sends a request on a connection of its own and reads the answer to its end.
+pub async fn send(address: SocketAddr, request: &Request) -> Answer {
+    let answer = exchange(address, &request.bytes(address)).await;
+    parse(&answer, request.method == "HEAD")
+}
+
+/// Sends bytes as they are; gives whatever comes back until the peer closes.
+pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    // A server that has heard enough may close before all is sent.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = vec![];
+    let _ = stream.read_to_end(&mut answer).await;
+    answer
+}
+
+pub fn parse(bytes: &[u8], is_head: bool) -> Answer {
+    let end = bytes
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)));
+    let head = String::from_utf8(bytes[..end].to_vec()).expect("an ASCII head");
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|status| status.parse().ok());
+    let headers: Vec<(String, String)> = lines
+        .map(|line| {
+            let (name, value) = line.split_once(':').expect("a header");
+            (name.to_owned(), value.trim().to_owned())
+        })
+        .collect();
+    let body = bytes[end + 4..].to_vec();
+    let answer = Answer { status: status.expect("a status"), headers, body };
+    if let Some(length) = answer.header("content-length")
+        && !is_head
+        && answer.status != 304
+    {
+        assert_eq!(length.parse(), Ok(answer.body.len()), "the body is whole");
+    }
+    answer
+}

@@ -1,0 +1,226 @@
+//! A world for one test: a node on a free port, with a database and a clock of its own.
+
+use std::{net::SocketAddr, sync::Arc, sync::LazyLock};
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_engine::{
+    keys::MasterKey,
+    management::CreatedWorkspace,
+    ports::{ManualClock, Store, SystemEntropy},
+    rate_limit::Limits,
+};
+use ringtrue_server::{
+    config::{self, Config, Environment},
+    pages::openapi,
+    wiring::{self, Assembly, Running},
+};
+use ringtrue_store::{StoreOptions, StoreUrl};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    client::{self, Answer, Request},
+    contract::Contract,
+    database::Database,
+};
+
+/// Every answer of every test is held against the OpenAPI document.
+static CONTRACT: LazyLock<Contract> =
+    LazyLock::new(|| Contract::new(openapi::DOCUMENT).expect("the document is sound"));
+
+pub struct World {
+    pub node: Running,
+    pub clock: Arc<ManualClock>,
+    pub acme: Tenant,
+    shutdown: CancellationToken,
+    config: Config,
+    master: String,
+    database: Database,
+}
+
+/// A workspace and its first credential.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    pub workspace_id: String,
+    pub client_id: String,
+    pub client_secret: String,
+}
+
+/// A project and its first credential.
+#[derive(Clone, Debug)]
+pub struct ProjectOf {
+    pub path: String,
+    pub project_id: String,
+    pub client_id: String,
+    pub client_secret: String,
+}
+
+impl World {
+    pub async fn sqlite() -> Self {
+        World::with(Database::sqlite().await, |_| {}).await
+    }
+
+    pub async fn postgres() -> Self {
+        World::with(Database::postgres().await, |_| {}).await
+    }
+
+    /// A world on SQLite whose configuration differs.
+    pub async fn configured(change: impl FnOnce(&mut Config)) -> Self {
+        World::with(Database::sqlite().await, change).await
+    }
+
+    async fn with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = config(database.url());
+        change(&mut config);
+        let clock = Arc::new(ManualClock::at("2026-01-01T00:00:00Z".parse().unwrap()));
+        let master = MasterKey::generate(&SystemEntropy::default()).to_string();
+        let shutdown = CancellationToken::new();
+        let node = start(&config, &database, &master, &clock, &shutdown).await;
+        let acme = tenant(&node, "Acme").await;
+        World { node, clock, acme, shutdown, config, master, database }
+    }
+
+    /// Another node on the same database.
+    pub async fn second_node(&self) -> Running {
+        start(&self.config, &self.database, &self.master, &self.clock, &self.shutdown).await
+    }
+
+    /// A second customer.
+    pub async fn another_tenant(&self) -> Tenant {
+        tenant(&self.node, "Other").await
+    }
+
+    pub fn advance(&self, by: SignedDuration) {
+        self.clock.advance(by);
+    }
+
+    /// Sends a request, and holds the answer against the OpenAPI document.
+    pub async fn send(&self, request: Request) -> Answer {
+        send_to(self.node.address, request).await
+    }
+
+    pub async fn token_request(&self, id: &str, secret: &str, scope: &str) -> Answer {
+        self.send(
+            Request::new("POST", "/oauth2/token")
+                .header("Authorization", basic(id, secret))
+                .form(&[("grant_type", "client_credentials"), ("scope", scope)]),
+        )
+        .await
+    }
+
+    pub async fn token(&self, id: &str, secret: &str, scope: &str) -> String {
+        let answer = self.token_request(id, secret, scope).await;
+        assert_eq!(answer.status, 200, "{:?}", String::from_utf8_lossy(&answer.body));
+        answer.json()["access_token"].as_str().unwrap().to_owned()
+    }
+
+    /// A management token of the first tenant.
+    pub async fn manager(&self) -> String {
+        self.manager_of(&self.acme).await
+    }
+
+    pub async fn manager_of(&self, tenant: &Tenant) -> String {
+        self.token(&tenant.client_id, &tenant.client_secret, "management").await
+    }
+
+    /// A project of the first tenant, with what `body` says beside its name.
+    pub async fn project(&self, name: &str, mut body: Value) -> ProjectOf {
+        body["name"] = json!(name);
+        let path = format!("{}/projects", self.acme.path());
+        let token = self.manager().await;
+        let answer = self.send(Request::new("POST", &path).bearer(&token).json(&body)).await;
+        assert_eq!(answer.status, 201, "{:?}", String::from_utf8_lossy(&answer.body));
+        ProjectOf::from_answer(&self.acme, &answer.json())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+impl Tenant {
+    pub fn path(&self) -> String {
+        format!("/v1/management/workspaces/{}", self.workspace_id)
+    }
+}
+
+impl ProjectOf {
+    pub fn from_answer(tenant: &Tenant, body: &Value) -> Self {
+        let project_id = body["project_id"].as_str().unwrap().to_owned();
+        ProjectOf {
+            path: format!("{}/projects/{project_id}", tenant.path()),
+            project_id,
+            client_id: body["credentials"][0]["client_id"].as_str().unwrap().to_owned(),
+            client_secret: body["credentials"][0]["client_secret"].as_str().unwrap().to_owned(),
+        }
+    }
+}
+
+pub async fn send_to(address: SocketAddr, request: Request) -> Answer {
+    let answer = client::send(address, &request).await;
+    let path = request.target.split('?').next().unwrap();
+    if let Err(problem) = CONTRACT.check(&request.method, path, answer.status, &answer.headers, &answer.body) {
+        panic!(
+            "{} {path} answered {} against its contract: {problem}\n{}",
+            request.method,
+            answer.status,
+            String::from_utf8_lossy(&answer.body)
+        );
+    }
+    answer
+}
+
+pub fn basic(id: &str, secret: &str) -> String {
+    format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
+}
+
+/// Defaults, on free ports, and with limits that no ordinary test reaches.
+fn config(url: &StoreUrl) -> Config {
+    let settings = [("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0"), ("RINGTRUE_METRICS__LISTEN", "127.0.0.1:0")];
+    let mut config = config::load(None, &settings.into_iter().collect::<Environment>()).expect("defaults").config;
+    config.store.url = url.clone();
+    config.rate_limits = Limits {
+        create: 1_000_000,
+        read: 1_000_000,
+        eligibility: 1_000_000,
+        management: 1_000_000,
+        token: 1_000_000,
+        failed_logins: 10,
+    };
+    config
+}
+
+async fn start(
+    config: &Config,
+    database: &Database,
+    master: &str,
+    clock: &Arc<ManualClock>,
+    shutdown: &CancellationToken,
+) -> Running {
+    let store: Arc<dyn Store> = ringtrue_store::open(database.url(), &StoreOptions::default()).await.expect("a store");
+    let assembly = Assembly {
+        config: config.clone(),
+        store,
+        master: MasterKey::from_base64(master).unwrap(),
+        clock: Arc::clone(clock) as _,
+        entropy: Arc::new(SystemEntropy::default()),
+    };
+    wiring::start(assembly, shutdown.clone()).await.expect("a node")
+}
+
+async fn tenant(node: &Running, name: &str) -> Tenant {
+    let CreatedWorkspace { workspace, credential } =
+        node.engine.create_workspace(name.parse().unwrap()).await.expect("a workspace");
+    Tenant {
+        workspace_id: workspace.id.to_string(),
+        client_id: credential.credential.client_id.to_string(),
+        client_secret: credential.secret.reveal().to_owned(),
+    }
+}
+
+pub fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}

@@ -1,0 +1,205 @@
+//! What a verb needs of a database, and no more.
+//!
+//! A verb of the control plane is written once, against [`Tx`]: one SQL text whose parameters are numbered in the order
+//! of their first appearance, which both databases understand, and one mapping of its rows. What differs between the
+//! databases (locking, batching, arrays) is behind [`Database`] and [`DataPlane`].
+//!
+//! There is one way to run a statement. Whoever wants to know how many rows it touched says `returning`.
+
+use std::{borrow::Cow, future::Future, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    network::NetworkId,
+    tenancy::{ProjectId, WorkspaceId},
+};
+use ringtrue_engine::ports::{ClaimOutcome, ClaimRequest, KeyId, NodeId, Revocation, StoreError, UsageCount};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::row::Row;
+
+/// A statement. A borrowed one is prepared once and kept; an owned one was composed for this call alone.
+pub(crate) type Sql = Cow<'static, str>;
+
+/// A value that goes into a statement or comes out of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+    Uuid(Uuid),
+}
+
+/// The values of a statement, in the order of their numbers.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => { &[$($crate::driver::Value::from($value)),*] };
+}
+pub(crate) use values;
+
+/// An open transaction.
+pub(crate) trait Tx: Send {
+    fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>>;
+}
+
+impl dyn Tx + '_ {
+    /// Runs a statement that is always the same.
+    pub(crate) async fn run(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        self.query(Cow::Borrowed(sql), values).await
+    }
+
+    /// The first row, if there is one.
+    pub(crate) async fn first(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
+        Ok(self.run(sql, values).await?.into_iter().next())
+    }
+}
+
+/// How a verb wants its transaction to end.
+#[derive(Debug)]
+pub(crate) enum Ending<T> {
+    Commit(T),
+    /// There is an answer, and nothing is to be written.
+    Rollback(T),
+}
+
+impl<T> Ending<T> {
+    pub(crate) fn map<U>(self, of: impl FnOnce(T) -> U) -> Ending<U> {
+        match self {
+            Ending::Commit(answer) => Ending::Commit(of(answer)),
+            Ending::Rollback(answer) => Ending::Rollback(of(answer)),
+        }
+    }
+}
+
+pub(crate) type Ended<'t, T> = BoxFuture<'t, Result<Ending<T>, StoreError>>;
+pub(crate) type Reading<'t, T> = BoxFuture<'t, Result<T, StoreError>>;
+
+/// A database that runs verbs as transactions.
+pub(crate) trait Database: DataPlane {
+    /// The last statement of a transaction that changed the control plane, where other nodes listen for it.
+    const ANNOUNCE: Option<&'static str>;
+
+    /// Runs `work` as one transaction, and answers when its end is durable.
+    fn transact<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static;
+
+    /// Runs `work` against one consistent reading.
+    fn read<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;
+
+    fn change_hint(&self) -> &Arc<Notify>;
+
+    /// Called after a change of the control plane was committed here.
+    fn has_changed(&self);
+}
+
+/// The verbs that many callers use at once, each in its database's own way of committing them together.
+pub(crate) trait DataPlane: Send + Sync + 'static {
+    fn revoke(&self, revocation: Revocation) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    fn count(&self, counts: Vec<UsageCount>) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    fn claim(&self, request: ClaimRequest) -> impl Future<Output = Result<ClaimOutcome, StoreError>> + Send;
+
+    fn abandon(&self, abandoned: Abandoned) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// A claim on an idempotency key that is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Abandoned {
+    pub tenant: Uuid,
+    pub key_digest: [u8; 32],
+    pub claim: Uuid,
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Value::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Value::Int(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Value::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Value::Text(value)
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(value: &[u8]) -> Self {
+        Value::Bytes(value.to_vec())
+    }
+}
+
+impl From<[u8; 32]> for Value {
+    fn from(value: [u8; 32]) -> Self {
+        Value::Bytes(value.to_vec())
+    }
+}
+
+impl From<Uuid> for Value {
+    fn from(value: Uuid) -> Self {
+        Value::Uuid(value)
+    }
+}
+
+impl From<WorkspaceId> for Value {
+    fn from(value: WorkspaceId) -> Self {
+        Value::Uuid(value.0)
+    }
+}
+
+impl From<ProjectId> for Value {
+    fn from(value: ProjectId) -> Self {
+        Value::Uuid(value.0)
+    }
+}
+
+impl From<KeyId> for Value {
+    fn from(value: KeyId) -> Self {
+        Value::Uuid(value.0)
+    }
+}
+
+impl From<NodeId> for Value {
+    fn from(value: NodeId) -> Self {
+        Value::Uuid(value.0)
+    }
+}
+
+impl From<&NetworkId> for Value {
+    fn from(value: &NetworkId) -> Self {
+        Value::Text(value.as_str().to_owned())
+    }
+}
+
+/// Whole milliseconds since 1970.
+impl From<Timestamp> for Value {
+    fn from(value: Timestamp) -> Self {
+        Value::Int(value.as_millisecond())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}

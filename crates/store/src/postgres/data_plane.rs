@@ -1,0 +1,251 @@
+//! The verbs of the data plane, many at a time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ringtrue_engine::ports::{ClaimOutcome, ClaimRequest, Revocation, StoreError, UsageCount};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::{
+    Postgres,
+    connect::Connector,
+    lane::{Batch, BatchError, Call, Lane, Running, Verb},
+    listen::ANNOUNCE,
+};
+use crate::{
+    driver::{Abandoned, DataPlane},
+    verbs::{CounterKey, Standing},
+};
+
+/// One lane for each kind of verb.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    revoke: Lane<Revocation>,
+    count: Lane<Vec<UsageCount>>,
+    claim: Lane<ClaimRequest>,
+    abandon: Lane<Abandoned>,
+}
+
+impl Lanes {
+    pub(super) fn start(connector: &Connector) -> Self {
+        Lanes {
+            // Revocations raise the version, one batch after the other: a second connection would only wait.
+            revoke: Lane::start(connector, 1),
+            count: Lane::start(connector, 1),
+            claim: Lane::start(connector, 1),
+            abandon: Lane::start(connector, 1),
+        }
+    }
+}
+
+impl DataPlane for Postgres {
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        self.lanes.revoke.submit(revocation).await
+    }
+
+    async fn count(&self, counts: Vec<UsageCount>) -> Result<(), StoreError> {
+        self.lanes.count.submit(counts).await
+    }
+
+    async fn claim(&self, request: ClaimRequest) -> Result<ClaimOutcome, StoreError> {
+        self.lanes.claim.submit(request).await
+    }
+
+    async fn abandon(&self, abandoned: Abandoned) -> Result<(), StoreError> {
+        self.lanes.abandon.submit(abandoned).await
+    }
+}
+
+impl Verb for Revocation {
+    type Answer = ();
+    const NAME: &'static str = "revoke";
+
+    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
+        Box::pin(async move {
+            let tokens: Vec<Uuid> = batch.iter().map(|revocation| revocation.token.0).collect();
+            let ends: Vec<i64> = batch.iter().map(|revocation| revocation.expires_at.as_millisecond()).collect();
+            let calls = [
+                Call::new("update control_version set version = version + 1 where id = 1"),
+                Call::new(
+                    "insert into revocations (token_id, expires_at, changed)
+                     select new.token_id, new.expires_at, control.version
+                       from unnest($1::uuid[], $2::bigint[]) as new (token_id, expires_at)
+                            join control_version control on control.id = 1
+                     on conflict (token_id) do nothing",
+                )
+                .with(tokens)
+                .with(ends),
+                Call::new(ANNOUNCE),
+            ];
+            let (_, committed) = tx.commit(&calls).await?;
+            Ok((vec![(); batch.len()], committed))
+        })
+    }
+}
+
+/// All changes of one caller go together, as one verb.
+impl Verb for Vec<UsageCount> {
+    type Answer = ();
+    const NAME: &'static str = "count";
+
+    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
+        Box::pin(async move {
+            let (_, committed) = tx.commit(&[change_counters(batch.iter().flatten())?]).await?;
+            Ok((vec![(); batch.len()], committed))
+        })
+    }
+}
+
+/// The statement that changes counters: each counter once, in the order of their keys.
+fn change_counters<'a>(counts: impl Iterator<Item = &'a UsageCount>) -> Result<Call, BatchError> {
+    let mut changes = BTreeMap::<CounterKey, i64>::new();
+    for count in counts {
+        let change = changes.entry(CounterKey::from(count)).or_default();
+        let too_much = || BatchError::Rows(StoreError::Refused("a counter would overflow".to_owned()));
+        *change = change.checked_add(count.change).ok_or_else(too_much)?;
+    }
+    changes.retain(|_, change| *change != 0);
+    let column = changes.len();
+    let (mut projects, mut hours, mut products, mut statuses, mut matched, mut networks, mut by) = (
+        Vec::with_capacity(column),
+        Vec::with_capacity(column),
+        Vec::with_capacity(column),
+        Vec::with_capacity(column),
+        Vec::with_capacity(column),
+        Vec::with_capacity(column),
+        Vec::with_capacity(column),
+    );
+    for (key, change) in changes {
+        projects.push(key.project.0);
+        hours.push(key.hour);
+        products.push(key.product);
+        statuses.push(key.status);
+        matched.push(key.matched);
+        networks.push(key.network);
+        by.push(change);
+    }
+    Ok(Call::new(
+        "insert into usage_counters (project_id, hour, product, status, matched, network_id, count)
+         select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::bigint[])
+         on conflict (project_id, hour, product, status, matched, network_id)
+         do update set count = usage_counters.count + excluded.count",
+    )
+    .with(projects)
+    .with(hours)
+    .with(products)
+    .with(statuses)
+    .with(matched)
+    .with(networks)
+    .with(by))
+}
+
+impl Verb for ClaimRequest {
+    type Answer = ClaimOutcome;
+    const NAME: &'static str = "claim";
+
+    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ClaimOutcome> {
+        Box::pin(async move {
+            // The first of the batch with a key claims it, if anyone does, in the order of the keys.
+            let mut firsts = BTreeMap::new();
+            for request in batch {
+                firsts.entry((request.tenant, request.key_digest)).or_insert(request);
+            }
+            let (rows, committed) = tx.commit(&[take_claims(firsts.values().copied()), standings(&firsts)]).await?;
+            let mut standings = HashMap::new();
+            for row in rows.iter().skip(1).flatten() {
+                let (key, standing) = standing(row)?;
+                standings.insert(key, standing);
+            }
+            let vanished = || BatchError::Server(StoreError::Refused("a claim has vanished".to_owned()));
+            let outcome = |request: &ClaimRequest| {
+                let standing = standings.get(&(request.tenant, request.key_digest)).ok_or_else(vanished)?;
+                Ok(standing.outcome(request))
+            };
+            let outcomes = batch.iter().map(outcome).collect::<Result<_, BatchError>>()?;
+            Ok((outcomes, committed))
+        })
+    }
+}
+
+/// Claims keys that are free. Those that are not stay locked until the commit, so that the next statement sees them as
+/// this one did.
+fn take_claims<'a>(requests: impl Iterator<Item = &'a ClaimRequest> + Clone) -> Call {
+    let digests =
+        |of: fn(&ClaimRequest) -> [u8; 32]| requests.clone().map(|request| of(request).to_vec()).collect::<Vec<_>>();
+    let instants = |of: fn(&ClaimRequest) -> jiff::Timestamp| {
+        requests.clone().map(|request| of(request).as_millisecond()).collect::<Vec<_>>()
+    };
+    Call::new(
+        "insert into idempotency_keys as held
+                (tenant, key_digest, fingerprint, claim, claimed_at, lease_until, expires_at)
+         select * from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[])
+         on conflict (tenant, key_digest) do update
+            set fingerprint = excluded.fingerprint, claim = excluded.claim, claimed_at = excluded.claimed_at,
+                lease_until = excluded.lease_until, expires_at = excluded.expires_at, answer = null
+          where held.expires_at <= excluded.claimed_at
+             or (held.answer is null and held.lease_until <= excluded.claimed_at
+                 and held.fingerprint = excluded.fingerprint)",
+    )
+    .with(requests.clone().map(|request| request.tenant).collect::<Vec<_>>())
+    .with(digests(|request| request.key_digest))
+    .with(digests(|request| request.fingerprint))
+    .with(requests.clone().map(|request| request.claim).collect::<Vec<_>>())
+    .with(instants(|request| request.now))
+    .with(instants(|request| request.lease_until))
+    .with(instants(|request| request.expires_at))
+}
+
+type Key = (Uuid, [u8; 32]);
+
+fn standings(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call {
+    Call::new(
+        "select held.tenant, held.key_digest, held.claim, held.fingerprint, held.answer
+           from idempotency_keys held
+                join unnest($1::uuid[], $2::bytea[]) as wanted (tenant, key_digest)
+                  on held.tenant = wanted.tenant and held.key_digest = wanted.key_digest",
+    )
+    .with(firsts.keys().map(|(tenant, _)| *tenant).collect::<Vec<_>>())
+    .with(firsts.keys().map(|(_, digest)| digest.to_vec()).collect::<Vec<_>>())
+}
+
+fn standing(row: &Row) -> Result<(Key, Standing), BatchError> {
+    let tenant: Uuid = row.try_get(0)?;
+    let digest = |column: usize| {
+        <[u8; 32]>::try_from(row.try_get::<_, &[u8]>(column)?).map_err(|_| {
+            BatchError::Server(StoreError::Inconsistent {
+                table: "idempotency_keys",
+                row: tenant.to_string(),
+                problem: "a digest that is not 32 bytes".to_owned(),
+            })
+        })
+    };
+    let standing = Standing { claim: row.try_get(2)?, fingerprint: digest(3)?, answer: row.try_get(4)? };
+    Ok(((tenant, digest(1)?), standing))
+}
+
+impl Verb for Abandoned {
+    type Answer = ();
+    const NAME: &'static str = "abandon";
+
+    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
+        Box::pin(async move {
+            // One statement each: a `delete` of many would take its locks in an order of its own.
+            let mut sorted = batch.to_vec();
+            sorted.sort_unstable();
+            let calls: Vec<_> = sorted
+                .into_iter()
+                .map(|abandoned| {
+                    Call::new(
+                        "delete from idempotency_keys
+                          where tenant = $1 and key_digest = $2 and claim = $3 and answer is null",
+                    )
+                    .with(abandoned.tenant)
+                    .with(abandoned.key_digest.to_vec())
+                    .with(abandoned.claim)
+                })
+                .collect();
+            let (_, committed) = tx.commit(&calls).await?;
+            Ok((vec![(); batch.len()], committed))
+        })
+    }
+}

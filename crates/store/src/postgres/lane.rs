@@ -1,0 +1,350 @@
+//! Group commit: a lane gathers verbs of one kind and runs them as one transaction.
+//!
+//! Whoever comes while a batch is being made durable goes with the next one, and is answered after that one is durable.
+//! A batch costs about one round trip, however many callers are in it: `begin`, the statements and `commit` are sent
+//! together, with a column of values for each parameter (`unnest`).
+//!
+//! One caller's bad row fails nobody else: a batch that fails for a reason that lies in its rows is cut in halves, each
+//! with a transaction of its own, until the culprit is alone. If the server is away, everybody in the batch is told.
+//!
+//! The queue is bounded, and so is the time that a caller waits. A caller that goes away leaves its verb to its fate:
+//! it is left out if its turn has not come, and done otherwise.
+//!
+//! # Adding a verb
+//!
+//! A verb is a value that says all there is to do, for any number of tables, and a [`run`](Verb::run) for many of them.
+//! What is not known beforehand is asked in a [`step`](Batch::step); the last statements go with the
+//! [`commit`](Batch::commit), which gives the proof that `run` must return:
+//!
+//! ```ignore
+//! struct Conclude { check: Uuid, at: i64, callback: Vec<u8>, counts: Vec<UsageCount> }
+//!
+//! impl Verb for Conclude {
+//!     type Answer = Recorded;
+//!     const NAME: &'static str = "conclude";
+//!
+//!     fn run<'a>(batch: &'a [Self], mut tx: Batch<'a>) -> Running<'a, Recorded> {
+//!         Box::pin(async move {
+//!             // One round trip, `begin` included: who was first?
+//!             let ids: Vec<Uuid> = batch.iter().map(|verb| verb.check).collect();
+//!             let won = tx.step(&[Call::new(END_CHECKS).with(ids)]).await?;
+//!             let winners = /* the verbs whose check is in `won` */;
+//!             // One more, `commit` included: the callbacks and the counters of those that were.
+//!             let counts = count::call(winners.iter().flat_map(|verb| &verb.counts))?;
+//!             let (_, committed) = tx.commit(&[callbacks(&winners), counts]).await?;
+//!             Ok((answers, committed))
+//!         })
+//!     }
+//! }
+//! ```
+//!
+//! Three rules keep batches of several nodes from waiting for each other: rows are written in the order of their keys,
+//! tables in the same order by every verb, and a key that occurs twice in a batch is merged beforehand, since PostgreSQL
+//! changes no row twice in one statement. The lane starts in `data_plane`.
+
+use std::{collections::HashMap, future::poll_fn, panic::AssertUnwindSafe, sync::Arc, task::Poll, time::Duration};
+
+use futures_util::{FutureExt, future::BoxFuture};
+use ringtrue_engine::ports::StoreError;
+use tokio::{
+    sync::{Mutex, mpsc, oneshot},
+    task::yield_now,
+    time::timeout,
+};
+use tokio_postgres::{Client, Row, Statement, types::ToSql};
+
+use super::{
+    TRANSACTION_TIMEOUT,
+    connect::Connector,
+    error::{Fault, fault, store_error},
+};
+
+const QUEUE: usize = 8_192;
+/// How long a caller waits for its answer, from the queue to the commit.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Something that many callers want at once.
+pub(super) trait Verb: Send + Sync + Sized + 'static {
+    type Answer: Send + 'static;
+    const NAME: &'static str;
+    const MAX_BATCH: usize = 1_024;
+
+    /// Does all of `batch`, which is not empty, in one transaction. Answers in the order of the batch.
+    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, Self::Answer>;
+}
+
+pub(super) type Running<'a, Answer> = BoxFuture<'a, Result<(Vec<Answer>, Committed), BatchError>>;
+
+/// Why a batch did not happen.
+#[derive(Debug)]
+pub(super) enum BatchError {
+    /// Something in it is wrong: without that, the rest may well work.
+    Rows(StoreError),
+    /// The server is at fault, and the outcome may be unknown.
+    Server(StoreError),
+}
+
+impl From<tokio_postgres::Error> for BatchError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        match fault(&error) {
+            Fault::Server => BatchError::Server(store_error(&error)),
+            Fault::Statement => BatchError::Rows(store_error(&error)),
+        }
+    }
+}
+
+/// One statement, the same at each use, and its columns of values.
+pub(super) struct Call {
+    sql: &'static str,
+    parameters: Vec<Box<dyn ToSql + Sync + Send>>,
+}
+
+impl Call {
+    pub(super) fn new(sql: &'static str) -> Self {
+        Call { sql, parameters: Vec::new() }
+    }
+
+    /// Adds the next parameter.
+    pub(super) fn with(mut self, parameter: impl ToSql + Sync + Send + 'static) -> Self {
+        self.parameters.push(Box::new(parameter));
+        self
+    }
+}
+
+/// Proof that a batch is durable. Only [`Batch::commit`] gives it.
+#[derive(Debug)]
+pub(super) struct Committed(());
+
+/// The transaction of a batch.
+pub(super) struct Batch<'a> {
+    session: &'a mut Session,
+    has_begun: bool,
+}
+
+impl Batch<'_> {
+    /// Runs statements, all sent at once. Gives the rows of each.
+    pub(super) async fn step(&mut self, calls: &[Call]) -> Result<Vec<Vec<Row>>, BatchError> {
+        self.send(calls, None).await
+    }
+
+    /// Runs the last statements and commits, all sent at once.
+    pub(super) async fn commit(mut self, calls: &[Call]) -> Result<(Vec<Vec<Row>>, Committed), BatchError> {
+        // After a failed statement this commits nothing and succeeds; but then that statement's error is what counts.
+        let rows = self.send(calls, Some("commit")).await?;
+        Ok((rows, Committed(())))
+    }
+
+    async fn send(&mut self, calls: &[Call], last: Option<&'static str>) -> Result<Vec<Vec<Row>>, BatchError> {
+        let mut statements = Vec::with_capacity(calls.len());
+        for call in calls {
+            statements.push(self.session.prepared(call.sql).await?);
+        }
+        let client = &self.session.client;
+        let first = if self.has_begun { None } else { Some("begin") };
+        self.has_begun = true;
+
+        let command = |sql: &'static str| async move { client.batch_execute(sql).await.map(|()| Vec::new()) }.boxed();
+        let query = |(call, statement)| query(client, call, statement).boxed();
+        let sent: Vec<BoxFuture<'_, Result<Vec<Row>, tokio_postgres::Error>>> = first
+            .map(command)
+            .into_iter()
+            .chain(calls.iter().zip(statements).map(query))
+            .chain(last.map(command))
+            .collect();
+        let mut answers = in_order(sent).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if first.is_some() {
+            answers.remove(0);
+        }
+        if last.is_some() {
+            answers.pop();
+        }
+        Ok(answers)
+    }
+}
+
+async fn query(client: &Client, call: &Call, statement: Statement) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let parameters: Vec<&(dyn ToSql + Sync)> = call.parameters.iter().map(|parameter| &**parameter as _).collect();
+    client.query(&statement, &parameters).await
+}
+
+/// Polls all once, in their order, which is the order that they are sent in; then waits for the answers, which come in
+/// the same order.
+async fn in_order<T: Unpin>(mut pending: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+    let mut answers: Vec<Option<T>> = pending.iter().map(|_| None).collect();
+    let (mut all_were_sent, mut answered) = (false, 0);
+    poll_fn(|context| {
+        if !all_were_sent {
+            all_were_sent = true;
+            for (future, answer) in pending.iter_mut().zip(&mut answers) {
+                if let Poll::Ready(early) = future.poll_unpin(context) {
+                    *answer = Some(early);
+                }
+            }
+        }
+        while answered < pending.len() {
+            if answers[answered].is_none() {
+                match pending[answered].poll_unpin(context) {
+                    Poll::Ready(answer) => answers[answered] = Some(answer),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            answered += 1;
+        }
+        Poll::Ready(answers.drain(..).flatten().collect())
+    })
+    .await
+}
+
+/// A connection and the statements that it has prepared.
+struct Session {
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+}
+
+impl Session {
+    async fn prepared(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
+        if let Some(statement) = self.statements.get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(sql).await?;
+        self.statements.insert(sql, statement.clone());
+        Ok(statement)
+    }
+}
+
+struct Envelope<V: Verb> {
+    verb: V,
+    reply: oneshot::Sender<Result<V::Answer, StoreError>>,
+}
+
+/// Where verbs of one kind are gathered.
+pub(super) struct Lane<V: Verb> {
+    queue: mpsc::Sender<Envelope<V>>,
+}
+
+impl<V: Verb> std::fmt::Debug for Lane<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lane({})", V::NAME)
+    }
+}
+
+impl<V: Verb> Lane<V> {
+    /// Starts a lane on connections of its own. It ends, and closes them, when it is dropped and its queue is empty.
+    #[expect(clippy::disallowed_methods, reason = "nobody waits for a lane: it ends when its last caller has gone")]
+    pub(super) fn start(connector: &Connector, connections: usize) -> Self {
+        let (queue, envelopes) = mpsc::channel(QUEUE);
+        let envelopes = Arc::new(Mutex::new(envelopes));
+        for _ in 0..connections {
+            let worker = Worker { connector: connector.clone(), session: None };
+            tokio::spawn(worker.serve::<V>(Arc::clone(&envelopes)));
+        }
+        Lane { queue }
+    }
+
+    /// Does `verb` with the next batch, and answers when that is durable.
+    pub(super) async fn submit(&self, verb: V) -> Result<V::Answer, StoreError> {
+        let stopped = || StoreError::Unavailable("the lane has stopped".to_owned());
+        let (reply, answer) = oneshot::channel();
+        let exchange = async {
+            self.queue.send(Envelope { verb, reply }).await.map_err(|_| stopped())?;
+            answer.await.map_err(|_| stopped())?
+        };
+        match timeout(PATIENCE, exchange).await {
+            Ok(answer) => answer,
+            Err(_) => Err(StoreError::Unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
+        }
+    }
+}
+
+/// Runs the batches of a lane on one connection, which is made when it is first needed.
+struct Worker {
+    connector: Connector,
+    session: Option<Session>,
+}
+
+impl Worker {
+    async fn serve<V: Verb>(mut self, queue: Arc<Mutex<mpsc::Receiver<Envelope<V>>>>) {
+        let mut envelopes = Vec::new();
+        loop {
+            if queue.lock().await.recv_many(&mut envelopes, V::MAX_BATCH).await == 0 {
+                return;
+            }
+            envelopes.retain(|envelope| !envelope.reply.is_closed());
+            let (verbs, replies): (Vec<V>, Vec<_>) =
+                envelopes.drain(..).map(|envelope| (envelope.verb, envelope.reply)).unzip();
+            for (reply, answer) in replies.into_iter().zip(self.settle(&verbs).await) {
+                // A caller that has gone away does not need its answer.
+                drop(reply.send(answer));
+            }
+            // Those who were answered get to ask again before the next batch is closed.
+            yield_now().await;
+        }
+    }
+
+    /// An answer for each verb.
+    async fn settle<V: Verb>(&mut self, verbs: &[V]) -> Vec<Result<V::Answer, StoreError>> {
+        let mut answers = Vec::with_capacity(verbs.len());
+        let mut parts = vec![verbs];
+        while let Some(part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            match self.attempt(part).await {
+                Ok(done) => answers.extend(done.into_iter().map(Ok)),
+                Err(BatchError::Rows(error)) if part.len() == 1 => answers.push(Err(error)),
+                Err(BatchError::Rows(error)) => {
+                    tracing::debug!(lane = V::NAME, batch.verbs = part.len(), %error, "a batch is cut in halves");
+                    let (left, right) = part.split_at(part.len() / 2);
+                    parts.extend([right, left]);
+                }
+                Err(BatchError::Server(error)) => {
+                    tracing::warn!(lane = V::NAME, batch.verbs = part.len(), %error, "a batch has failed");
+                    // Those that were not tried would fare no better.
+                    let reason = match error {
+                        StoreError::Unavailable(reason) => reason,
+                        other => other.to_string(),
+                    };
+                    let untold = verbs.len() - answers.len();
+                    answers.extend((0..untold).map(|_| Err(StoreError::Unavailable(reason.clone()))));
+                    return answers;
+                }
+            }
+        }
+        answers
+    }
+
+    /// Runs one transaction. After an error the connection is used again only if it is certain to be clean.
+    async fn attempt<V: Verb>(&mut self, batch: &[V]) -> Result<Vec<V::Answer>, BatchError> {
+        let mut session = match self.session.take() {
+            Some(session) if !session.client.is_closed() => session,
+            _ => {
+                let (client, _) = self.connector.connect().await.map_err(BatchError::Server)?;
+                Session { client, statements: HashMap::new() }
+            }
+        };
+        let run = AssertUnwindSafe(V::run(batch, Batch { session: &mut session, has_begun: false })).catch_unwind();
+        let outcome = match timeout(TRANSACTION_TIMEOUT, run).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => {
+                return Err(BatchError::Rows(StoreError::Refused("the verb broke off in a panic".to_owned())));
+            }
+            Err(_) => {
+                return Err(BatchError::Server(StoreError::Unavailable("the transaction took too long".to_owned())));
+            }
+        };
+        match outcome {
+            Ok((answers, Committed(()))) if answers.len() == batch.len() => {
+                self.session = Some(session);
+                Ok(answers)
+            }
+            Ok(_) => Err(BatchError::Server(StoreError::Refused(format!("{} answers amiss", V::NAME)))),
+            Err(error) => {
+                let rolled_back = timeout(TRANSACTION_TIMEOUT, session.client.batch_execute("rollback")).await;
+                if matches!((&error, rolled_back), (BatchError::Rows(_), Ok(Ok(())))) {
+                    self.session = Some(session);
+                }
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The ports over PostgreSQL.
+//!
+//! Three kinds of connections: a pool for whatever is rare, one connection or more for each [`lane`] of verbs that are
+//! committed together, and one that [`listen`]s for changes of other nodes. Each is replaced when it breaks; nothing
+//! waits for an absent server longer than its deadline.
+//!
+//! Connections are sessions with settings of their own, so a pooler in between must work in session mode.
+
+mod connect;
+mod data_plane;
+mod error;
+mod lane;
+mod listen;
+mod schema;
+mod transaction;
+
+use std::{sync::Arc, time::Duration};
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use ringtrue_engine::ports::StoreError;
+use tokio::{sync::Notify, time::timeout};
+use tokio_postgres::IsolationLevel;
+
+use crate::{
+    StoreOptions,
+    driver::{Database, Ended, Ending, Reading, Tx},
+    url::PostgresAddress,
+};
+use connect::{CONNECT_TIMEOUT, Connector, STATEMENT_TIMEOUT};
+use data_plane::Lanes;
+use error::{pool_error, store_error};
+use listen::Listener;
+use transaction::PostgresTx;
+
+pub(crate) use schema::{migrate, schema_state};
+
+/// How long a caller waits for a connection while all are in use.
+const POOL_WAIT: Duration = Duration::from_secs(2);
+/// A whole transaction. A server that is alive ends a statement sooner by itself.
+const TRANSACTION_TIMEOUT: Duration = STATEMENT_TIMEOUT.saturating_add(Duration::from_secs(1));
+
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    pool: Pool,
+    lanes: Lanes,
+    listener: Listener,
+}
+
+impl Postgres {
+    pub(crate) fn open(address: &PostgresAddress, options: &StoreOptions) -> Result<Self, StoreError> {
+        let connector = Connector::new(address)?;
+        let manager = Manager::from_connect(
+            address.config.clone(),
+            connector.clone(),
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let pool = Pool::builder(manager)
+            .max_size(options.connections.max(1))
+            .wait_timeout(Some(POOL_WAIT))
+            .create_timeout(Some(CONNECT_TIMEOUT))
+            .recycle_timeout(Some(CONNECT_TIMEOUT))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| StoreError::Refused(error.to_string()))?;
+        Ok(Postgres { pool, lanes: Lanes::start(&connector), listener: Listener::start(connector) })
+    }
+
+    /// Runs `work` on a connection of the pool. One that has seen an error is not used again: it may be broken, or its
+    /// prepared statements may be out of date.
+    async fn on_connection<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Object) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut client = self.pool.get().await.map_err(|error| pool_error(&error))?;
+        let late = |_| StoreError::Unavailable("the transaction took too long".to_owned());
+        let answer = timeout(TRANSACTION_TIMEOUT, work(&mut client)).await.map_err(late).flatten();
+        if matches!(answer, Err(StoreError::Unavailable(_) | StoreError::Refused(_))) {
+            drop(Object::take(client));
+        }
+        answer
+    }
+}
+
+impl Database for Postgres {
+    const ANNOUNCE: Option<&'static str> = Some(listen::ANNOUNCE);
+
+    async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+    {
+        let refused = |error: tokio_postgres::Error| store_error(&error);
+        self.on_connection(async move |client| {
+            let mut tx = PostgresTx::new(client.transaction().await.map_err(refused)?);
+            let ending = work(&mut tx).await;
+            match ending {
+                Ok(Ending::Commit(answer)) => tx.commit().await.map(|()| answer),
+                Ok(Ending::Rollback(answer)) => tx.rollback().await.map(|()| answer),
+                Err(error) => {
+                    tx.rollback().await?;
+                    Err(error)
+                }
+            }
+        })
+        .await
+    }
+
+    async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+    {
+        let refused = |error: tokio_postgres::Error| store_error(&error);
+        self.on_connection(async move |client| {
+            let snapshot =
+                client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start();
+            let mut tx = PostgresTx::new(snapshot.await.map_err(refused)?);
+            let answer = work(&mut tx).await?;
+            tx.commit().await?;
+            Ok(answer)
+        })
+        .await
+    }
+
+    fn change_hint(&self) -> &Arc<Notify> {
+        self.listener.hint()
+    }
+
+    /// The listener hears of it as everybody else does.
+    fn has_changed(&self) {}
+}

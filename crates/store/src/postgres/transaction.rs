@@ -1,0 +1,108 @@
+//! A transaction as a verb sees it, and values on their way in and out.
+
+use std::{borrow::Cow, error::Error};
+
+use bytes::BytesMut;
+use deadpool_postgres::Transaction;
+use futures_util::future::BoxFuture;
+use ringtrue_engine::ports::StoreError;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, WrongType, to_sql_checked};
+
+use super::error::store_error;
+use crate::{
+    driver::{Sql, Tx, Value},
+    row::Row,
+};
+
+pub(super) struct PostgresTx<'c> {
+    transaction: Transaction<'c>,
+    /// After an error PostgreSQL answers a `commit` with a rollback, and without an error.
+    has_failed: bool,
+}
+
+impl<'c> PostgresTx<'c> {
+    pub(super) fn new(transaction: Transaction<'c>) -> Self {
+        PostgresTx { transaction, has_failed: false }
+    }
+
+    pub(super) async fn commit(self) -> Result<(), StoreError> {
+        if self.has_failed {
+            return Err(StoreError::Refused("a statement of the transaction has failed".to_owned()));
+        }
+        self.transaction.commit().await.map_err(|error| store_error(&error))
+    }
+
+    pub(super) async fn rollback(self) -> Result<(), StoreError> {
+        self.transaction.rollback().await.map_err(|error| store_error(&error))
+    }
+
+    async fn rows(&self, sql: Sql, values: &[Value]) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let statement = match &sql {
+            Cow::Borrowed(sql) => self.transaction.prepare_cached(sql).await?,
+            Cow::Owned(sql) => self.transaction.prepare(sql).await?,
+        };
+        let parameters: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
+        let rows = self.transaction.query(&statement, &parameters).await?;
+        let values = |row: &tokio_postgres::Row| {
+            (0..row.len()).map(|column| row.try_get::<_, Value>(column)).collect::<Result<_, _>>().map(Row)
+        };
+        rows.iter().map(values).collect()
+    }
+}
+
+impl Tx for PostgresTx<'_> {
+    fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
+        Box::pin(async move {
+            let rows = self.rows(sql, values).await;
+            self.has_failed |= rows.is_err();
+            rows.map_err(|error| store_error(&error))
+        })
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match (self, ty) {
+            (Value::Null, _) => Ok(IsNull::Yes),
+            (Value::Bool(fact), _) => fact.to_sql_checked(ty, out),
+            (Value::Int(number), &Type::INT2) => i16::try_from(*number)?.to_sql(ty, out),
+            (Value::Int(number), &Type::INT4) => i32::try_from(*number)?.to_sql(ty, out),
+            (Value::Int(number), _) => number.to_sql_checked(ty, out),
+            (Value::Text(text), _) => text.to_sql_checked(ty, out),
+            (Value::Bytes(bytes), _) => bytes.to_sql_checked(ty, out),
+            (Value::Uuid(id), _) => id.to_sql_checked(ty, out),
+        }
+    }
+
+    /// Each variant checks for itself.
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Value {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(match *ty {
+            Type::BOOL => Value::Bool(bool::from_sql(ty, raw)?),
+            Type::INT2 => Value::Int(i16::from_sql(ty, raw)?.into()),
+            Type::INT4 => Value::Int(i32::from_sql(ty, raw)?.into()),
+            Type::INT8 => Value::Int(i64::from_sql(ty, raw)?),
+            Type::TEXT | Type::VARCHAR => Value::Text(String::from_sql(ty, raw)?),
+            Type::BYTEA => Value::Bytes(Vec::from_sql(ty, raw)?),
+            Type::UUID => Value::Uuid(uuid::Uuid::from_sql(ty, raw)?),
+            // What `select pg_notify(...)` answers.
+            Type::VOID => Value::Null,
+            _ => return Err(Box::new(WrongType::new::<Value>(ty.clone()))),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Value::Null)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}

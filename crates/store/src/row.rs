@@ -1,0 +1,198 @@
+//! Reading the columns of a row, in their order, into types that cannot be wrong.
+//!
+//! A column that holds what it cannot hold becomes [`StoreError::Inconsistent`], which names the table, the row and the
+//! column.
+
+use std::{fmt, str::FromStr, vec};
+
+use jiff::Timestamp;
+use ringtrue_engine::ports::StoreError;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::driver::Value;
+
+/// One row of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row(pub Vec<Value>);
+
+impl Row {
+    /// Begins to read a row of `table`, whose first column names the row.
+    pub(crate) fn of(self, table: &'static str) -> Columns {
+        let name = self.0.first().cloned();
+        Columns { table, name, rest: self.0.into_iter() }
+    }
+
+    /// The only column of a row that consists of a number.
+    pub(crate) fn number(self) -> Result<i64, StoreError> {
+        self.of("(answer)").int("number")
+    }
+}
+
+/// A row that is being read, column by column.
+#[derive(Debug)]
+pub(crate) struct Columns {
+    table: &'static str,
+    name: Option<Value>,
+    rest: vec::IntoIter<Value>,
+}
+
+impl Columns {
+    pub(crate) fn int(&mut self, column: &str) -> Result<i64, StoreError> {
+        match self.next() {
+            Value::Int(number) => Ok(number),
+            other => Err(self.unexpected(column, "a number", &other)),
+        }
+    }
+
+    pub(crate) fn boolean(&mut self, column: &str) -> Result<bool, StoreError> {
+        match self.next() {
+            Value::Bool(fact) => Ok(fact),
+            Value::Int(number @ (0 | 1)) => Ok(number == 1),
+            other => Err(self.unexpected(column, "a boolean", &other)),
+        }
+    }
+
+    pub(crate) fn uuid(&mut self, column: &str) -> Result<Uuid, StoreError> {
+        let value = self.next();
+        self.as_uuid(column, value)
+    }
+
+    pub(crate) fn uuid_or_null(&mut self, column: &str) -> Result<Option<Uuid>, StoreError> {
+        match self.next() {
+            Value::Null => Ok(None),
+            value => self.as_uuid(column, value).map(Some),
+        }
+    }
+
+    pub(crate) fn text(&mut self, column: &str) -> Result<String, StoreError> {
+        match self.next() {
+            Value::Text(text) => Ok(text),
+            other => Err(self.unexpected(column, "text", &other)),
+        }
+    }
+
+    pub(crate) fn text_or_null(&mut self, column: &str) -> Result<Option<String>, StoreError> {
+        match self.next() {
+            Value::Null => Ok(None),
+            Value::Text(text) => Ok(Some(text)),
+            other => Err(self.unexpected(column, "text", &other)),
+        }
+    }
+
+    pub(crate) fn bytes(&mut self, column: &str) -> Result<Vec<u8>, StoreError> {
+        match self.next() {
+            Value::Bytes(bytes) => Ok(bytes),
+            other => Err(self.unexpected(column, "bytes", &other)),
+        }
+    }
+
+    pub(crate) fn bytes_or_null(&mut self, column: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.next() {
+            Value::Null => Ok(None),
+            Value::Bytes(bytes) => Ok(Some(bytes)),
+            other => Err(self.unexpected(column, "bytes", &other)),
+        }
+    }
+
+    pub(crate) fn digest(&mut self, column: &str) -> Result<[u8; 32], StoreError> {
+        let bytes = self.bytes(column)?;
+        bytes.try_into().map_err(|_| self.inconsistent(column, "not 32 bytes"))
+    }
+
+    pub(crate) fn instant(&mut self, column: &str) -> Result<Timestamp, StoreError> {
+        let millis = self.int(column)?;
+        Timestamp::from_millisecond(millis).map_err(|_| self.inconsistent(column, "not an instant"))
+    }
+
+    pub(crate) fn instant_or_null(&mut self, column: &str) -> Result<Option<Timestamp>, StoreError> {
+        match self.next() {
+            Value::Null => Ok(None),
+            Value::Int(millis) => {
+                Timestamp::from_millisecond(millis).map(Some).map_err(|_| self.inconsistent(column, "not an instant"))
+            }
+            other => Err(self.unexpected(column, "an instant", &other)),
+        }
+    }
+
+    pub(crate) fn parsed<T>(&mut self, column: &str) -> Result<T, StoreError>
+    where
+        T: FromStr<Err: fmt::Display>,
+    {
+        let text = self.text(column)?;
+        text.parse().map_err(|problem| self.inconsistent(column, problem))
+    }
+
+    pub(crate) fn json<T: DeserializeOwned>(&mut self, column: &str) -> Result<T, StoreError> {
+        let text = self.text(column)?;
+        serde_json::from_str(&text).map_err(|problem| self.inconsistent(column, problem))
+    }
+
+    /// The error that says what is wrong with a column of this row.
+    pub(crate) fn inconsistent(&self, column: &str, problem: impl fmt::Display) -> StoreError {
+        let row = match &self.name {
+            Some(Value::Uuid(id)) => id.to_string(),
+            Some(Value::Bytes(bytes)) => Uuid::from_slice(bytes).map_or_else(|_| "?".to_owned(), |id| id.to_string()),
+            Some(Value::Text(text)) => text.clone(),
+            Some(Value::Int(number)) => number.to_string(),
+            Some(Value::Bool(_) | Value::Null) | None => "?".to_owned(),
+        };
+        StoreError::Inconsistent { table: self.table, row, problem: format!("{column}: {problem}") }
+    }
+
+    fn next(&mut self) -> Value {
+        self.rest.next().unwrap_or(Value::Null)
+    }
+
+    /// PostgreSQL has a type for these, SQLite stores their sixteen bytes.
+    fn as_uuid(&self, column: &str, value: Value) -> Result<Uuid, StoreError> {
+        match value {
+            Value::Uuid(id) => Ok(id),
+            Value::Bytes(bytes) => Uuid::from_slice(&bytes).map_err(|_| self.inconsistent(column, "not a UUID")),
+            other => Err(self.unexpected(column, "a UUID", &other)),
+        }
+    }
+
+    /// Names the type of what was found, never the value.
+    fn unexpected(&self, column: &str, wanted: &str, found: &Value) -> StoreError {
+        let found = match found {
+            Value::Null => "nothing",
+            Value::Bool(_) => "a boolean",
+            Value::Int(_) => "a number",
+            Value::Text(_) => "text",
+            Value::Bytes(_) => "bytes",
+            Value::Uuid(_) => "a UUID",
+        };
+        self.inconsistent(column, format_args!("{wanted} was expected, and {found} found"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_databases_ways_of_storing_a_value_are_understood() {
+        let id = Uuid::from_u128(7);
+        for (value, fact) in [(Value::Bool(true), true), (Value::Int(1), true), (Value::Int(0), false)] {
+            assert_eq!(Row(vec![value]).of("t").boolean("c").unwrap(), fact);
+        }
+        for value in [Value::Uuid(id), Value::Bytes(id.as_bytes().to_vec())] {
+            assert_eq!(Row(vec![value]).of("t").uuid("c").unwrap(), id);
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_is_located_and_not_shown() {
+        let mut row = Row(vec![Value::Text("acme".into()), Value::Text("secret".into())]).of("projects");
+        assert_eq!(row.text("id").unwrap(), "acme");
+        assert_eq!(
+            row.int("revision").unwrap_err().to_string(),
+            "projects: row acme: revision: a number was expected, and text found"
+        );
+        assert_eq!(
+            row.int("changed").unwrap_err().to_string(),
+            "projects: row acme: changed: a number was expected, and nothing found"
+        );
+    }
+}

@@ -1,0 +1,359 @@
+//! From rows to the domain, each table once.
+//!
+//! The columns of a table are named in one place and read in the same order below it. Lists and settings are JSON text
+//! in the shapes at the end of this file, which belong to the database: they may change only as a migration changes.
+//! Members that are not known are passed over, since a newer node may have written them during a rolling upgrade.
+
+use std::{fmt, str::FromStr};
+
+use jiff::Timestamp;
+use ringtrue_domain::{
+    audit::{Action, Actor, AuditEvent},
+    key_schedule::KeySchedule,
+    network::{AllowedNetwork, NetworkId},
+    tenancy::{
+        Configuration, Credential, CredentialOwner, InvalidPrefix, Project, ProjectId, RateLimits, ReverseSmsSettings,
+        Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
+    },
+    web_url::{CallbackUrl, RedirectUrl},
+};
+use ringtrue_engine::ports::{KeyId, Revocation, SealedKey, StoreError, TokenId};
+use serde::{Deserialize, Serialize};
+
+use crate::row::{Columns, Row};
+
+macro_rules! workspace_columns {
+    () => {
+        "id, name, data_residency, rate_limits, created_at, updated_at"
+    };
+}
+pub(crate) use workspace_columns;
+
+pub(crate) fn workspace(row: Row) -> Result<Workspace, StoreError> {
+    let mut row = row.of("workspaces");
+    Ok(Workspace {
+        id: WorkspaceId(row.uuid("id")?),
+        name: row.parsed("name")?,
+        data_residency: row.parsed("data_residency")?,
+        rate_limits: row.json::<RateLimitsJson>("rate_limits")?.into(),
+        created_at: row.instant("created_at")?,
+        updated_at: row.instant("updated_at")?,
+    })
+}
+
+macro_rules! project_columns {
+    () => {
+        "id, workspace_id, name, mode, disabled, configuration, products, allowed_networks, created_at, updated_at, \
+         revision"
+    };
+}
+pub(crate) use project_columns;
+
+pub(crate) fn project(row: Row) -> Result<Project, StoreError> {
+    let mut row = row.of("projects");
+    Ok(Project {
+        id: ProjectId(row.uuid("id")?),
+        workspace: WorkspaceId(row.uuid("workspace_id")?),
+        name: row.parsed("name")?,
+        mode: row.parsed("mode")?,
+        disabled: row.boolean("disabled")?,
+        configuration: configuration(&mut row)?,
+        products: parsed_list(&mut row, "products")?,
+        allowed_networks: allowed_networks(&mut row)?,
+        created_at: row.instant("created_at")?,
+        updated_at: row.instant("updated_at")?,
+        revision: Revision(row.int("revision")?),
+    })
+}
+
+macro_rules! credential_columns {
+    () => {
+        "client_id, workspace_id, project_id, secret_digest, scopes, created_at, expires_at, deleted_at"
+    };
+}
+pub(crate) use credential_columns;
+
+pub(crate) fn credential(row: Row) -> Result<Credential, StoreError> {
+    let mut row = row.of("credentials");
+    Ok(Credential {
+        client_id: row.parsed("client_id")?,
+        owner: {
+            let workspace = WorkspaceId(row.uuid("workspace_id")?);
+            match row.uuid_or_null("project_id")? {
+                None => CredentialOwner::Workspace(workspace),
+                Some(project) => CredentialOwner::Project(workspace, ProjectId(project)),
+            }
+        },
+        secret_digest: SecretDigest(row.digest("secret_digest")?),
+        scopes: parsed_list(&mut row, "scopes")?,
+        created_at: row.instant("created_at")?,
+        expires_at: row.instant_or_null("expires_at")?,
+        deleted_at: row.instant_or_null("deleted_at")?,
+    })
+}
+
+macro_rules! key_columns {
+    () => {
+        "id, purpose, published_at, active_from, retires_at, gone_at, sealed"
+    };
+}
+pub(crate) use key_columns;
+
+pub(crate) fn key(row: Row) -> Result<SealedKey, StoreError> {
+    let mut row = row.of("sealed_keys");
+    Ok(SealedKey {
+        id: KeyId(row.uuid("id")?),
+        purpose: row.parsed("purpose")?,
+        schedule: KeySchedule {
+            published_at: row.instant("published_at")?,
+            active_from: row.instant("active_from")?,
+            retires_at: row.instant_or_null("retires_at")?,
+            gone_at: row.instant_or_null("gone_at")?,
+        },
+        sealed: row.bytes("sealed")?,
+    })
+}
+
+pub(crate) fn revocation(row: Row) -> Result<Revocation, StoreError> {
+    let mut row = row.of("revocations");
+    Ok(Revocation { token: TokenId(row.uuid("token_id")?), expires_at: row.instant("expires_at")? })
+}
+
+macro_rules! audit_columns {
+    () => {
+        "id, workspace_id, at, actor, client_id, action, target, changes, request_id"
+    };
+}
+pub(crate) use audit_columns;
+
+pub(crate) fn audit_event(row: Row) -> Result<AuditEvent, StoreError> {
+    let mut row = row.of("audit_events");
+    Ok(AuditEvent {
+        id: row.uuid("id")?,
+        workspace: row.uuid_or_null("workspace_id")?.map(WorkspaceId),
+        at: row.instant("at")?,
+        actor: {
+            let kind = row.text("actor")?;
+            match (kind.as_str(), row.text_or_null("client_id")?) {
+                ("credential", Some(client)) => {
+                    Actor::Credential(client.parse().map_err(|problem| row.inconsistent("client_id", problem))?)
+                }
+                ("operator", None) => Actor::Operator,
+                ("system", None) => Actor::System,
+                _ => return Err(row.inconsistent("actor", "not an actor")),
+            }
+        },
+        action: {
+            let name = row.text("action")?;
+            let action = Action::ALL.into_iter().find(|action| action.as_str() == name);
+            action.ok_or_else(|| row.inconsistent("action", "not an action"))?
+        },
+        target: row.text("target")?,
+        changes: row.json("changes")?,
+        request_id: row.text_or_null("request_id")?,
+    })
+}
+
+/// The `actor` and `client_id` of an event.
+pub(crate) fn actor_columns(actor: &Actor) -> (&'static str, Option<&str>) {
+    match actor {
+        Actor::Credential(client) => ("credential", Some(client.as_str())),
+        Actor::Operator => ("operator", None),
+        Actor::System => ("system", None),
+    }
+}
+
+/// The hour that an instant lies in, as the counters write it: `2026-11-15T02`.
+pub(crate) fn hour_of(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H").to_string()
+}
+
+/// Where a period begins that is written as the first letters of an hour: `2026-11`, `2026-11-15` or `2026-11-15T02`.
+pub(crate) fn period_start(text: &str) -> Option<Timestamp> {
+    let missing = "0000-01-01T00:00:00Z".get(text.len()..)?;
+    format!("{text}{missing}").parse().ok()
+}
+
+/// Writes a shape of this file.
+pub(crate) fn to_json<T: Serialize>(shape: &T) -> Result<String, StoreError> {
+    serde_json::to_string(shape).map_err(|problem| StoreError::Refused(format!("cannot be written as JSON: {problem}")))
+}
+
+/// Writes things by their names.
+pub(crate) fn names_to_json<T: fmt::Display>(things: &[T]) -> Result<String, StoreError> {
+    to_json(&things.iter().map(ToString::to_string).collect::<Vec<_>>())
+}
+
+fn parsed_list<T>(row: &mut Columns, column: &str) -> Result<Vec<T>, StoreError>
+where
+    T: FromStr<Err: fmt::Display>,
+{
+    let names: Vec<String> = row.json(column)?;
+    parse_all(row, column, &names)
+}
+
+fn parse_all<T>(row: &Columns, column: &str, names: &[String]) -> Result<Vec<T>, StoreError>
+where
+    T: FromStr<Err: fmt::Display>,
+{
+    names.iter().map(|name| name.parse().map_err(|problem| row.inconsistent(column, problem))).collect()
+}
+
+fn configuration(row: &mut Columns) -> Result<Configuration, StoreError> {
+    let json: ConfigurationJson = row.json("configuration")?;
+    let wrong = |problem: &dyn fmt::Display| row.inconsistent("configuration", problem);
+    let callback_url = |text: &Option<String>| {
+        text.as_deref().map(CallbackUrl::from_stored).transpose().map_err(|problem| wrong(&problem))
+    };
+    let redirect_url = |text: &Option<String>| {
+        text.as_deref().map(RedirectUrl::from_stored).transpose().map_err(|problem| wrong(&problem))
+    };
+    let silent = |settings: &SilentJson| {
+        Ok(SilentSettings {
+            callback_url: callback_url(&settings.callback_url)?,
+            redirect_url: redirect_url(&settings.redirect_url)?,
+        })
+    };
+    Ok(Configuration {
+        reverse_sms: ReverseSmsSettings {
+            callback_url: callback_url(&json.reverse_sms.callback_url)?,
+            ttl: json.reverse_sms.ttl.map(Ttl::try_from).transpose().map_err(|problem| wrong(&problem))?,
+            prefix: json
+                .reverse_sms
+                .prefix
+                .map(|text| text.parse())
+                .transpose()
+                .map_err(|problem: InvalidPrefix| wrong(&problem))?,
+        },
+        secure_sna: silent(&json.secure_sna)?,
+        discovery: silent(&json.discovery)?,
+    })
+}
+
+fn allowed_networks(row: &mut Columns) -> Result<Vec<AllowedNetwork>, StoreError> {
+    const COLUMN: &str = "allowed_networks";
+    let networks: Vec<AllowedNetworkJson> = row.json(COLUMN)?;
+    networks
+        .iter()
+        .map(|allowed| {
+            Ok(AllowedNetwork {
+                network: allowed.network.parse::<NetworkId>().map_err(|problem| row.inconsistent(COLUMN, problem))?,
+                products: parse_all(row, COLUMN, &allowed.products)?,
+            })
+        })
+        .collect()
+}
+
+/// `workspaces.rate_limits`
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RateLimitsJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    create: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eligibility: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    management: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u32>,
+}
+
+impl From<RateLimits> for RateLimitsJson {
+    fn from(RateLimits { create, read, eligibility, management, token }: RateLimits) -> Self {
+        RateLimitsJson { create, read, eligibility, management, token }
+    }
+}
+
+impl From<RateLimitsJson> for RateLimits {
+    fn from(RateLimitsJson { create, read, eligibility, management, token }: RateLimitsJson) -> Self {
+        RateLimits { create, read, eligibility, management, token }
+    }
+}
+
+/// `projects.configuration`
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ConfigurationJson {
+    reverse_sms: ReverseSmsJson,
+    secure_sna: SilentJson,
+    discovery: SilentJson,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct ReverseSmsJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<String>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct SilentJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redirect_url: Option<String>,
+}
+
+impl From<&Configuration> for ConfigurationJson {
+    fn from(configuration: &Configuration) -> Self {
+        ConfigurationJson {
+            reverse_sms: ReverseSmsJson {
+                callback_url: configuration.reverse_sms.callback_url.as_ref().map(|url| url.as_str().to_owned()),
+                ttl: configuration.reverse_sms.ttl.map(|ttl| i64::from(ttl.seconds())),
+                prefix: configuration.reverse_sms.prefix.as_ref().map(ToString::to_string),
+            },
+            secure_sna: SilentJson::from(&configuration.secure_sna),
+            discovery: SilentJson::from(&configuration.discovery),
+        }
+    }
+}
+
+impl From<&SilentSettings> for SilentJson {
+    fn from(settings: &SilentSettings) -> Self {
+        SilentJson {
+            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
+            redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+        }
+    }
+}
+
+/// An item of `projects.allowed_networks`
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AllowedNetworkJson {
+    network: String,
+    products: Vec<String>,
+}
+
+impl From<&AllowedNetwork> for AllowedNetworkJson {
+    fn from(allowed: &AllowedNetwork) -> Self {
+        AllowedNetworkJson {
+            network: allowed.network.to_string(),
+            products: allowed.products.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_the_beginning_of_an_hour() {
+        let at: Timestamp = "2026-11-15T02:59:59.999Z".parse().unwrap();
+        let hour = hour_of(at);
+        assert_eq!(hour, "2026-11-15T02");
+        for (length, start) in [(13, "2026-11-15T02:00:00Z"), (10, "2026-11-15T00:00:00Z"), (7, "2026-11-01T00:00:00Z")]
+        {
+            assert_eq!(period_start(&hour[..length]), Some(start.parse().unwrap()));
+        }
+        for wrong in ["2026-13", "yesterday", "", "2026-11-15T02:00:00Z00000"] {
+            assert_eq!(period_start(wrong), None, "{wrong}");
+        }
+    }
+}

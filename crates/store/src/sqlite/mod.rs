@@ -1,0 +1,83 @@
+//! The ports over SQLite: one thread that writes, a few that read.
+//!
+//! The file may be written by another process too, the command line for instance: SQLite's own lock makes the two take
+//! turns, and whoever waits longer than [`connection::BUSY_TIMEOUT`] is told that the database is unavailable.
+
+mod connection;
+mod data_plane;
+mod error;
+mod readers;
+mod schema;
+mod writer;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use ringtrue_engine::ports::StoreError;
+use tokio::sync::Notify;
+
+use crate::{
+    StoreOptions,
+    driver::{Database, Ended, Reading, Tx},
+};
+
+pub(crate) use schema::{migrate, schema_state};
+
+/// How long a caller waits for its answer, from the queue to the commit.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    writer: writer::Writer,
+    readers: readers::Readers,
+    change_hint: Arc<Notify>,
+}
+
+impl Sqlite {
+    pub(crate) async fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        // The writer first: it makes the files that a reader needs to find.
+        let writer = writer::Writer::start(path.to_owned()).await?;
+        let readers = readers::Readers::start(path, options.readers.max(1)).await?;
+        Ok(Sqlite { writer, readers, change_hint: Arc::default() })
+    }
+}
+
+impl Database for Sqlite {
+    /// Nobody listens in another process: there the poll must do.
+    const ANNOUNCE: Option<&'static str> = None;
+
+    async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+    {
+        within_patience(self.writer.run(work)).await
+    }
+
+    async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+    {
+        within_patience(self.readers.run(work)).await
+    }
+
+    fn change_hint(&self) -> &Arc<Notify> {
+        &self.change_hint
+    }
+
+    fn has_changed(&self) {
+        self.change_hint.notify_one();
+    }
+}
+
+async fn within_patience<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(PATIENCE, answer).await {
+        Ok(answer) => answer,
+        Err(_) => Err(StoreError::Unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+/// For a thread that is gone, or a verb that it could not finish.
+fn stopped() -> StoreError {
+    StoreError::Unavailable("the thread that serves the database has stopped".to_owned())
+}

@@ -1,0 +1,105 @@
+//! The sealed keys.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use ringtrue_domain::{audit::AuditEvent, key_schedule::KeySchedule};
+use ringtrue_engine::ports::{KeyId, KeyPurpose, KeyStore, SealedKey, StoreError, Version};
+
+use super::{SqlStore, audit, control_plane};
+use crate::{
+    driver::{Database, Ending, Tx, values},
+    rows::{self, key_columns},
+};
+
+#[async_trait]
+impl<D: Database> KeyStore for SqlStore<D> {
+    async fn all_keys(&self) -> Result<Vec<SealedKey>, StoreError> {
+        self.database.read(|tx| Box::pin(async move { control_plane::all_keys(tx).await })).await
+    }
+
+    async fn add_first_key(&self, key: &SealedKey, audit: &AuditEvent) -> Result<bool, StoreError> {
+        let (key, event) = (key.clone(), audit.clone());
+        self.change(move |tx, version| {
+            Box::pin(async move {
+                if newest(tx, key.purpose).await?.is_some() {
+                    return Ok(Ending::Rollback(false));
+                }
+                insert(tx, &key, version).await?;
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(true))
+            })
+        })
+        .await
+    }
+
+    async fn rotate_key(
+        &self,
+        newest_known: KeyId,
+        successor: &SealedKey,
+        relieved: &BTreeMap<KeyId, KeySchedule>,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let (successor, relieved, event) = (successor.clone(), relieved.clone(), audit.clone());
+        self.change(move |tx, version| {
+            Box::pin(async move {
+                if newest(tx, successor.purpose).await? != Some(newest_known) {
+                    return Ok(Ending::Rollback(false));
+                }
+                // Before the new schedules are written: a key that this rotation ends is still to be seen ending.
+                tx.run("delete from sealed_keys where gone_at <= $1", values![successor.schedule.published_at]).await?;
+                for (&id, schedule) in &relieved {
+                    reschedule(tx, id, schedule, version).await?;
+                }
+                insert(tx, &successor, version).await?;
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(true))
+            })
+        })
+        .await
+    }
+}
+
+async fn newest(tx: &mut dyn Tx, purpose: KeyPurpose) -> Result<Option<KeyId>, StoreError> {
+    let row = tx
+        .first(
+            concat!("select ", key_columns!(), " from sealed_keys where purpose = $1 order by added desc limit 1"),
+            values![purpose.as_str()],
+        )
+        .await?;
+    Ok(row.map(rows::key).transpose()?.map(|key| key.id))
+}
+
+async fn insert(tx: &mut dyn Tx, key: &SealedKey, version: Version) -> Result<(), StoreError> {
+    tx.run(
+        concat!(
+            "insert into sealed_keys (",
+            key_columns!(),
+            ", added, changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+        ),
+        values![
+            key.id,
+            key.purpose.as_str(),
+            key.schedule.published_at,
+            key.schedule.active_from,
+            key.schedule.retires_at,
+            key.schedule.gone_at,
+            key.sealed.as_slice(),
+            version.0,
+            version.0,
+        ],
+    )
+    .await?;
+    Ok(())
+}
+
+async fn reschedule(tx: &mut dyn Tx, id: KeyId, schedule: &KeySchedule, version: Version) -> Result<(), StoreError> {
+    tx.run(
+        "update sealed_keys
+            set published_at = $1, active_from = $2, retires_at = $3, gone_at = $4, changed = $5
+          where id = $6",
+        values![schedule.published_at, schedule.active_from, schedule.retires_at, schedule.gone_at, version.0, id],
+    )
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! Liveness: of nodes, of the database, of what is kept only for a while.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_engine::ports::{Housekeeping, NodeId, NodeStore, Revocation, RevocationStore, StoreError};
+use tokio::time::timeout;
+
+use super::SqlStore;
+use crate::{
+    driver::{Database, Ending, Tx, values},
+    row::Row,
+};
+
+/// How long `ping` waits: whoever asks for readiness asks again soon.
+const PING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A write that costs next to nothing and cannot be done on a read-only or full database.
+async fn call_the_roll(tx: &mut dyn Tx) -> Result<(), StoreError> {
+    tx.run("update roll_call set calls = calls + 1 where id = 1", &[]).await?;
+    Ok(())
+}
+
+#[async_trait]
+impl<D: Database> NodeStore for SqlStore<D> {
+    async fn heartbeat(&self, node: NodeId, now: Timestamp, dead_before: Timestamp) -> Result<Vec<NodeId>, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    // Nodes take turns: after an outage each may take the other for dead, and two of them would wait
+                    // for each other's row.
+                    call_the_roll(tx).await?;
+                    tx.run(
+                        "insert into nodes (id, seen_at) values ($1, $2)
+                         on conflict (id) do update set seen_at = excluded.seen_at",
+                        values![node, now],
+                    )
+                    .await?;
+                    tx.run("delete from nodes where seen_at < $1 and id <> $2", values![dead_before, node]).await?;
+                    let rows = tx.run("select id from nodes order by id", &[]).await?;
+                    let id = |row: Row| row.of("nodes").uuid("id").map(NodeId);
+                    rows.into_iter().map(id).collect::<Result<_, _>>().map(Ending::Commit)
+                })
+            })
+            .await
+    }
+
+    async fn leave(&self, node: NodeId) -> Result<(), StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    tx.run("delete from nodes where id = $1", values![node]).await?;
+                    Ok(Ending::Commit(()))
+                })
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl<D: Database> RevocationStore for SqlStore<D> {
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
+        self.database.revoke(revocation).await
+    }
+}
+
+#[async_trait]
+impl<D: Database> Housekeeping for SqlStore<D> {
+    async fn ping(&self) -> Result<(), StoreError> {
+        let write = self.database.transact(|tx| {
+            Box::pin(async move {
+                call_the_roll(tx).await?;
+                Ok(Ending::Commit(()))
+            })
+        });
+        let late = |_| StoreError::Unavailable("no write was done within 2 s".to_owned());
+        timeout(PING_PATIENCE, write).await.map_err(late)?
+    }
+
+    async fn forget_expired(&self, now: Timestamp) -> Result<u64, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let revocations = tx
+                        .run(
+                            "delete from revocations where token_id in
+                               (select token_id from revocations where expires_at < $1
+                                 order by expires_at, token_id limit 1000)
+                             returning 1",
+                            values![now],
+                        )
+                        .await?;
+                    let keys = tx
+                        .run(
+                            "delete from idempotency_keys where (tenant, key_digest) in
+                               (select tenant, key_digest from idempotency_keys where expires_at <= $1
+                                 order by expires_at, tenant, key_digest limit 1000)
+                             returning 1",
+                            values![now],
+                        )
+                        .await?;
+                    Ok(Ending::Commit((revocations.len() + keys.len()) as u64))
+                })
+            })
+            .await
+    }
+}

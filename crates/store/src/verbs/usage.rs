@@ -1,0 +1,147 @@
+//! The hourly counters.
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    product::Product,
+    tenancy::{ProjectId, WorkspaceId},
+};
+use ringtrue_engine::ports::{StoreError, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStatus, UsageStore};
+
+use super::SqlStore;
+use crate::{
+    driver::{Database, values},
+    row::{Columns, Row},
+    rows,
+};
+
+/// The key of a counter, in the order that counters are changed in, so that two batches cannot wait for each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CounterKey {
+    pub project: ProjectId,
+    pub hour: String,
+    pub product: &'static str,
+    pub status: &'static str,
+    /// -1 when there is nothing to match.
+    pub matched: i16,
+    /// Empty when there is no network.
+    pub network: String,
+}
+
+impl From<&UsageCount> for CounterKey {
+    fn from(count: &UsageCount) -> Self {
+        CounterKey {
+            project: count.project,
+            hour: rows::hour_of(count.at),
+            product: count.product.as_str(),
+            status: count.status.as_str(),
+            matched: count.matched.map_or(-1, i16::from),
+            network: count.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+#[async_trait]
+impl<D: Database> UsageStore for SqlStore<D> {
+    async fn count(&self, counts: &[UsageCount]) -> Result<(), StoreError> {
+        if counts.is_empty() {
+            return Ok(());
+        }
+        self.database.count(counts.to_vec()).await
+    }
+
+    async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError> {
+        let (from, to) = (first_hour(filter.from), first_hour(filter.to));
+        let mut usage = self
+            .database
+            .read(move |tx| {
+                Box::pin(async move {
+                    let sql = statement(filter.grouping, filter.project.is_some());
+                    let mut values = values![workspace, from, to].to_vec();
+                    values.extend(filter.project.map(Into::into));
+                    tx.query(sql.into(), &values).await?.into_iter().map(usage_row).collect::<Result<Vec<_>, _>>()
+                })
+            })
+            .await?;
+        usage.sort_by(|a, b| order(a).cmp(&order(b)));
+        Ok(usage)
+    }
+}
+
+/// Counters of one workspace's projects, summed up over a period.
+fn statement(grouping: UsageGrouping, of_one_project: bool) -> String {
+    // A period is the beginning of an hour's name.
+    let letters = match grouping {
+        UsageGrouping::Hour => 13,
+        UsageGrouping::Day => 10,
+        UsageGrouping::Month => 7,
+    };
+    let of_project = if of_one_project { "and u.project_id = $4" } else { "" };
+    format!(
+        "select u.project_id, substr(u.hour, 1, {letters}), u.product, u.status, u.matched, u.network_id,
+                cast(sum(u.count) as bigint)
+           from usage_counters u join projects p on p.id = u.project_id
+          where p.workspace_id = $1 and u.hour >= $2 and u.hour < $3 {of_project}
+          group by u.project_id, substr(u.hour, 1, {letters}), u.product, u.status, u.matched, u.network_id
+         having sum(u.count) <> 0"
+    )
+}
+
+/// The name of the first hour that begins at or after an instant.
+fn first_hour(at: Timestamp) -> String {
+    let hour = SignedDuration::from_hours(1);
+    let into_the_hour =
+        SignedDuration::from_nanos(i64::try_from(at.as_nanosecond().rem_euclid(hour.as_nanos())).unwrap_or_default());
+    let begins = if into_the_hour.is_zero() { at } else { at.saturating_add(hour - into_the_hour).unwrap_or(at) };
+    rows::hour_of(begins)
+}
+
+fn usage_row(row: Row) -> Result<UsageRow, StoreError> {
+    let mut row = row.of("usage_counters");
+    Ok(UsageRow {
+        project: ProjectId(row.uuid("project_id")?),
+        period_start: {
+            let period = row.text("hour")?;
+            rows::period_start(&period).ok_or_else(|| row.inconsistent("hour", "not an hour"))?
+        },
+        product: row.parsed("product")?,
+        status: status(&mut row)?,
+        matched: match row.int("matched")? {
+            -1 => None,
+            matched => Some(matched == 1),
+        },
+        network: {
+            let network = row.text("network_id")?;
+            let parsed = (!network.is_empty()).then(|| network.parse()).transpose();
+            parsed.map_err(|problem| row.inconsistent("network_id", problem))?
+        },
+        count: row.int("count")?,
+    })
+}
+
+fn status(row: &mut Columns) -> Result<UsageStatus, StoreError> {
+    let name = row.text("status")?;
+    let status = UsageStatus::ALL.into_iter().find(|status| status.as_str() == name);
+    status.ok_or_else(|| row.inconsistent("status", "not a status"))
+}
+
+fn order(row: &UsageRow) -> (Timestamp, ProjectId, Product, UsageStatus, Option<bool>, Option<&str>) {
+    let network = row.network.as_ref().map(ringtrue_domain::network::NetworkId::as_str);
+    (row.period_start, row.project, row.product, row.status, row.matched, network)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_hours_count() {
+        for (at, hour) in [
+            ("2026-11-15T02:00:00Z", "2026-11-15T02"),
+            ("2026-11-15T02:00:00.001Z", "2026-11-15T03"),
+            ("2026-12-31T23:59:59Z", "2027-01-01T00"),
+        ] {
+            assert_eq!(first_hour(at.parse().unwrap()), hour, "{at}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A database for one test, and what only a test does to one.
+
+use std::{env, sync::Arc};
+
+use ringtrue_engine::ports::Store;
+use ringtrue_store::{StoreOptions, StoreUrl, migrate, open};
+use tempfile::TempDir;
+use tokio_postgres::NoTls;
+
+use crate::sample;
+
+/// A fresh database with our schema, and a store over it.
+pub struct Bench {
+    pub store: Arc<dyn Store>,
+    pub database: Database,
+}
+
+/// A fresh database. Test code reaches around the store only through this.
+pub enum Database {
+    Sqlite { directory: TempDir },
+    Postgres { server: String, name: String },
+}
+
+impl Bench {
+    pub async fn sqlite() -> Self {
+        Self::over(Database::sqlite()).await
+    }
+
+    pub async fn postgres() -> Self {
+        Self::over(Database::postgres().await).await
+    }
+
+    async fn over(database: Database) -> Self {
+        migrate(&database.url(), sample::now()).await.unwrap();
+        let store = database.open().await;
+        Bench { store, database }
+    }
+
+    /// Removes the database. A test that fails leaves it to the end of the server.
+    pub async fn clear(self) {
+        drop(self.store);
+        self.database.clear().await;
+    }
+}
+
+impl Database {
+    pub fn sqlite() -> Self {
+        Database::Sqlite { directory: tempfile::tempdir().unwrap() }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "where the test server is comes from whoever started it")]
+    pub async fn postgres() -> Self {
+        let server = env::var("RINGTRUE_TEST_POSTGRES")
+            .expect("RINGTRUE_TEST_POSTGRES names no PostgreSQL server: run `make test`");
+        let name = format!("rt_{}", sample::uuid().simple());
+        let database = Database::Postgres { server, name: name.clone() };
+        database.on_server(&format!("create database {name}")).await;
+        database
+    }
+
+    /// Another one of the same kind.
+    pub async fn another(&self) -> Self {
+        match self {
+            Database::Sqlite { .. } => Database::sqlite(),
+            Database::Postgres { .. } => Database::postgres().await,
+        }
+    }
+
+    pub fn url(&self) -> StoreUrl {
+        match self {
+            Database::Sqlite { directory } => {
+                format!("sqlite:{}", directory.path().join("ringtrue.db").display()).parse().unwrap()
+            }
+            Database::Postgres { server, name } => in_database(server, name).parse().unwrap(),
+        }
+    }
+
+    /// Opens one more store over it, as another process would.
+    pub async fn open(&self) -> Arc<dyn Store> {
+        open(&self.url(), &StoreOptions { connections: 4, readers: 2 }).await.unwrap()
+    }
+
+    /// Runs SQL behind the store's back.
+    pub async fn execute(&self, sql: &str) {
+        match self {
+            Database::Sqlite { .. } => {
+                let connection = rusqlite::Connection::open(self.url().sqlite_path().unwrap()).unwrap();
+                connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+                connection.execute_batch(sql).unwrap();
+            }
+            Database::Postgres { server, name } => execute(&in_database(server, name), sql).await,
+        }
+    }
+
+    /// Runs SQL in another database of the same server.
+    pub async fn on_server(&self, sql: &str) {
+        if let Database::Postgres { server, .. } = self {
+            execute(server, sql).await;
+        }
+    }
+
+    pub async fn clear(self) {
+        if let Database::Postgres { name, .. } = &self {
+            self.on_server(&format!("drop database {name} with (force)")).await;
+        }
+    }
+}
+
+fn in_database(server: &str, name: &str) -> String {
+    let (base, _) = server.rsplit_once('/').unwrap();
+    format!("{base}/{name}")
+}
+
+#[expect(clippy::disallowed_methods, reason = "the task ends with the connection, before this function does")]
+async fn execute(url: &str, sql: &str) {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    let driver = tokio::spawn(connection);
+    client.batch_execute(sql).await.unwrap();
+    drop(client);
+    driver.await.unwrap().unwrap();
+}

@@ -1,0 +1,136 @@
+//! One suite for both databases: whatever a port promises, each of them keeps.
+//!
+//! A case takes a [`Bench`] and is run twice, with a fresh SQLite file and with a fresh PostgreSQL database.
+
+mod bench;
+mod control_plane;
+mod credentials;
+mod durability;
+mod filters;
+mod idempotency;
+mod keys;
+mod migrations;
+mod nodes;
+mod outages;
+mod projects;
+mod revocations;
+mod sample;
+mod usage;
+mod workspaces;
+
+/// Makes a test of each case for each database.
+macro_rules! contract {
+    ($($module:ident: $($case:ident),* $(,)?;)*) => {
+        mod sqlite {
+            $(mod $module { $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let bench = crate::bench::Bench::sqlite().await;
+                    crate::$module::$case(&bench).await;
+                    bench.clear().await;
+                }
+            )* })*
+        }
+        mod postgres {
+            $(mod $module { $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let bench = crate::bench::Bench::postgres().await;
+                    crate::$module::$case(&bench).await;
+                    bench.clear().await;
+                }
+            )* })*
+        }
+    };
+}
+
+contract! {
+    workspaces:
+        a_workspace_is_found_by_itself_alone,
+        workspaces_are_listed_newest_first,
+        a_workspace_is_renamed_and_limited,
+        what_is_not_there_is_not_renamed,
+        a_workspace_is_created_whole_or_not_at_all;
+    projects:
+        a_project_comes_back_as_it_was_stored,
+        a_project_is_found_by_its_workspace_alone,
+        a_name_is_unique_in_its_workspace,
+        of_many_who_want_a_name_one_gets_it,
+        a_project_is_updated,
+        an_update_of_an_old_reading_is_stale,
+        of_many_who_update_a_reading_one_succeeds,
+        a_name_that_is_taken_is_not_given_by_an_update,
+        projects_are_listed_newest_first_and_in_pages,
+        a_change_leaves_its_audit_event,
+        audit_events_are_listed_newest_first;
+    credentials:
+        a_credential_is_found_by_its_owner_alone,
+        a_deleted_credential_is_nothing,
+        only_the_owner_deletes_a_credential,
+        of_many_who_delete_a_credential_one_does,
+        credentials_are_listed_newest_first_by_owner,
+        a_credential_needs_its_project,
+        a_client_id_is_given_once;
+    control_plane:
+        an_idle_store_has_no_changes,
+        everything_is_a_change_since_nothing,
+        only_what_changed_is_a_change,
+        a_refused_change_is_no_change,
+        a_change_is_hinted_at,
+        a_reader_that_polls_misses_nothing;
+    keys:
+        a_key_comes_back_as_it_was_stored,
+        the_first_key_of_a_purpose_is_added_once,
+        a_key_is_rotated,
+        a_rotation_of_an_old_reading_does_nothing,
+        of_many_who_rotate_a_key_one_does,
+        keys_that_were_gone_are_deleted;
+    revocations:
+        revoking_twice_is_revoking_once,
+        many_revoke_at_once,
+        a_caller_that_goes_away_harms_nobody;
+    idempotency:
+        the_first_claims_and_the_others_wait,
+        a_key_stands_for_one_request,
+        a_completed_request_is_answered_again,
+        a_dead_claim_is_taken_over,
+        an_expired_key_is_free,
+        tenants_have_keys_of_their_own,
+        an_abandoned_key_is_free,
+        only_its_holder_abandons_a_claim,
+        of_many_who_claim_a_key_one_gets_it,
+        many_claim_and_abandon_many_keys,
+        a_completion_is_written_with_what_was_done,
+        a_lost_claim_undoes_what_was_done;
+    usage:
+        counts_add_up,
+        counts_are_grouped_by_period,
+        whole_hours_are_counted,
+        usage_is_a_workspaces_own,
+        many_count_at_once,
+        a_poisonous_count_fails_alone;
+    nodes:
+        a_node_lives_while_it_is_heard_of,
+        a_node_leaves,
+        many_nodes_are_heard_at_once,
+        what_has_expired_is_forgotten,
+        only_a_bounded_number_is_forgotten_at_once;
+    filters:
+        filters_find_what_they_say,
+        patterns_tell_upper_from_lower_case,
+        a_page_of_a_filtered_list_knows_its_total,
+        filters_agree_with_an_evaluation_in_memory;
+    durability:
+        what_was_answered_is_there_after_opening_again,
+        two_processes_share_a_database;
+    migrations:
+        an_empty_database_is_not_opened,
+        migrating_twice_is_migrating_once,
+        many_migrate_at_once,
+        a_database_that_is_behind_is_not_opened,
+        a_database_of_a_newer_release_is_not_opened,
+        an_edited_migration_is_noticed;
+    outages:
+        a_read_only_database_is_unavailable,
+        a_database_that_comes_back_is_used_again;
+}

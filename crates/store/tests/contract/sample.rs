@@ -1,0 +1,168 @@
+//! Things to store.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    audit::{Action, Actor, AuditEvent},
+    id::time_ordered,
+    key_schedule::KeySchedule,
+    network::AllowedNetwork,
+    page::PageRequest,
+    product::{Product, Scope},
+    region::Region,
+    tenancy::{
+        ClientId, Configuration, Credential, CredentialOwner, Mode, Project, ProjectId, RateLimits,
+        ReverseSmsSettings, Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
+    },
+    web_url::{CallbackUrl, RedirectUrl},
+};
+use ringtrue_engine::ports::{
+    ClaimRequest, Entropy, KeyId, KeyPurpose, Revocation, SealedKey, Store, SystemEntropy, TokenId,
+};
+use uuid::Uuid;
+
+/// The tests' now. It never moves.
+pub fn now() -> Timestamp {
+    "2026-11-15T02:30:00.123Z".parse().unwrap()
+}
+
+pub fn later(seconds: i64) -> Timestamp {
+    now() + SignedDuration::from_secs(seconds)
+}
+
+pub fn random<const N: usize>() -> [u8; N] {
+    (&SystemEntropy::default() as &dyn Entropy).bytes()
+}
+
+/// Unlike any other, and after any that was made before in this process.
+pub fn uuid() -> Uuid {
+    static MADE: AtomicI64 = AtomicI64::new(0);
+    let at = now() + SignedDuration::from_millis(MADE.fetch_add(1, Ordering::SeqCst));
+    time_ordered(at, random())
+}
+
+pub fn page(size: u32, number: u32) -> PageRequest {
+    PageRequest::new(size, number).unwrap()
+}
+
+pub fn whole() -> PageRequest {
+    page(100, 1)
+}
+
+pub fn workspace() -> Workspace {
+    Workspace {
+        id: WorkspaceId(uuid()),
+        name: "Acme".parse().unwrap(),
+        data_residency: Region::Eu,
+        rate_limits: RateLimits { create: Some(7), ..RateLimits::default() },
+        created_at: now(),
+        updated_at: now(),
+    }
+}
+
+pub fn project(workspace: WorkspaceId, name: &str) -> Project {
+    Project {
+        id: ProjectId(uuid()),
+        workspace,
+        name: name.parse().unwrap(),
+        mode: Mode::Sandbox,
+        disabled: false,
+        configuration: Configuration {
+            reverse_sms: ReverseSmsSettings {
+                callback_url: Some(CallbackUrl::from_stored("https://acme.example/done?a=%20b").unwrap()),
+                ttl: Some(Ttl::try_from(120).unwrap()),
+                prefix: Some("ACME".parse().unwrap()),
+            },
+            secure_sna: SilentSettings {
+                callback_url: None,
+                redirect_url: Some(RedirectUrl::from_stored("http://127.0.0.1:9/end").unwrap()),
+            },
+            discovery: SilentSettings::default(),
+        },
+        products: vec![Product::SimSwap, Product::ReverseSms],
+        allowed_networks: vec![
+            AllowedNetwork { network: "23410".parse().unwrap(), products: vec![Product::ReverseSms] },
+            AllowedNetwork { network: "310004".parse().unwrap(), products: vec![] },
+        ],
+        created_at: now(),
+        updated_at: now(),
+        revision: Revision::FIRST,
+    }
+}
+
+pub fn credential(owner: CredentialOwner) -> Credential {
+    Credential {
+        client_id: client_id(),
+        owner,
+        secret_digest: SecretDigest(random()),
+        scopes: match owner {
+            CredentialOwner::Workspace(_) => vec![Scope::Management],
+            CredentialOwner::Project(..) => vec![Scope::Product(Product::ReverseSms), Scope::Product(Product::SimSwap)],
+        },
+        created_at: now(),
+        expires_at: Some(later(3600)),
+        deleted_at: None,
+    }
+}
+
+pub fn client_id() -> ClientId {
+    format!("cl_{}", uuid().simple()).parse().unwrap()
+}
+
+pub fn event(workspace: impl Into<Option<WorkspaceId>>, action: Action) -> AuditEvent {
+    AuditEvent {
+        id: uuid(),
+        workspace: workspace.into(),
+        at: now(),
+        actor: Actor::Credential(client_id()),
+        action,
+        target: "target".to_owned(),
+        changes: vec!["name".to_owned(), "configuration.reverse_sms.ttl".to_owned()],
+        request_id: Some("req-1".to_owned()),
+    }
+}
+
+pub fn key(purpose: KeyPurpose) -> SealedKey {
+    SealedKey {
+        id: KeyId(uuid()),
+        purpose,
+        schedule: KeySchedule::active_at_once(now()),
+        sealed: random::<48>().to_vec(),
+    }
+}
+
+pub fn revocation() -> Revocation {
+    Revocation { token: TokenId(uuid()), expires_at: later(3600) }
+}
+
+pub fn claim(tenant: Uuid, key: u8, fingerprint: u8) -> ClaimRequest {
+    ClaimRequest {
+        tenant,
+        key_digest: [key; 32],
+        fingerprint: [fingerprint; 32],
+        claim: uuid(),
+        now: now(),
+        lease_until: later(30),
+        expires_at: later(86_400),
+    }
+}
+
+/// Stores a workspace with a credential.
+pub async fn stored_workspace(store: &dyn Store) -> Workspace {
+    let workspace = workspace();
+    let owner = CredentialOwner::Workspace(workspace.id);
+    let events = [event(workspace.id, Action::WorkspaceCreated)];
+    store.create_workspace(&workspace, &credential(owner), &events).await.unwrap();
+    workspace
+}
+
+/// Stores a project with a credential.
+pub async fn stored_project(store: &dyn Store, workspace: WorkspaceId, name: &str) -> (Project, Credential) {
+    let project = project(workspace, name);
+    let credential = credential(CredentialOwner::Project(workspace, project.id));
+    let events = [event(workspace, Action::ProjectCreated)];
+    let written = store.create_project(&project, &credential, &events, None).await.unwrap();
+    assert_eq!(written, ringtrue_engine::ports::ProjectWritten::Done);
+    (project, credential)
+}
