@@ -61,7 +61,10 @@ impl Engine {
             let days = most.as_hours() / 24;
             return Err(invalid(format!("`from` and `to` are at most {days} days apart with this `group_by`")));
         }
-        self.enter(manager, workspace).await?;
+        match request.project {
+            Some(project) => self.project(manager, workspace, project).await.map(|_| ())?,
+            None => self.enter(manager, workspace).await?,
+        }
         let filter = UsageFilter { from, to, grouping: request.grouping, project: request.project };
         let rows = self.store().usage(workspace, filter).await?;
         Ok(UsageReport { from, to, grouping: request.grouping, rows })

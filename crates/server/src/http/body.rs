@@ -33,7 +33,10 @@ pub async fn read_form(app: &App, request: Request<Body>) -> Result<Form, Proble
     if request.headers().contains_key(header::CONTENT_ENCODING) {
         return Err(invalid("a body with a `Content-Encoding` is not taken"));
     }
-    let body = read(app, request, MAX_FORM).await?;
+    let body = read(app, request, MAX_FORM).await.map_err(|problem| match problem.code {
+        Code::BadRequest => Problem { code: Code::InvalidRequest, ..problem },
+        _ => problem,
+    })?;
     if std::str::from_utf8(&body).is_err() {
         return Err(invalid("the form is not UTF-8"));
     }

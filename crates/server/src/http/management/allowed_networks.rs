@@ -22,9 +22,6 @@ use crate::http::{
     problem::Problem,
 };
 
-/// More than there are mobile networks in any region of the world.
-const MAX_NETWORKS: usize = 1000;
-
 #[derive(Serialize)]
 struct NetworksBody {
     networks: Vec<NetworkBody>,
@@ -67,12 +64,7 @@ pub async fn put(
 
 fn networks(document: &[u8]) -> Result<Vec<AllowedNetwork>, Invalid> {
     let mut body = Object::parse(document)?;
-    let networks = body.require("networks", |node, pointer| {
-        if matches!(&node, Node::List(nodes) if nodes.len() > MAX_NETWORKS) {
-            return Err(Invalid::new(pointer, format!("at most {MAX_NETWORKS} networks")));
-        }
-        distinct(node, pointer, network)
-    })?;
+    let networks = body.require("networks", |node, pointer| distinct(node, pointer, network))?;
     body.finish()?;
     Ok(networks.into_iter().map(|Entry(allowed)| allowed).collect())
 }

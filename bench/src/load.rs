@@ -1,0 +1,96 @@
+//! The load: a fixed request, over and over, on connections that stay open.
+//!
+//! Deliberately thin, since it shares the machine with what it measures: the request's bytes are made once, and of an
+//! answer only the status and the length are looked at.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+    time::Instant,
+};
+
+pub const CONNECTIONS: usize = 64;
+const ROUND: Duration = Duration::from_secs(4);
+
+/// Sends `request` on all connections for the length of a round. Answers per second; any but a 200 is an error.
+pub async fn rate(address: SocketAddr, request: &[u8]) -> anyhow::Result<f64> {
+    let request: Arc<[u8]> = request.into();
+    let answered = Arc::new(AtomicU64::new(0));
+    let over = Arc::new(AtomicBool::new(false));
+    let mut connections = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let mut connection = Connection::open(address).await?;
+        let (request, answered, over) = (Arc::clone(&request), Arc::clone(&answered), Arc::clone(&over));
+        connections.spawn(async move {
+            while !over.load(Ordering::Relaxed) {
+                connection.exchange(&request).await?;
+                answered.fetch_add(1, Ordering::Relaxed);
+            }
+            anyhow::Ok(())
+        });
+    }
+    let started = Instant::now();
+    tokio::time::sleep(ROUND).await;
+    let count = answered.load(Ordering::Relaxed);
+    let elapsed = started.elapsed();
+    over.store(true, Ordering::Relaxed);
+    while let Some(ended) = connections.join_next().await {
+        ended??;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    Ok(count as f64 / elapsed.as_secs_f64())
+}
+
+/// One exchange; the length of the answer's body.
+pub async fn body_length(address: SocketAddr, request: &[u8]) -> anyhow::Result<usize> {
+    Connection::open(address).await?.exchange(request).await
+}
+
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
+        stream.set_nodelay(true)?;
+        Ok(Connection { stream, buffer: Vec::with_capacity(4096) })
+    }
+
+    async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<usize> {
+        self.stream.write_all(request).await?;
+        self.buffer.clear();
+        loop {
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                bail!("the server hung up");
+            }
+            let Some(head) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+            if !self.buffer.starts_with(b"HTTP/1.1 200") {
+                bail!("answered {}", String::from_utf8_lossy(&self.buffer));
+            }
+            let length = content_length(&self.buffer[..head]).context("an answer without a length")?;
+            if self.buffer.len() >= head + 4 + length {
+                return Ok(length);
+            }
+        }
+    }
+}
+
+fn content_length(head: &[u8]) -> Option<usize> {
+    let name = b"content-length:";
+    let at = head.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name))?;
+    let line = head[at + name.len()..].split(|byte| *byte == b'\r').next()?;
+    std::str::from_utf8(line).ok()?.trim().parse().ok()
+}

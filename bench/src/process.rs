@@ -1,0 +1,42 @@
+//! The contestants' processes: started, and ended when they go out of scope.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::Context;
+
+pub struct Process {
+    child: Child,
+    /// The first line that it wrote.
+    pub first_line: String,
+}
+
+impl Process {
+    /// Starts a program and waits for the first line that contains `marker`.
+    pub fn start(command: &mut Command, marker: &str) -> anyhow::Result<Self> {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        let output = child.stdout.take().context("no output")?;
+        let mut lines = BufReader::new(output).lines();
+        let first_line = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.contains(marker))
+            .with_context(|| format!("{} ended before it was ready", command.get_program().display()))?;
+        // What comes later is read and thrown away: a full pipe would stop the process.
+        std::thread::spawn(move || lines.for_each(drop));
+        Ok(Process { child, first_line })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
