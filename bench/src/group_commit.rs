@@ -96,5 +96,5 @@ fn psql(url: &str, statement: &str) -> anyhow::Result<()> {
 
 #[expect(clippy::disallowed_methods, reason = "`make bench` starts the server and says where it is")]
 fn server() -> anyhow::Result<String> {
-    std::env::var("RINGTRUE_TEST_POSTGRES").context("run `make bench`, which starts a PostgreSQL server")
+    std::env::var("POSTGRES_FOR_TESTS").context("run `make bench`, which starts a PostgreSQL server")
 }

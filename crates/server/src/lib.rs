@@ -1,5 +1,6 @@
 //! The binary's parts: configuration, command line, listeners, HTTP API, pages, telemetry, and the wiring of it all.
 
+pub mod cli;
 pub mod config;
 pub mod http;
 mod listener;

@@ -1,1 +1,13 @@
-fn main() {}
+//! `ringtrue`: phone number verification on your own machines.
+
+use std::process::ExitCode;
+
+use ringtrue_server::{cli, config::Environment};
+
+fn main() -> ExitCode {
+    // There may be more than one provider in the tree; whoever asks for "the" provider gets this one.
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        return ExitCode::FAILURE;
+    }
+    cli::run(std::env::args_os(), Environment::of_process())
+}

@@ -65,15 +65,6 @@ pub(crate) enum Ending<T> {
     Rollback(T),
 }
 
-impl<T> Ending<T> {
-    pub(crate) fn map<U>(self, of: impl FnOnce(T) -> U) -> Ending<U> {
-        match self {
-            Ending::Commit(answer) => Ending::Commit(of(answer)),
-            Ending::Rollback(answer) => Ending::Rollback(of(answer)),
-        }
-    }
-}
-
 pub(crate) type Ended<'t, T> = BoxFuture<'t, Result<Ending<T>, StoreError>>;
 pub(crate) type Reading<'t, T> = BoxFuture<'t, Result<T, StoreError>>;
 

@@ -170,7 +170,12 @@ pub(crate) fn hour_of(at: Timestamp) -> String {
 
 /// Where a period begins that is written as the first letters of an hour: `2026-11`, `2026-11-15` or `2026-11-15T02`.
 pub(crate) fn period_start(text: &str) -> Option<Timestamp> {
-    let missing = "0000-01-01T00:00:00Z".get(text.len()..)?;
+    let missing = match text.len() {
+        7 => "-01T00:00:00Z",
+        10 => "T00:00:00Z",
+        13 => ":00:00Z",
+        _ => return None,
+    };
     format!("{text}{missing}").parse().ok()
 }
 

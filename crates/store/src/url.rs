@@ -172,7 +172,7 @@ mod tests {
             ("sqlite:data/ringtrue.db", "sqlite:data/ringtrue.db"),
             ("sqlite:///var/lib/ringtrue.db", "sqlite:/var/lib/ringtrue.db"),
             ("postgres://ann:hunter2@db.example:5433/ringtrue", "postgres://ann@db.example:5433/ringtrue"),
-            ("postgresql://db.example/ringtrue?sslmode=verify-full", "postgres://db.example/ringtrue"),
+            ("postgresql://db.example/ringtrue?sslmode=verify-full", "postgres://db.example:5432/ringtrue"),
             ("postgres://ann:p%40ss@a:1,b:2/x?target_session_attrs=read-write", "postgres://ann@a:1,b:2/x"),
         ] {
             assert_eq!(shown(text), Ok(format!("{masked} StoreUrl({masked})")), "{text}");

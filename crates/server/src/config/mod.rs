@@ -35,7 +35,7 @@ pub use self::{
     environment::Environment,
     error::ConfigError,
     log_filter::LogFilter,
-    master_key::MasterKeyError,
+    master_key::{MasterKeyError, read_master_key},
     sections::{
         CallbacksSection, Http, KeysSection, LogFormat, LogSection, MetricsSection, RequestLog, StoreSection,
         TelemetrySection, TlsFiles,

@@ -34,7 +34,7 @@ pub async fn read_form(app: &App, request: Request<Body>) -> Result<Form, Proble
         return Err(invalid("a body with a `Content-Encoding` is not taken"));
     }
     let body = read(app, request, MAX_FORM).await.map_err(|problem| match problem.code {
-        Code::BadRequest => Problem { code: Code::InvalidRequest, ..problem },
+        Code::BadRequest => Problem::new(Code::InvalidRequest, problem.detail),
         _ => problem,
     })?;
     if std::str::from_utf8(&body).is_err() {

@@ -1,7 +1,7 @@
 //! Text that is safe to put into a page.
 //!
-//! Descriptions in the document are written in the small part of Markdown that [`text`] reads: paragraphs, `## ` headings,
-//! `- ` lists and `` `code` ``. Everything is escaped first, so no description can bring markup along.
+//! Descriptions in the document are written in the small part of Markdown that [`Writer::text`] reads: paragraphs,
+//! `## ` headings, `- ` lists and `` `code` ``. Everything is escaped first, so no description can bring markup along.
 
 use std::{collections::BTreeSet, fmt};
 

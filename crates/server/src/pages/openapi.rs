@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The document as it was built, for [`EXAMPLE_BASE_URL`].
+/// The document as it was built, with an example for its base URL.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
 /// What the document says in place of the base URL of a deployment: in `servers`, in the token URL, in examples.

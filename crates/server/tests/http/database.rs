@@ -53,7 +53,7 @@ impl Drop for Database {
 
 #[expect(clippy::disallowed_methods, reason = "the server's address is given to tests, not configured")]
 fn server() -> String {
-    std::env::var("RINGTRUE_TEST_POSTGRES").expect("tests on PostgreSQL need a server of their own: run `make test`")
+    std::env::var("POSTGRES_FOR_TESTS").expect("tests on PostgreSQL need a server of their own: run `make test`")
 }
 
 fn psql(statement: &str) {

@@ -16,7 +16,7 @@
 //! What is not known beforehand is asked in a [`step`](Batch::step); the last statements go with the
 //! [`commit`](Batch::commit), which gives the proof that `run` must return:
 //!
-//! ```ignore
+//! ```text
 //! struct Conclude { check: Uuid, at: i64, callback: Vec<u8>, counts: Vec<UsageCount> }
 //!
 //! impl Verb for Conclude {

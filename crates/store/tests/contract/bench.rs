@@ -50,8 +50,8 @@ impl Database {
 
     #[expect(clippy::disallowed_methods, reason = "where the test server is comes from whoever started it")]
     pub async fn postgres() -> Self {
-        let server = env::var("RINGTRUE_TEST_POSTGRES")
-            .expect("RINGTRUE_TEST_POSTGRES names no PostgreSQL server: run `make test`");
+        let server = env::var("POSTGRES_FOR_TESTS")
+            .expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`");
         let name = format!("rt_{}", sample::uuid().simple());
         let database = Database::Postgres { server, name: name.clone() };
         database.on_server(&format!("create database {name}")).await;
@@ -89,6 +89,39 @@ impl Database {
                 connection.execute_batch(sql).unwrap();
             }
             Database::Postgres { server, name } => execute(&in_database(server, name), sql).await,
+        }
+    }
+
+    /// Makes the database refuse writes until they are allowed again.
+    pub async fn block_writes(&self) -> Option<rusqlite::Connection> {
+        match self {
+            Database::Sqlite { .. } => {
+                // Another process that writes, and does not come to an end.
+                let connection = rusqlite::Connection::open(self.url().sqlite_path().unwrap()).unwrap();
+                connection.execute_batch("begin immediate").unwrap();
+                Some(connection)
+            }
+            Database::Postgres { name, .. } => {
+                self.on_server(&format!("alter database {name} set default_transaction_read_only = on")).await;
+                self.cut_connections().await;
+                None
+            }
+        }
+    }
+
+    pub async fn allow_writes(&self, blocked: Option<rusqlite::Connection>) {
+        drop(blocked);
+        if let Database::Postgres { name, .. } = self {
+            self.on_server(&format!("alter database {name} reset default_transaction_read_only")).await;
+            self.cut_connections().await;
+        }
+    }
+
+    /// Ends all sessions, as a server that restarts does. A file has none.
+    pub async fn cut_connections(&self) {
+        if let Database::Postgres { name, .. } = self {
+            let cut = "select pg_terminate_backend(pid) from pg_stat_activity where datname";
+            self.on_server(&format!("{cut} = '{name}'")).await;
         }
     }
 

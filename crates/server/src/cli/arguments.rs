@@ -1,0 +1,247 @@
+//! What can be typed.
+
+use std::{net::SocketAddr, path::PathBuf, str::FromStr};
+
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use jiff::Timestamp;
+use ringtrue_domain::tenancy::{Name, WorkspaceId};
+use ringtrue_engine::ports::KeyPurpose;
+
+use super::failure::EXIT_CODES;
+use crate::http::time;
+
+/// Verifies phone numbers through mobile operators, on your own machines.
+#[derive(Debug, Parser)]
+#[command(name = "ringtrue", version, propagate_version = true, after_help = EXIT_CODES)]
+pub(super) struct Arguments {
+    /// The configuration file. Otherwise RINGTRUE_CONFIG, ./ringtrue.toml or /etc/ringtrue/ringtrue.toml.
+    #[arg(long, global = true, value_name = "PATH")]
+    pub config: Option<PathBuf>,
+    /// How data is printed.
+    #[arg(long, global = true, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Starts a server to try things out with: its own database, a demo workspace, plain HTTP on this machine only.
+    Dev(DevArguments),
+    /// Starts a server as the configuration says. SIGTERM stops it when requests in flight are done, a second one at
+    /// once; SIGHUP reads the certificate again.
+    Serve,
+    /// Brings the database's schema up to date.
+    Migrate,
+    /// Checks the configuration, or prints the defaults.
+    #[command(subcommand)]
+    Config(ConfigAction),
+    /// Makes, lists and limits workspaces.
+    #[command(subcommand)]
+    Workspace(WorkspaceAction),
+    /// Makes credentials for the Management API.
+    #[command(subcommand)]
+    Credentials(CredentialsAction),
+    /// Lists and rotates the keys of this deployment.
+    #[command(subcommand)]
+    Keys(KeysAction),
+    /// Looks for what is wrong with this deployment, and says what to do about it.
+    Doctor,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DevArguments {
+    /// Where database, keys and credentials are kept.
+    #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
+    pub data: PathBuf,
+    /// Where to listen: a loopback address, and a port or 0 for any that is free.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = loopback_address)]
+    pub listen: SocketAddr,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConfigAction {
+    /// Reads the configuration and says whether it is good, and what differs from the defaults.
+    Check,
+    /// Prints every setting with its default and what it means, in the form of a configuration file.
+    Default,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum WorkspaceAction {
+    /// Makes a workspace, and prints its first credential: the secret is shown this once.
+    Create {
+        /// 1 to 100 characters.
+        name: Name,
+    },
+    /// Lists all workspaces, newest first.
+    List,
+    /// Gives a workspace rate limits of its own. What is not named stays as it is.
+    #[command(group = clap::ArgGroup::new("limits").required(true).multiple(true))]
+    Limit {
+        /// Its id.
+        workspace: WorkspaceId,
+        #[command(flatten)]
+        limits: LimitArguments,
+    },
+}
+
+/// Requests per second, or `default` for the deployment's own limit.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct LimitArguments {
+    /// Creating a check or submitting a code: requests per second, or `default`.
+    #[arg(long, group = "limits", value_name = "N")]
+    pub create: Option<Limit>,
+    /// Reading checks.
+    #[arg(long, group = "limits", value_name = "N")]
+    pub read: Option<Limit>,
+    /// Asking what a number or an address is eligible for.
+    #[arg(long, group = "limits", value_name = "N")]
+    pub eligibility: Option<Limit>,
+    /// The Management API.
+    #[arg(long, group = "limits", value_name = "N")]
+    pub management: Option<Limit>,
+    /// Token and revoke requests, per client.
+    #[arg(long, group = "limits", value_name = "N")]
+    pub token: Option<Limit>,
+}
+
+/// A limit as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// As the deployment has it.
+    Default,
+    PerSecond(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a limit is 1 to 1000000 requests per second, or `default`")]
+pub(super) struct NotALimit;
+
+impl FromStr for Limit {
+    type Err = NotALimit;
+
+    fn from_str(text: &str) -> Result<Self, NotALimit> {
+        match text {
+            "default" => Ok(Limit::Default),
+            number => match number.parse() {
+                Ok(number @ 1..=1_000_000) => Ok(Limit::PerSecond(number)),
+                _ => Err(NotALimit),
+            },
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CredentialsAction {
+    /// Makes a credential that opens the Management API for one workspace: the secret is shown this once.
+    Create {
+        /// The id of the workspace.
+        #[arg(long, value_name = "ID")]
+        workspace: WorkspaceId,
+        /// When it stops working, such as 2027-01-31T00:00:00Z. Otherwise never.
+        #[arg(long, value_name = "T", value_parser = instant)]
+        expires_at: Option<Timestamp>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KeysAction {
+    /// Lists all keys with their states and dates.
+    List,
+    /// Makes the successor of a key. It is announced first and used later, so that nobody is surprised.
+    Rotate {
+        /// Which key.
+        #[arg(long, value_parser = purpose())]
+        purpose: KeyPurpose,
+        /// The key was disclosed: use the new one, and drop the old ones, at once.
+        #[arg(long)]
+        emergency: bool,
+    },
+}
+
+fn purpose() -> impl TypedValueParser<Value = KeyPurpose> {
+    PossibleValuesParser::new(KeyPurpose::ALL.map(KeyPurpose::as_str)).try_map(|text| text.parse::<KeyPurpose>())
+}
+
+fn loopback_address(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:8080".to_owned())?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err("`dev` has no TLS and prints its secrets, so it listens on a loopback address only, such as \
+             127.0.0.1:8080; use `serve` for others"
+            .to_owned())
+    }
+}
+
+fn instant(text: &str) -> Result<Timestamp, &'static str> {
+    time::parse(text).ok_or(time::EXPECTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn limits() {
+        for (text, limit) in [
+            ("1", Ok(Limit::PerSecond(1))),
+            ("1000000", Ok(Limit::PerSecond(1_000_000))),
+            ("default", Ok(Limit::Default)),
+            ("0", Err(NotALimit)),
+            ("1000001", Err(NotALimit)),
+            ("-1", Err(NotALimit)),
+            ("many", Err(NotALimit)),
+        ] {
+            assert_eq!(text.parse(), limit, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for line in [
+            "ringtrue",
+            "ringtrue dev --listen 0.0.0.0:8080",
+            "ringtrue dev --listen localhost",
+            "ringtrue workspace create",
+            "ringtrue workspace limit 0199b0a8-0000-7000-8000-000000000000",
+            "ringtrue workspace limit nonsense --create 1",
+            "ringtrue credentials create",
+            "ringtrue credentials create --workspace 0199b0a8-0000-7000-8000-000000000000 --expires-at tomorrow",
+            "ringtrue keys rotate",
+            "ringtrue keys rotate --purpose other",
+            "ringtrue keys list --output xml",
+        ] {
+            assert!(Arguments::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn global_flags_may_stand_anywhere() {
+        for line in ["ringtrue --output json --config a keys list", "ringtrue keys list --config a --output json"] {
+            let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
+            assert_eq!(arguments.output, Output::Json);
+            assert_eq!(arguments.config.as_deref(), Some("a".as_ref()));
+        }
+    }
+}

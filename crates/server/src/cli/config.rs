@@ -1,0 +1,40 @@
+//! `ringtrue config`.
+
+use serde_json::json;
+
+use super::{
+    arguments::{ConfigAction, Output},
+    desk::Desk,
+    failure::Failure,
+    printer::Record,
+};
+use crate::config::{Changed, DEFAULTS, Loaded};
+
+pub(super) fn run(desk: &Desk, action: &ConfigAction) -> Result<(), Failure> {
+    match action {
+        ConfigAction::Check => check(desk),
+        ConfigAction::Default => Ok(desk.printer.text(DEFAULTS)?),
+    }
+}
+
+fn check(desk: &Desk) -> Result<(), Failure> {
+    let Loaded { file, changed, .. } = desk.load()?;
+    let from = file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
+    let differs = !changed.is_empty();
+    if desk.printer.output == Output::Table {
+        let rest = if differs { "What differs from the defaults:" } else { "Everything has its default." };
+        desk.printer.text(&format!("The configuration is good ({from}). {rest}"))?;
+    }
+    if differs || desk.printer.output == Output::Json {
+        desk.printer.list(&["key", "value", "from"], changed.iter().map(record).collect())?;
+    }
+    Ok(())
+}
+
+fn record(changed: &Changed) -> Record {
+    vec![
+        ("key", json!(changed.key)),
+        ("value", json!(changed.value)),
+        ("from", json!(changed.origin.to_string())),
+    ]
+}

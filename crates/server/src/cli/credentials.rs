@@ -1,0 +1,34 @@
+//! `ringtrue credentials`.
+
+use jiff::Timestamp;
+use ringtrue_domain::tenancy::WorkspaceId;
+use ringtrue_engine::ports::{Clock, SystemClock};
+use serde_json::json;
+
+use super::{arguments::CredentialsAction, desk::Desk, failure::Failure};
+use crate::http::time;
+
+pub(super) const SHOWN_ONCE: &str = "Keep the secret: it is shown this once, and stored nowhere.";
+
+pub(super) async fn run(desk: &Desk, action: CredentialsAction) -> Result<(), Failure> {
+    let CredentialsAction::Create { workspace, expires_at } = action;
+    create(desk, workspace, expires_at).await
+}
+
+async fn create(desk: &Desk, workspace: WorkspaceId, expires_at: Option<Timestamp>) -> Result<(), Failure> {
+    if expires_at.is_some_and(|at| at <= SystemClock.now()) {
+        return Err(Failure::refused("--expires-at is in the past", "Give an instant that is still to come."));
+    }
+    let issued = desk
+        .with_engine(async |engine| Ok(engine.create_workspace_credential(workspace, expires_at).await?))
+        .await?;
+    desk.printer.record(vec![
+        ("workspace_id", json!(workspace.to_string())),
+        ("client_id", json!(issued.credential.client_id.as_str())),
+        ("client_secret", json!(issued.secret.reveal())),
+        ("created_at", json!(time::format(issued.credential.created_at))),
+        ("expires_at", json!(issued.credential.expires_at.map(time::format))),
+    ])?;
+    desk.printer.remark(SHOWN_ONCE);
+    Ok(())
+}

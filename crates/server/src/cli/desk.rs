@@ -1,0 +1,68 @@
+//! What every command has at hand: the configuration, the database, the engine.
+
+use std::{path::PathBuf, sync::Arc};
+
+use ringtrue_engine::{
+    Engine, Settings,
+    keys::{KeyRing, MasterKey},
+    ports::{Store, SystemClock, SystemEntropy},
+};
+
+use super::{failure::Failure, printer::Printer};
+use crate::config::{self, Config, Environment, Loaded};
+
+#[derive(Debug)]
+pub(super) struct Desk {
+    /// The file that the command line names.
+    pub config_file: Option<PathBuf>,
+    pub environment: Environment,
+    pub printer: Printer,
+}
+
+impl Desk {
+    pub(super) fn load(&self) -> Result<Loaded, Failure> {
+        Ok(config::load(self.config_file.as_deref(), &self.environment)?)
+    }
+
+    pub(super) fn config(&self) -> Result<Config, Failure> {
+        self.load().map(|loaded| loaded.config)
+    }
+
+    pub(super) fn master_key(&self, config: &Config) -> Result<MasterKey, Failure> {
+        Ok(config.keys.master_key(&self.environment)?)
+    }
+
+    /// Runs `work` with an engine over the configured database. A server that runs on it takes the changes over.
+    pub(super) async fn with_engine<T>(
+        &self,
+        work: impl AsyncFnOnce(&Engine) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let config = self.config()?;
+        let master = self.master_key(&config)?;
+        let store = open_store(&config).await?;
+        let settings = Settings {
+            region: config.region,
+            base_url: config.base_url.as_ref().map_or_else(String::new, ToString::to_string),
+            limits: config.rate_limits,
+            urls: config.callbacks.policy(vec![]),
+        };
+        let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy::default()));
+        let engine = Engine::start(store, clock, entropy, master, settings).await?;
+        let done = work(&engine).await;
+        // The engine counts as a node: while it is here, the others have less of the rate limits.
+        engine.leave().await;
+        done
+    }
+}
+
+/// Opens the configured database, whose schema must be the one that this binary knows.
+pub(super) async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failure> {
+    ringtrue_store::open(&config.store.url, &config.store.options)
+        .await
+        .map_err(|problem| Failure::Open { url: config.store.url.to_string(), problem })
+}
+
+/// Opens the keys, so that nothing is sealed with a master key that is not this deployment's.
+pub(super) async fn open_keys(store: &dyn Store, master: &MasterKey) -> Result<KeyRing, Failure> {
+    Ok(KeyRing::open(&store.all_keys().await?, master, &KeyRing::default())?)
+}

@@ -1,0 +1,81 @@
+//! `ringtrue dev`: from nothing to a working `curl`.
+//!
+//! Everything that it needs is in one folder, which only its owner can enter: the database, the master key, and the
+//! credentials of a demo workspace in `dev.json`, for scripts. That file is there only while the server is ready, or
+//! after it has stopped; a start that is under way has none.
+
+mod demo;
+mod folder;
+mod welcome;
+
+use std::sync::Arc;
+
+use ringtrue_engine::ports::{Clock, SystemClock, SystemEntropy};
+use tokio_util::sync::CancellationToken;
+
+use self::{demo::Demo, folder::Folder};
+use super::{
+    arguments::DevArguments,
+    desk::{Desk, open_store},
+    failure::Failure,
+    signals::{Signals, run_until_stopped},
+};
+use crate::{
+    config::{self, Config},
+    telemetry,
+    wiring::{self, Assembly},
+};
+
+pub(super) async fn dev(desk: &Desk, arguments: &DevArguments) -> Result<(), Failure> {
+    if desk.config_file.is_some() {
+        return Err(Failure::refused(
+            "`dev` takes no configuration file",
+            "Use `ringtrue serve --config PATH`; for `dev`, set single settings in the environment.",
+        ));
+    }
+    let folder = Folder::open(&arguments.data)?;
+    let config = config::for_development(&folder.database(), arguments.listen, &desk.environment)?;
+    let telemetry = telemetry::start(&config.log, &config.telemetry)?;
+    let ended = serve_until_stopped(desk, &folder, config).await;
+    telemetry.finish().await;
+    ended
+}
+
+async fn serve_until_stopped(desk: &Desk, folder: &Folder, config: Config) -> Result<(), Failure> {
+    let signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
+    let previous = folder.take_previous()?;
+    let master = folder.master_key(&SystemEntropy::default())?;
+    let url = &config.store.url;
+    ringtrue_store::migrate(url, SystemClock.now())
+        .await
+        .map_err(|problem| Failure::Migrate { url: url.to_string(), problem })?;
+    let store = open_store(&config).await?;
+
+    let grace = config.http.shutdown_grace;
+    let listen = config.http.listen;
+    let shutdown = CancellationToken::new();
+    let assembly = Assembly {
+        config,
+        store,
+        master,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy::default()),
+    };
+    let running = wiring::start(assembly, shutdown.clone()).await.map_err(|error| {
+        let is_taken = error.chain().any(|cause| {
+            cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
+        });
+        if is_taken {
+            Failure::refused(
+                format!("something listens on {listen} already"),
+                "Stop it, or choose another address: `--listen 127.0.0.1:0` takes a free port.",
+            )
+        } else {
+            error.into()
+        }
+    })?;
+    let demo = Demo::set_up(&running.engine, &running.base_url, previous).await?;
+    let file = folder.publish(&demo)?;
+    desk.printer.text(&welcome::text(&demo, &file))?;
+    run_until_stopped(running, &shutdown, grace, signals).await
+}

@@ -1,0 +1,113 @@
+//! The database, and the keys in it.
+
+use ringtrue_engine::{
+    keys::{KeyRing, KeySummary, MasterKey, key_summaries},
+    ports::{Clock, KeyPurpose, Store, SystemClock},
+};
+use ringtrue_store::{SchemaState, schema_state};
+
+use super::{Finding, bad, good, skipped};
+use crate::{
+    cli::desk::{Desk, open_store},
+    config::Config,
+};
+
+const MASTER_KEY: &str = "master key";
+const DATABASE: &str = "database";
+const SCHEMA: &str = "schema";
+const WRITES: &str = "writes";
+const KEYS: &str = "keys";
+
+pub(super) async fn examine(desk: &Desk, config: &Config) -> Vec<Finding> {
+    let (master, about_master) = match desk.master_key(config) {
+        Ok(master) => (Some(master), good(MASTER_KEY, "there, and readable by its owner alone")),
+        Err(failure) => {
+            (None, bad(MASTER_KEY, failure.to_string(), "Without it no server starts. Keep a copy in a safe place."))
+        }
+    };
+    let mut findings = vec![about_master];
+    findings.extend(examine_database(config, master.as_ref()).await);
+    findings
+}
+
+async fn examine_database(config: &Config, master: Option<&MasterKey>) -> Vec<Finding> {
+    let url = &config.store.url;
+    let state = match schema_state(url).await {
+        Ok(state) => state,
+        Err(error) => {
+            let remedy = "Check `store.url`, that the database runs, and that this machine and user may reach it.";
+            let rest = [SCHEMA, WRITES, KEYS].map(|check| skipped(check, "the database cannot be reached"));
+            return [bad(DATABASE, format!("{url}: {error}"), remedy)].into_iter().chain(rest).collect();
+        }
+    };
+    let mut findings = vec![good(DATABASE, url.to_string()), schema(&state)];
+    if state != SchemaState::Current {
+        findings.extend([WRITES, KEYS].map(|check| skipped(check, "the schema does not fit")));
+        return findings;
+    }
+    match open_store(config).await {
+        Ok(store) => findings.extend([writes(&*store).await, keys(&*store, master).await]),
+        Err(failure) => findings.push(bad(WRITES, failure.to_string(), "Look at the database's own log.")),
+    }
+    findings
+}
+
+fn schema(state: &SchemaState) -> Finding {
+    const MIGRATE: &str = "Run `ringtrue migrate`.";
+    match state {
+        SchemaState::Current => good(SCHEMA, "up to date"),
+        SchemaState::Empty => bad(SCHEMA, "there is none yet", MIGRATE),
+        SchemaState::Behind { missing } => bad(SCHEMA, format!("{} missing", missing.join(", ")), MIGRATE),
+        SchemaState::Unknown { names } => bad(
+            SCHEMA,
+            format!("a newer release wrote {}", names.join(", ")),
+            "Run that release, or restore a backup from before it.",
+        ),
+        SchemaState::Altered { names } => bad(
+            SCHEMA,
+            format!("{} had another content when it was applied", names.join(", ")),
+            "This database was not made by a release. Begin with a new one, or restore a backup.",
+        ),
+    }
+}
+
+async fn writes(store: &dyn Store) -> Finding {
+    match store.ping().await {
+        Ok(()) => good(WRITES, "taken"),
+        Err(error) => bad(
+            WRITES,
+            error.to_string(),
+            "Check the disk's free space, the file's owner and permissions, or whether the server is a read-only replica.",
+        ),
+    }
+}
+
+async fn keys(store: &dyn Store, master: Option<&MasterKey>) -> Finding {
+    let Some(master) = master else { return skipped(KEYS, "there is no master key to open them with") };
+    let (stored, summaries) = match (store.all_keys().await, key_summaries(store, &SystemClock).await) {
+        (Ok(stored), Ok(summaries)) => (stored, summaries),
+        (Err(error), _) | (_, Err(error)) => return bad(KEYS, error.to_string(), "Look at the database's own log."),
+    };
+    if stored.is_empty() {
+        return good(KEYS, "none yet: the first server to start makes them");
+    }
+    match KeyRing::open(&stored, master, &KeyRing::default()) {
+        Err(error) => bad(KEYS, error.to_string(), "Use the master key that this database was set up with."),
+        Ok(ring) if ring.is_complete(SystemClock.now()) => good(KEYS, states(&summaries)),
+        Ok(_) => bad(
+            KEYS,
+            format!("not every purpose has a key in use ({})", states(&summaries)),
+            "Start a server once, which makes missing keys, or run `ringtrue keys rotate --emergency --purpose …`.",
+        ),
+    }
+}
+
+/// How many keys of each purpose are in which state.
+fn states(summaries: &[KeySummary]) -> String {
+    let of = |purpose: KeyPurpose| {
+        let states: Vec<_> =
+            summaries.iter().filter(|key| key.purpose == purpose).map(|key| key.state.as_str()).collect();
+        format!("{purpose}: {}", if states.is_empty() { "none".to_owned() } else { states.join(", ") })
+    };
+    KeyPurpose::ALL.map(of).join("; ")
+}

@@ -1,0 +1,112 @@
+//! Why a command did not do what it was asked to, and with which exit code it says so.
+
+use std::{io, process::ExitCode};
+
+use ringtrue_engine::{
+    control_plane::RefreshError,
+    keys::{RotateError, UnopenedKey},
+    management::ManagementError,
+    ports::StoreError,
+};
+use ringtrue_store::{MigrateError, OpenError};
+
+use crate::{
+    config::{ConfigError, MasterKeyError},
+    telemetry::TelemetryError,
+};
+
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 the command line was not understood; \
+                                     3 the configuration or the master key is wrong; \
+                                     4 the database cannot be reached, or its schema does not fit.";
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("the configuration is wrong: {0}")]
+    Configuration(#[from] ConfigError),
+    #[error(transparent)]
+    MasterKey(#[from] MasterKeyError),
+    #[error(transparent)]
+    UnopenedKey(#[from] UnopenedKey),
+    #[error("{url}: {problem}")]
+    Open { url: String, problem: OpenError },
+    #[error("{url}: {problem}")]
+    Migrate { url: String, problem: MigrateError },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Management(ManagementError),
+    #[error(transparent)]
+    Rotate(RotateError),
+    #[error("the output cannot be written: {0}")]
+    Output(#[from] io::Error),
+    #[error("{what}\n  {remedy}")]
+    Refused { what: String, remedy: String },
+    /// Said already, in another way.
+    #[error("")]
+    Told,
+    #[error("{0:#}")]
+    Failed(anyhow::Error),
+}
+
+impl Failure {
+    /// A refusal of our own: what is wrong, and what to do about it.
+    pub(super) fn refused(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Failure::Refused { what: what.into(), remedy: remedy.into() }
+    }
+
+    pub(super) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Failure::Configuration(_) | Failure::MasterKey(_) | Failure::UnopenedKey(_) => 3,
+            Failure::Open { .. } | Failure::Migrate { .. } | Failure::Store(_) => 4,
+            Failure::Management(_)
+            | Failure::Rotate(_)
+            | Failure::Output(_)
+            | Failure::Refused { .. }
+            | Failure::Told
+            | Failure::Failed(_) => 1,
+        })
+    }
+}
+
+impl From<RefreshError> for Failure {
+    fn from(error: RefreshError) -> Self {
+        match error {
+            RefreshError::Store(error) => Failure::Store(error),
+            RefreshError::Key(error) => Failure::UnopenedKey(error),
+        }
+    }
+}
+
+impl From<ManagementError> for Failure {
+    fn from(error: ManagementError) -> Self {
+        match error {
+            ManagementError::Store(error) => Failure::Store(error),
+            other => Failure::Management(other),
+        }
+    }
+}
+
+impl From<RotateError> for Failure {
+    fn from(error: RotateError) -> Self {
+        match error {
+            RotateError::Store(error) => Failure::Store(error),
+            other => Failure::Rotate(other),
+        }
+    }
+}
+
+impl From<TelemetryError> for Failure {
+    fn from(error: TelemetryError) -> Self {
+        Failure::Failed(error.into())
+    }
+}
+
+/// What went wrong while a node was started, by its cause.
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast::<RefreshError>() {
+            Ok(error) => error.into(),
+            Err(error) => Failure::Failed(error),
+        }
+    }
+}

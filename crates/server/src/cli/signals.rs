@@ -1,0 +1,78 @@
+//! What the operating system tells a running server, and how it ends.
+
+use std::{io, time::Duration};
+
+use tokio::signal::unix::{self, SignalKind};
+use tokio_util::sync::CancellationToken;
+
+use super::failure::Failure;
+use crate::wiring::Running;
+
+/// The signals that a server listens to.
+#[derive(Debug)]
+pub(super) struct Signals {
+    terminate: unix::Signal,
+    interrupt: unix::Signal,
+    hangup: unix::Signal,
+}
+
+enum Wish {
+    Stop,
+    Reload,
+}
+
+impl Signals {
+    /// From now on these signals end nothing by themselves.
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Signals {
+            terminate: unix::signal(SignalKind::terminate())?,
+            interrupt: unix::signal(SignalKind::interrupt())?,
+            hangup: unix::signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Wish {
+        tokio::select! {
+            _ = self.terminate.recv() => Wish::Stop,
+            _ = self.interrupt.recv() => Wish::Stop,
+            _ = self.hangup.recv() => Wish::Reload,
+        }
+    }
+
+    async fn stop(&mut self) {
+        while let Wish::Reload = self.next().await {}
+    }
+}
+
+/// Lets a server run until it is told to stop. A first signal drains it; a second one, or the end of `grace`, ends it.
+pub(super) async fn run_until_stopped(
+    running: Running,
+    shutdown: &CancellationToken,
+    grace: Duration,
+    mut signals: Signals,
+) -> Result<(), Failure> {
+    loop {
+        tokio::select! {
+            wish = signals.next() => match wish {
+                Wish::Stop => break,
+                Wish::Reload => running.reload(),
+            },
+            () = shutdown.cancelled() => break,
+        }
+    }
+    tracing::info!("stopping: requests in flight may finish");
+    shutdown.cancel();
+    tokio::select! {
+        () = running.finished() => {
+            tracing::info!("stopped");
+            Ok(())
+        }
+        () = signals.stop() => Err(cut_short("a second signal came")),
+        () = tokio::time::sleep(grace) => Err(cut_short("their time was up (`http.shutdown_grace`)")),
+    }
+}
+
+fn cut_short(why: &str) -> Failure {
+    tracing::warn!("requests in flight were cut off");
+    Failure::Failed(anyhow::anyhow!("requests in flight were cut off: {why}"))
+}

@@ -1,0 +1,76 @@
+use futures_util::future::join_all;
+use ringtrue_engine::ports::{ClaimOutcome, NodeId, Revocation, Version};
+
+use crate::{bench::Bench, sample};
+
+pub async fn a_node_lives_while_it_is_heard_of(bench: &Bench) {
+    let store = &*bench.store;
+    let (first, second) = (NodeId(sample::uuid()), NodeId(sample::uuid()));
+    let beat = async |node, seconds| {
+        store.heartbeat(node, sample::later(seconds), sample::later(seconds - 10)).await.unwrap()
+    };
+    assert_eq!(beat(second, 0).await, [second]);
+    assert_eq!(beat(first, 5).await, [first, second], "in the order of their ids");
+    assert_eq!(beat(first, 10).await, [first, second], "ten seconds are not too long");
+    assert_eq!(beat(first, 11).await, [first]);
+    assert_eq!(beat(second, 12).await, [first, second]);
+}
+
+pub async fn a_node_leaves(bench: &Bench) {
+    let store = &*bench.store;
+    let (first, second) = (NodeId(sample::uuid()), NodeId(sample::uuid()));
+    for node in [first, second] {
+        store.heartbeat(node, sample::now(), sample::later(-10)).await.unwrap();
+    }
+    store.leave(second).await.unwrap();
+    store.leave(second).await.unwrap();
+    assert_eq!(store.heartbeat(first, sample::now(), sample::later(-10)).await.unwrap(), [first]);
+}
+
+/// After an outage all are heard of again, and each takes the others for dead.
+pub async fn many_nodes_are_heard_at_once(bench: &Bench) {
+    let stores = [bench.store.clone(), bench.database.open().await];
+    let nodes: Vec<_> = (0..16).map(|_| NodeId(sample::uuid())).collect();
+    for round in 1..=5 {
+        let now = sample::later(round * 60);
+        let beats =
+            nodes.iter().zip(stores.iter().cycle()).map(|(&node, store)| store.heartbeat(node, now, now));
+        for live in join_all(beats).await {
+            assert!(!live.unwrap().is_empty());
+        }
+        let live = bench.store.heartbeat(nodes[0], now, now).await.unwrap();
+        assert_eq!(live, nodes, "round {round}");
+    }
+}
+
+pub async fn what_has_expired_is_forgotten(bench: &Bench) {
+    let store = &*bench.store;
+    let old = Revocation { expires_at: sample::later(10), ..sample::revocation() };
+    let fresh = Revocation { expires_at: sample::later(20), ..sample::revocation() };
+    let (old_key, fresh_key) = (sample::claim(sample::uuid(), 1, 1), sample::claim(sample::uuid(), 1, 1));
+    let old_key = ringtrue_engine::ports::ClaimRequest { expires_at: sample::later(10), ..old_key };
+    for revocation in [old, fresh] {
+        store.revoke(revocation).await.unwrap();
+    }
+    for request in [&old_key, &fresh_key] {
+        store.claim(request).await.unwrap();
+    }
+    assert_eq!(store.forget_expired(sample::later(9)).await.unwrap(), 0);
+    assert_eq!(store.forget_expired(sample::later(11)).await.unwrap(), 2);
+    assert_eq!(store.changes_since(Version(0)).await.unwrap().revocations, [fresh]);
+    let again = sample::claim(fresh_key.tenant, 1, 1);
+    assert_eq!(store.claim(&again).await.unwrap(), ClaimOutcome::InProgress);
+    store.ping().await.unwrap();
+}
+
+pub async fn only_a_bounded_number_is_forgotten_at_once(bench: &Bench) {
+    let store = &*bench.store;
+    let revoked = (0..1_100).map(|_| store.revoke(sample::revocation()));
+    for answer in join_all(revoked).await {
+        answer.unwrap();
+    }
+    let much_later = sample::later(86_400);
+    assert_eq!(store.forget_expired(much_later).await.unwrap(), 1_000);
+    assert_eq!(store.forget_expired(much_later).await.unwrap(), 100);
+    assert_eq!(store.forget_expired(much_later).await.unwrap(), 0);
+}

@@ -1,0 +1,197 @@
+use std::collections::HashSet;
+
+use futures_util::future::join_all;
+use ringtrue_domain::{
+    audit::{Action, Actor, AuditEvent},
+    product::Product,
+    tenancy::{Configuration, CredentialOwner, Mode, Name, Project, ProjectId},
+};
+use ringtrue_engine::ports::{Found, ProjectUpdated, ProjectWritten};
+
+use crate::{bench::Bench, sample};
+
+pub async fn a_project_comes_back_as_it_was_stored(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let (project, credential) = sample::stored_project(store, acme.id, "Shop").await;
+    assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), Found::Mine(project.clone()));
+    let found = store.find_credential(credential.owner, &credential.client_id).await.unwrap();
+    assert_eq!(found, Found::Mine(credential));
+
+    let bare = Project {
+        mode: Mode::Live,
+        disabled: true,
+        configuration: Configuration::default(),
+        products: vec![],
+        allowed_networks: vec![],
+        ..sample::project(acme.id, "Bare")
+    };
+    let credential = sample::credential(CredentialOwner::Project(acme.id, bare.id));
+    store.create_project(&bare, &credential, &[], None).await.unwrap();
+    assert_eq!(store.find_project(acme.id, bare.id).await.unwrap(), Found::Mine(bare));
+}
+
+pub async fn a_project_is_found_by_its_workspace_alone(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    let (project, _) = sample::stored_project(store, acme.id, "Shop").await;
+    assert_eq!(store.find_project(other.id, project.id).await.unwrap(), Found::SomeoneElses);
+    let nothing = store.find_project(acme.id, ProjectId(sample::uuid())).await.unwrap();
+    assert_eq!(nothing, Found::Nothing);
+}
+
+pub async fn a_name_is_unique_in_its_workspace(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    sample::stored_project(store, acme.id, "Shop").await;
+    sample::stored_project(store, other.id, "Shop").await;
+    sample::stored_project(store, acme.id, "shop").await;
+
+    let twin = sample::project(acme.id, "Shop");
+    let credential = sample::credential(CredentialOwner::Project(acme.id, twin.id));
+    let event = sample::event(acme.id, Action::ProjectCreated);
+    let before = store.audit_events(acme.id, sample::whole()).await.unwrap();
+    let written = store.create_project(&twin, &credential, &[event], None).await.unwrap();
+    assert_eq!(written, ProjectWritten::NameTaken);
+    assert_eq!(store.find_project(acme.id, twin.id).await.unwrap(), Found::Nothing);
+    assert_eq!(store.find_credential(credential.owner, &credential.client_id).await.unwrap(), Found::Nothing);
+    assert_eq!(store.audit_events(acme.id, sample::whole()).await.unwrap(), before);
+}
+
+pub async fn of_many_who_want_a_name_one_gets_it(bench: &Bench) {
+    let stores = [bench.store.clone(), bench.database.open().await];
+    let acme = sample::stored_workspace(&*bench.store).await;
+    let attempts = (0..16).map(|number| {
+        let store = stores[number % 2].clone();
+        async move {
+            let project = sample::project(acme.id, "Shop");
+            let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
+            let event = sample::event(acme.id, Action::ProjectCreated);
+            store.create_project(&project, &credential, &[event], None).await.unwrap()
+        }
+    });
+    let written = join_all(attempts).await;
+    assert_eq!(written.iter().filter(|&&written| written == ProjectWritten::Done).count(), 1);
+    assert_eq!(bench.store.list_projects(acme.id, sample::whole(), None).await.unwrap().total_items, 1);
+}
+
+pub async fn a_project_is_updated(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let (project, _) = sample::stored_project(store, acme.id, "Shop").await;
+    let changed = Project {
+        name: "Store".parse().unwrap(),
+        mode: Mode::Live,
+        disabled: true,
+        configuration: Configuration::default(),
+        products: vec![Product::Eligibility],
+        allowed_networks: vec![],
+        updated_at: sample::later(5),
+        revision: project.revision.next(),
+        ..project
+    };
+    let event = sample::event(acme.id, Action::ProjectUpdated);
+    assert_eq!(store.update_project(&changed, &event).await.unwrap(), ProjectUpdated::Done);
+    assert_eq!(store.find_project(acme.id, changed.id).await.unwrap(), Found::Mine(changed));
+    assert_eq!(store.audit_events(acme.id, sample::page(1, 1)).await.unwrap().items, [event]);
+}
+
+pub async fn an_update_of_an_old_reading_is_stale(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    let (project, _) = sample::stored_project(store, acme.id, "Shop").await;
+    let event = sample::event(acme.id, Action::ProjectUpdated);
+    let next = Project { revision: project.revision.next(), ..project.clone() };
+    let foreign = Project { workspace: other.id, ..next.clone() };
+    let unknown = Project { id: ProjectId(sample::uuid()), ..next.clone() };
+    for stale in [&project, &foreign, &unknown] {
+        assert_eq!(store.update_project(stale, &event).await.unwrap(), ProjectUpdated::Stale);
+    }
+    assert_eq!(store.update_project(&next, &event).await.unwrap(), ProjectUpdated::Done);
+    assert_eq!(store.update_project(&next, &event).await.unwrap(), ProjectUpdated::Stale);
+}
+
+pub async fn of_many_who_update_a_reading_one_succeeds(bench: &Bench) {
+    let stores = [bench.store.clone(), bench.database.open().await];
+    let acme = sample::stored_workspace(&*bench.store).await;
+    let (project, _) = sample::stored_project(&*bench.store, acme.id, "Shop").await;
+    let attempts = (0..16).map(|number| {
+        let store = stores[number % 2].clone();
+        let changed = Project {
+            name: format!("Shop {number}").parse().unwrap(),
+            revision: project.revision.next(),
+            ..project.clone()
+        };
+        async move {
+            let event = sample::event(acme.id, Action::ProjectUpdated);
+            (changed.name.clone(), store.update_project(&changed, &event).await.unwrap())
+        }
+    });
+    let updated = join_all(attempts).await;
+    let winners: Vec<&Name> =
+        updated.iter().filter(|(_, answer)| *answer == ProjectUpdated::Done).map(|(name, _)| name).collect();
+    assert_eq!(winners.len(), 1);
+    let Found::Mine(stored) = bench.store.find_project(acme.id, project.id).await.unwrap() else { panic!() };
+    assert_eq!((&stored.name, stored.revision), (winners[0], project.revision.next()));
+}
+
+pub async fn a_name_that_is_taken_is_not_given_by_an_update(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    sample::stored_project(store, acme.id, "Shop").await;
+    let (project, _) = sample::stored_project(store, acme.id, "Store").await;
+    let event = sample::event(acme.id, Action::ProjectUpdated);
+    let renamed =
+        Project { name: "Shop".parse().unwrap(), revision: project.revision.next(), ..project.clone() };
+    assert_eq!(store.update_project(&renamed, &event).await.unwrap(), ProjectUpdated::NameTaken);
+    assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), Found::Mine(project));
+}
+
+pub async fn projects_are_listed_newest_first_and_in_pages(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    sample::stored_project(store, other.id, "Not ours").await;
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        // The last two are of the same instant: then the later id is the newer one.
+        let project = Project {
+            created_at: sample::later(number.min(3)),
+            ..sample::project(acme.id, &format!("Shop {number}"))
+        };
+        let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
+        store.create_project(&project, &credential, &[], None).await.unwrap();
+        ids.push(project.id);
+    }
+    ids.reverse();
+    for (number, expected) in [(1, &ids[..2]), (2, &ids[2..4]), (3, &ids[4..]), (4, &[])] {
+        let listed = store.list_projects(acme.id, sample::page(2, number), None).await.unwrap();
+        assert_eq!(listed.items.iter().map(|project| project.id).collect::<Vec<_>>(), expected, "page {number}");
+        assert_eq!(listed.total_items, 5);
+    }
+}
+
+pub async fn a_change_leaves_its_audit_event(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let mut event = sample::event(acme.id, Action::WorkspaceUpdated);
+    for (actor, request_id) in [(Actor::Operator, None), (Actor::System, Some("r".to_owned()))] {
+        event = AuditEvent { id: sample::uuid(), actor, request_id, changes: vec![], ..event };
+        store.rename_workspace(acme.id, &acme.name, sample::now(), &event).await.unwrap();
+        assert_eq!(store.audit_events(acme.id, sample::page(1, 1)).await.unwrap().items, [event.clone()]);
+    }
+}
+
+pub async fn audit_events_are_listed_newest_first(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    for seconds in [3, 1, 2] {
+        let event = AuditEvent { at: sample::later(seconds), ..sample::event(acme.id, Action::WorkspaceUpdated) };
+        store.rename_workspace(acme.id, &acme.name, sample::now(), &event).await.unwrap();
+    }
+    let listed = store.audit_events(acme.id, sample::page(3, 1)).await.unwrap();
+    let instants: Vec<_> = listed.items.iter().map(|event| event.at).collect();
+    assert_eq!(instants, [sample::later(3), sample::later(2), sample::later(1)]);
+    assert_eq!(listed.total_items, 4);
+    assert_eq!(listed.items.iter().map(|event| event.id).collect::<HashSet<_>>().len(), 3);
+    assert_eq!(store.audit_events(other.id, sample::whole()).await.unwrap().total_items, 1);
+}

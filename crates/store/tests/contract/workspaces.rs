@@ -1,0 +1,80 @@
+use ringtrue_domain::{
+    audit::Action,
+    tenancy::{CredentialOwner, RateLimits, Workspace, WorkspaceId},
+};
+use ringtrue_engine::ports::{Found, StoreError, Version};
+
+use crate::{bench::Bench, sample};
+
+pub async fn a_workspace_is_found_by_itself_alone(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    let nowhere = WorkspaceId(sample::uuid());
+    assert_eq!(store.find_workspace(acme.id, acme.id).await.unwrap(), Found::Mine(acme.clone()));
+    assert_eq!(store.find_workspace(other.id, acme.id).await.unwrap(), Found::SomeoneElses);
+    assert_eq!(store.find_workspace(acme.id, nowhere).await.unwrap(), Found::Nothing);
+}
+
+pub async fn workspaces_are_listed_newest_first(bench: &Bench) {
+    let store = &*bench.store;
+    let mut ids = Vec::new();
+    for age in [20, 10, 30] {
+        let workspace = Workspace { created_at: sample::later(-age), ..sample::workspace() };
+        let credential = sample::credential(CredentialOwner::Workspace(workspace.id));
+        store.create_workspace(&workspace, &credential, &[]).await.unwrap();
+        ids.push(workspace.id);
+    }
+    let listed = store.all_workspaces(sample::page(2, 1)).await.unwrap();
+    assert_eq!(listed.items.iter().map(|workspace| workspace.id).collect::<Vec<_>>(), [ids[1], ids[0]]);
+    assert_eq!((listed.total_items, listed.total_pages()), (3, 2));
+    assert_eq!(store.all_workspaces(sample::page(2, 2)).await.unwrap().items[0].id, ids[2]);
+    assert_eq!(store.all_workspaces(sample::page(100, i32::MAX.unsigned_abs())).await.unwrap().items, []);
+}
+
+pub async fn a_workspace_is_renamed_and_limited(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let name = "Grüße 100% \"quoted\" \\ 📱".parse().unwrap();
+    let event = sample::event(acme.id, Action::WorkspaceUpdated);
+
+    let renamed = store.rename_workspace(acme.id, &name, sample::later(1), &event).await.unwrap();
+    let expected = Workspace { name, updated_at: sample::later(1), ..acme };
+    assert_eq!(renamed.as_ref(), Some(&expected));
+
+    let limits = RateLimits { read: Some(u32::MAX), token: Some(0), ..RateLimits::default() };
+    let event = sample::event(expected.id, Action::WorkspaceUpdated);
+    let limited = store.limit_workspace(expected.id, limits, sample::later(2), &event).await.unwrap();
+    let expected = Workspace { rate_limits: limits, updated_at: sample::later(2), ..expected };
+    assert_eq!(limited.as_ref(), Some(&expected));
+    assert_eq!(store.find_workspace(expected.id, expected.id).await.unwrap(), Found::Mine(expected));
+}
+
+pub async fn what_is_not_there_is_not_renamed(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let nowhere = WorkspaceId(sample::uuid());
+    let event = sample::event(acme.id, Action::WorkspaceUpdated);
+    let name = "Nobody".parse().unwrap();
+    assert_eq!(store.rename_workspace(nowhere, &name, sample::now(), &event).await.unwrap(), None);
+    let limits = RateLimits::default();
+    assert_eq!(store.limit_workspace(nowhere, limits, sample::now(), &event).await.unwrap(), None);
+    let audit = store.audit_events(acme.id, sample::whole()).await.unwrap();
+    assert_eq!(audit.total_items, 1, "only the creation was recorded");
+}
+
+pub async fn a_workspace_is_created_whole_or_not_at_all(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let twin = Workspace { id: acme.id, ..sample::workspace() };
+    let credential = sample::credential(CredentialOwner::Workspace(twin.id));
+    let refused = store.create_workspace(&twin, &credential, &[]).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+
+    // The credential is refused after the workspace has been written.
+    let other = sample::workspace();
+    let foreign = sample::credential(CredentialOwner::Workspace(WorkspaceId(sample::uuid())));
+    let refused = store.create_workspace(&other, &foreign, &[]).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    assert_eq!(store.find_workspace(other.id, other.id).await.unwrap(), Found::Nothing);
+    assert_eq!(store.changes_since(Version(0)).await.unwrap().workspaces, [acme]);
+}

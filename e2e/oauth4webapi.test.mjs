@@ -1,0 +1,75 @@
+// npm `oauth4webapi`, unmodified, against the token endpoints.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as oauth from 'oauth4webapi';
+import { startRingtrue } from './ringtrue.mjs';
+
+const plain = { [oauth.allowInsecureRequests]: true };
+
+let ringtrue;
+let server;
+before(async () => {
+  ringtrue = await startRingtrue();
+  const issuer = new URL(ringtrue.base_url);
+  const answer = await oauth.discoveryRequest(issuer, { algorithm: 'oauth2', ...plain });
+  server = await oauth.processDiscoveryResponse(issuer, answer);
+});
+after(async () => {
+  assert.equal(await ringtrue.stop(), 0, 'SIGTERM ends it in good order');
+});
+
+async function grant({ client_id, client_secret }, scope) {
+  const client = { client_id };
+  const answer = await oauth.clientCredentialsGrantRequest(
+    server,
+    client,
+    oauth.ClientSecretBasic(client_secret),
+    new URLSearchParams({ scope }),
+    plain,
+  );
+  return oauth.processClientCredentialsResponse(server, client, answer);
+}
+
+test('client credentials give a token for each product', async () => {
+  for (const scope of ['reverse_sms', 'secure_sna', 'discovery', 'sim_swap', 'eligibility']) {
+    const tokens = await grant(ringtrue.project, scope);
+    assert.equal(tokens.token_type, 'bearer');
+    assert.equal(tokens.scope, scope);
+  }
+});
+
+test('a token is revoked, twice without harm', async () => {
+  const { access_token } = await grant(ringtrue.workspace, 'management');
+  const { client_id, client_secret } = ringtrue.workspace;
+  for (let i = 0; i < 2; i += 1) {
+    const answer = await oauth.revocationRequest(
+      server,
+      { client_id },
+      oauth.ClientSecretBasic(client_secret),
+      access_token,
+      plain,
+    );
+    await oauth.processRevocationResponse(answer);
+  }
+  const url = new URL(`${ringtrue.base_url}/v1/management/workspaces`);
+  await assert.rejects(
+    oauth.protectedResourceRequest(access_token, 'GET', url, undefined, undefined, plain),
+    oauth.WWWAuthenticateChallengeError,
+  );
+});
+
+test('a wrong secret is a 401 with a challenge', async () => {
+  await assert.rejects(grant({ ...ringtrue.project, client_secret: 'wrong' }, 'reverse_sms'), (error) => {
+    assert.ok(error instanceof oauth.WWWAuthenticateChallengeError, `${error}`);
+    assert.equal(error.cause[0].scheme, 'basic');
+    return true;
+  });
+});
+
+test('a bad scope is an OAuth error body', async () => {
+  await assert.rejects(grant(ringtrue.project, 'management'), (error) => {
+    assert.ok(error instanceof oauth.ResponseBodyError, `${error}`);
+    assert.equal(error.error, 'invalid_scope');
+    return true;
+  });
+});

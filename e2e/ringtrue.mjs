@@ -1,0 +1,32 @@
+// Starts the real binary for a test, as a newcomer does: `ringtrue dev`, with a data folder and a port of its own.
+import { spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export async function startRingtrue() {
+  const binary = process.env.BINARY_UNDER_TEST;
+  if (!binary) throw new Error('BINARY_UNDER_TEST is not set: run `make e2e`');
+  const data = await mkdtemp(join(tmpdir(), 'ringtrue-e2e-'));
+  const child = spawn(binary, ['dev', '--data', data, '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  // The greeting ends with a curl; by then dev.json is written.
+  await new Promise((resolve, reject) => {
+    let text = '';
+    child.stdout.on('data', (chunk) => {
+      text += chunk;
+      if (text.includes('curl')) resolve();
+    });
+    ended.then((code) => reject(new Error(`ringtrue ended with ${code} before it was ready:\n${text}`)));
+  });
+  const dev = JSON.parse(await readFile(join(data, 'dev.json'), 'utf8'));
+  return {
+    ...dev,
+    async stop() {
+      child.kill('SIGTERM');
+      const code = await ended;
+      await rm(data, { recursive: true, force: true });
+      return code;
+    },
+  };
+}

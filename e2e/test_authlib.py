@@ -1,0 +1,71 @@
+"""PyPI `authlib`, unmodified, against the token endpoints."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+import requests
+from authlib.integrations.base_client import OAuthError
+from authlib.integrations.requests_client import OAuth2Session
+from authlib.oauth2.rfc8414 import AuthorizationServerMetadata, get_well_known_url
+
+# `dev` speaks plain HTTP, on loopback only; authlib asks to be told that this is meant.
+os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"
+
+
+@pytest.fixture(scope="module")
+def ringtrue(tmp_path_factory):
+    data = tmp_path_factory.mktemp("ringtrue")
+    command = [os.environ["BINARY_UNDER_TEST"], "dev", "--data", str(data), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if "curl" in line:
+                break
+        else:
+            pytest.fail("ringtrue ended before it was ready")
+        yield json.loads((data / "dev.json").read_text())
+        process.send_signal(signal.SIGTERM)
+        process.stdout.read()
+        assert process.wait() == 0
+
+
+@pytest.fixture(scope="module")
+def metadata(ringtrue):
+    found = requests.get(get_well_known_url(ringtrue["base_url"], external=True), timeout=10).json()
+    metadata = AuthorizationServerMetadata(found)
+    assert metadata.issuer == ringtrue["base_url"]
+    return metadata
+
+
+def session(credential, **options):
+    return OAuth2Session(credential["client_id"], credential["client_secret"], **options)
+
+
+def test_a_token_opens_the_api(ringtrue, metadata):
+    with session(ringtrue["workspace"], scope="management") as client:
+        token = client.fetch_token(metadata.token_endpoint, grant_type="client_credentials")
+        assert token["token_type"] == "bearer"
+        answer = client.get(f"{ringtrue['base_url']}/v1/management/workspaces", timeout=10)
+        assert answer.status_code == 200
+        assert answer.json()["content"][0]["workspace_id"] == ringtrue["workspace"]["workspace_id"]
+
+
+def test_a_revoked_token_opens_nothing(ringtrue, metadata):
+    with session(ringtrue["workspace"], scope="management") as client:
+        token = client.fetch_token(metadata.token_endpoint, grant_type="client_credentials")
+        revoked = client.revoke_token(metadata.revocation_endpoint, token=token["access_token"])
+        assert revoked.status_code == 200
+        answer = client.get(f"{ringtrue['base_url']}/v1/management/workspaces", timeout=10)
+        assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("change", "scope", "error"),
+    [({"client_secret": "wrong"}, "reverse_sms", "invalid_client"), ({}, "management", "invalid_scope")],
+)
+def test_errors_are_those_that_the_library_knows(ringtrue, metadata, change, scope, error):
+    with session({**ringtrue["project"], **change}, scope=scope) as client, pytest.raises(OAuthError) as raised:
+        client.fetch_token(metadata.token_endpoint, grant_type="client_credentials")
+    assert raised.value.error == error
