@@ -81,7 +81,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         tasks: tasks.clone(),
         shutdown: shutdown.clone(),
         readiness: Readiness::default(),
-        site: Site::render(&base_url)?,
+        site: Site::new(&base_url),
     });
 
     background(&tasks, &shutdown, &engine, |engine| async move { engine.follow_changes().await });

@@ -1,6 +1,7 @@
-//! What a person opens in a browser: the API reference and a page about each error. Rendered once, at the start.
+//! What a person opens in a browser: the API reference and a page about each error. Rendered once, when the first one
+//! is asked for: most nodes never show any.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 use axum::{
     extract::State,
@@ -17,9 +18,16 @@ use crate::pages::{
 
 const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
-/// The pages, ready to be sent.
+/// The pages of a deployment.
 #[derive(Debug)]
 pub struct Site {
+    base_url: String,
+    pages: OnceLock<Pages>,
+}
+
+/// The pages, ready to be sent.
+#[derive(Debug)]
+struct Pages {
     document: Bytes,
     reference: Bytes,
     error_index: Bytes,
@@ -27,7 +35,21 @@ pub struct Site {
 }
 
 impl Site {
-    pub fn render(base_url: &str) -> Result<Self, PageError> {
+    pub fn new(base_url: &str) -> Self {
+        Site { base_url: base_url.to_owned(), pages: OnceLock::new() }
+    }
+
+    fn pages(&self) -> Result<&Pages, Problem> {
+        if let Some(pages) = self.pages.get() {
+            return Ok(pages);
+        }
+        let rendered = Pages::render(&self.base_url).map_err(|error| Problem::internal(&error))?;
+        Ok(self.pages.get_or_init(|| rendered))
+    }
+}
+
+impl Pages {
+    fn render(base_url: &str) -> Result<Self, PageError> {
         let document = pages::openapi::document(base_url);
         let pages = ErrorPages::new(&document)?;
         let entries: Vec<ErrorEntry<'static>> = Code::ALL.iter().map(|code| describe(*code)).collect();
@@ -35,7 +57,7 @@ impl Site {
             .iter()
             .map(|entry| Ok((entry.code, pages.page(entry)?.into())))
             .collect::<Result<_, PageError>>()?;
-        Ok(Site {
+        Ok(Pages {
             reference: pages::reference::render(&document)?.into(),
             error_index: pages.index(&entries)?.into(),
             errors,
@@ -64,20 +86,21 @@ pub fn routes() -> Routes {
     pages::ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { asset(file) }))
 }
 
-async fn document(State(app): State<App>) -> Response {
-    json_bytes(StatusCode::OK, app.site.document.to_vec())
+async fn document(State(app): State<App>) -> Result<Response, Problem> {
+    Ok(json_bytes(StatusCode::OK, app.site.pages()?.document.to_vec()))
 }
 
-async fn reference(State(app): State<App>) -> Response {
-    page(&app.site.reference)
+async fn reference(State(app): State<App>) -> Result<Response, Problem> {
+    Ok(page(&app.site.pages()?.reference))
 }
 
-async fn error_index(State(app): State<App>) -> Response {
-    page(&app.site.error_index)
+async fn error_index(State(app): State<App>) -> Result<Response, Problem> {
+    Ok(page(&app.site.pages()?.error_index))
 }
 
 async fn error(State(app): State<App>, ids: PathIds) -> Result<Response, Problem> {
-    let found = ids.get("error_code").and_then(|code| app.site.errors.get(code));
+    let pages = app.site.pages()?;
+    let found = ids.get("error_code").and_then(|code| pages.errors.get(code));
     found.map(page).ok_or_else(Problem::not_found)
 }
 

@@ -1,12 +1,16 @@
 //! A small HTTP/1.1 client: it sends exactly the bytes that a test wants, and hides nothing of the answer.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    time::timeout,
 };
+
+/// More than anything takes on the slowest machine; whoever waits longer waits for ever.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -24,9 +28,12 @@ impl Answer {
         value
     }
 
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.body)
-            .unwrap_or_else(|error| panic!("not JSON ({error}): {:?}", String::from_utf8_lossy(&self.body)))
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("not JSON ({error}): {:?}", self.text()))
     }
 
     /// The error code of a problem.
@@ -36,6 +43,20 @@ impl Answer {
 
     pub fn detail(&self) -> String {
         self.json()["detail"].as_str().expect("a problem").to_owned()
+    }
+
+    /// Holds the status.
+    #[track_caller]
+    pub fn assert(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text());
+        self
+    }
+
+    /// Holds the status and the error code.
+    #[track_caller]
+    pub fn assert_problem(self, status: u16, code: &str) -> Self {
+        assert_eq!((self.status, self.code().as_str()), (status, code), "{}", self.text());
+        self
     }
 }
 
@@ -51,6 +72,26 @@ pub struct Request {
 impl Request {
     pub fn new(method: &str, target: &str) -> Self {
         Request { method: method.to_owned(), target: target.to_owned(), headers: vec![], body: None }
+    }
+
+    pub fn get(target: &str) -> Self {
+        Request::new("GET", target)
+    }
+
+    pub fn post(target: &str) -> Self {
+        Request::new("POST", target)
+    }
+
+    pub fn put(target: &str) -> Self {
+        Request::new("PUT", target)
+    }
+
+    pub fn patch(target: &str) -> Self {
+        Request::new("PATCH", target)
+    }
+
+    pub fn delete(target: &str) -> Self {
+        Request::new("DELETE", target)
     }
 
     #[must_use]
@@ -85,7 +126,8 @@ impl Request {
         self.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name))
     }
 
-    fn bytes(&self, address: SocketAddr) -> Vec<u8> {
+    /// The request as it goes over the wire. The connection ends with it, unless it says otherwise.
+    pub fn bytes(&self, address: SocketAddr) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         if !self.has("Host") {
             bytes.extend(format!("Host: {address}\r\n").bytes());
@@ -102,7 +144,10 @@ impl Request {
         {
             bytes.extend(format!("Content-Length: {}\r\n", body.len()).bytes());
         }
-        bytes.extend(b"Connection: close\r\n\r\n");
+        if !self.has("Connection") {
+            bytes.extend(b"Connection: close\r\n");
+        }
+        bytes.extend(b"\r\n");
         bytes.extend(self.body.as_deref().unwrap_or_default());
         bytes
     }
@@ -117,11 +162,28 @@ pub async fn send(address: SocketAddr, request: &Request) -> Answer {
 /// Sends bytes as they are; gives whatever comes back until the peer closes.
 pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let (mut read, mut write) = stream.split();
     // A server that has heard enough may close before all is sent.
-    let _ = stream.write_all(bytes).await;
-    let mut answer = vec![];
-    let _ = stream.read_to_end(&mut answer).await;
+    let (_, answer) = tokio::join!(write.write_all(bytes), to_the_end(&mut read));
     answer
+}
+
+/// Whatever comes until the peer closes.
+pub async fn to_the_end(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
+    let mut answer = vec![];
+    let ended = timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+    assert!(ended.is_ok(), "the connection stays open after {:?}", String::from_utf8_lossy(&answer));
+    answer
+}
+
+/// `None` when the answer is not whole: the server is gone.
+pub fn try_parse(bytes: &[u8]) -> Option<Answer> {
+    let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let length = String::from_utf8_lossy(&bytes[..head]).lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        if name.eq_ignore_ascii_case("content-length") { value.trim().parse::<usize>().ok() } else { None }
+    });
+    (bytes.len() == head + 4 + length.unwrap_or(0)).then(|| parse(bytes, false))
 }
 
 pub fn parse(bytes: &[u8], is_head: bool) -> Answer {

@@ -1,59 +1,138 @@
 //! A database for one test, gone when the test is over.
+//!
+//! Migrations take longer than most tests, so the schema is made once and copied.
 
-use std::{process::Command, time::UNIX_EPOCH};
+use std::{fs, path::Path, process::Command, sync::Arc};
 
 use jiff::Timestamp;
-use ringtrue_engine::ports::{Entropy, SystemEntropy};
-use ringtrue_store::StoreUrl;
+use ringtrue_engine::ports::{Entropy, Store, SystemEntropy};
+use ringtrue_store::{StoreOptions, StoreUrl};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
 pub struct Database {
-    url: StoreUrl,
-    /// Removed, or dropped, in the end.
-    _files: Option<TempDir>,
-    name: Option<String>,
+    address: String,
+    place: Place,
+}
+
+enum Place {
+    Folder(TempDir),
+    Server { name: String },
 }
 
 impl Database {
     pub async fn sqlite() -> Self {
-        let files = tempfile::tempdir().expect("a folder");
-        let url = format!("sqlite:{}", files.path().join("ringtrue.db").display());
-        Database::migrated(url, Some(files), None).await
+        static EMPTY: OnceCell<Vec<u8>> = OnceCell::const_new();
+        let empty = EMPTY.get_or_init(|| async {
+            let folder = folder();
+            let path = folder.path().join("empty.db");
+            migrate(&sqlite_address(&path)).await;
+            assert!(!path.with_extension("db-wal").exists(), "all that was written is in the file");
+            fs::read(path).expect("a database")
+        });
+        let folder = folder();
+        let path = folder.path().join("ringtrue.db");
+        fs::write(&path, empty.await).expect("a copy");
+        Database { address: sqlite_address(&path), place: Place::Folder(folder) }
     }
 
     /// On the server that `make test` has started.
     pub async fn postgres() -> Self {
-        let random: [u8; 8] = (&SystemEntropy::default() as &dyn Entropy).bytes();
-        let name = format!("http_{:016x}", u64::from_be_bytes(random));
-        psql(&format!("create database {name}"));
-        let mut url = url::Url::parse(&server()).expect("a URL");
-        url.set_path(&name);
-        Database::migrated(url.to_string(), None, Some(name)).await
+        static EMPTY: OnceCell<String> = OnceCell::const_new();
+        let empty = EMPTY.get_or_init(|| async {
+            let name = unused_name();
+            create(format!("create database {name}")).await;
+            migrate(&postgres_address(&name)).await;
+            name
+        });
+        let (empty, name) = (empty.await, unused_name());
+        create(format!("create database {name} template {empty}")).await;
+        Database { address: postgres_address(&name), place: Place::Server { name } }
     }
 
-    async fn migrated(url: String, files: Option<TempDir>, name: Option<String>) -> Self {
-        let url: StoreUrl = url.parse().expect("a store's URL");
-        let now = Timestamp::try_from(UNIX_EPOCH).expect("an instant");
-        ringtrue_store::migrate(&url, now).await.expect("a schema");
-        Database { url, _files: files, name }
+    /// The URL as a process is given it.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
-    pub fn url(&self) -> &StoreUrl {
-        &self.url
+    /// The same database by way of another port, where someone passes on what is said.
+    #[must_use]
+    pub fn behind(mut self, port: u16) -> Self {
+        let mut address = url::Url::parse(&self.address).expect("a URL");
+        address.set_port(Some(port)).expect("a port");
+        self.address = address.to_string();
+        self
+    }
+
+    pub async fn open(&self) -> Arc<dyn Store> {
+        ringtrue_store::open(&store_url(&self.address), &StoreOptions::default()).await.expect("a store")
+    }
+
+    /// Everything that a thief of the disk would see. Binary columns are in hex on PostgreSQL.
+    pub fn dump(&self) -> Vec<u8> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let files = fs::read_dir(folder.path()).expect("a folder");
+                files.flat_map(|file| fs::read(file.expect("a file").path()).expect("its bytes")).collect()
+            }
+            Place::Server { name } => {
+                let output = Command::new("pg_dump")
+                    .args([&postgres_address(name), "--inserts"])
+                    .output()
+                    .expect("pg_dump runs");
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                output.stdout
+            }
+        }
     }
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
-        if let Some(name) = &self.name {
-            psql(&format!("drop database {name} with (force)"));
+        if let Place::Server { name } = &self.place {
+            let drop_it = format!("drop database {name} with (force)");
+            // In the background: the server writes a checkpoint first.
+            std::thread::spawn(move || psql(&drop_it));
         }
     }
 }
 
+async fn migrate(address: &str) {
+    ringtrue_store::migrate(&store_url(address), Timestamp::UNIX_EPOCH).await.expect("a schema");
+}
+
+fn store_url(address: &str) -> StoreUrl {
+    address.parse().expect("a store's URL")
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+fn sqlite_address(path: &Path) -> String {
+    format!("sqlite:{}", path.display())
+}
+
+fn postgres_address(name: &str) -> String {
+    let mut address = url::Url::parse(&server()).expect("a URL");
+    address.set_path(name);
+    address.to_string()
+}
+
+fn unused_name() -> String {
+    let random = (&SystemEntropy::default() as &dyn Entropy).bytes();
+    format!("http_{:016x}", u64::from_be_bytes(random))
+}
+
+/// Where PostgreSQL listens.
 #[expect(clippy::disallowed_methods, reason = "the server's address is given to tests, not configured")]
-fn server() -> String {
+pub fn server() -> String {
     std::env::var("POSTGRES_FOR_TESTS").expect("tests on PostgreSQL need a server of their own: run `make test`")
+}
+
+/// Beside the runtime: a connection that was just used needs it to close, and a template must not be in use.
+async fn create(statement: String) {
+    tokio::task::spawn_blocking(move || psql(&statement)).await.expect("a new database");
 }
 
 fn psql(statement: &str) {

@@ -6,6 +6,7 @@ mod client;
 mod contract;
 mod database;
 mod document;
+mod keys;
 mod management;
 mod tokens;
 mod world;

@@ -1,11 +1,14 @@
 //! A world for one test: a node on a free port, with a database and a clock of its own.
 
-use std::{net::SocketAddr, sync::Arc, sync::LazyLock};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant},
+};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_engine::{
-    keys::MasterKey,
     management::CreatedWorkspace,
     ports::{ManualClock, Store, SystemEntropy},
     rate_limit::Limits,
@@ -15,28 +18,30 @@ use ringtrue_server::{
     pages::openapi,
     wiring::{self, Assembly, Running},
 };
-use ringtrue_store::{StoreOptions, StoreUrl};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    client::{self, Answer, Request},
+    client::{self, Answer, PATIENCE, Request},
     contract::Contract,
     database::Database,
+    keys::{furnish, master},
 };
 
+/// When every world begins: 2026-01-01T00:00:00Z.
+pub const BEGINNING: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
 /// Every answer of every test is held against the OpenAPI document.
-static CONTRACT: LazyLock<Contract> =
+pub static CONTRACT: LazyLock<Contract> =
     LazyLock::new(|| Contract::new(openapi::DOCUMENT).expect("the document is sound"));
 
 pub struct World {
     pub node: Running,
     pub clock: Arc<ManualClock>,
     pub acme: Tenant,
+    pub database: Database,
     shutdown: CancellationToken,
     config: Config,
-    master: String,
-    database: Database,
 }
 
 /// A workspace and its first credential.
@@ -70,20 +75,27 @@ impl World {
         World::with(Database::sqlite().await, change).await
     }
 
-    async fn with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
-        let mut config = config(database.url());
+    pub async fn with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = config(database.address());
         change(&mut config);
-        let clock = Arc::new(ManualClock::at("2026-01-01T00:00:00Z".parse().unwrap()));
-        let master = MasterKey::generate(&SystemEntropy::default()).to_string();
+        let clock = Arc::new(ManualClock::at(BEGINNING));
         let shutdown = CancellationToken::new();
-        let node = start(&config, &database, &master, &clock, &shutdown).await;
+        let store = database.open().await;
+        furnish(&*store).await;
+        let node = start(&config, store, &clock, &shutdown).await;
         let acme = tenant(&node, "Acme").await;
-        World { node, clock, acme, shutdown, config, master, database }
+        World { node, clock, acme, database, shutdown, config }
     }
 
     /// Another node on the same database.
     pub async fn second_node(&self) -> Running {
-        start(&self.config, &self.database, &self.master, &self.clock, &self.shutdown).await
+        self.mortal_node().await.0
+    }
+
+    /// Another node on the same database, and what ends it.
+    pub async fn mortal_node(&self) -> (Running, CancellationToken) {
+        let shutdown = self.shutdown.child_token();
+        (start(&self.config, self.database.open().await, &self.clock, &shutdown).await, shutdown)
     }
 
     /// A second customer.
@@ -100,18 +112,18 @@ impl World {
         send_to(self.node.address, request).await
     }
 
+    /// Sends a request with a management token of the first tenant.
+    pub async fn manage(&self, request: Request) -> Answer {
+        let token = self.manager().await;
+        self.send(request.bearer(&token)).await
+    }
+
     pub async fn token_request(&self, id: &str, secret: &str, scope: &str) -> Answer {
-        self.send(
-            Request::new("POST", "/oauth2/token")
-                .header("Authorization", basic(id, secret))
-                .form(&[("grant_type", "client_credentials"), ("scope", scope)]),
-        )
-        .await
+        self.send(token_request(id, secret, scope)).await
     }
 
     pub async fn token(&self, id: &str, secret: &str, scope: &str) -> String {
-        let answer = self.token_request(id, secret, scope).await;
-        assert_eq!(answer.status, 200, "{:?}", String::from_utf8_lossy(&answer.body));
+        let answer = self.token_request(id, secret, scope).await.assert(200);
         answer.json()["access_token"].as_str().unwrap().to_owned()
     }
 
@@ -125,13 +137,21 @@ impl World {
     }
 
     /// A project of the first tenant, with what `body` says beside its name.
-    pub async fn project(&self, name: &str, mut body: Value) -> ProjectOf {
+    pub async fn project(&self, name: &str, body: Value) -> ProjectOf {
+        self.project_of(&self.acme, name, body).await
+    }
+
+    pub async fn project_of(&self, tenant: &Tenant, name: &str, mut body: Value) -> ProjectOf {
         body["name"] = json!(name);
-        let path = format!("{}/projects", self.acme.path());
-        let token = self.manager().await;
-        let answer = self.send(Request::new("POST", &path).bearer(&token).json(&body)).await;
-        assert_eq!(answer.status, 201, "{:?}", String::from_utf8_lossy(&answer.body));
-        ProjectOf::from_answer(&self.acme, &answer.json())
+        let token = self.manager_of(tenant).await;
+        let path = format!("{}/projects", tenant.path());
+        let answer = self.send(Request::post(&path).bearer(&token).json(&body)).await.assert(201);
+        ProjectOf::from_answer(tenant, &answer.json())
+    }
+
+    /// Whether this node takes a management token.
+    pub async fn accepts(&self, token: &str) -> bool {
+        accepted_at(self.node.address, token).await
     }
 }
 
@@ -161,6 +181,11 @@ impl ProjectOf {
 
 pub async fn send_to(address: SocketAddr, request: Request) -> Answer {
     let answer = client::send(address, &request).await;
+    held(&request, answer)
+}
+
+/// Holds an answer against the OpenAPI document.
+pub fn held(request: &Request, answer: Answer) -> Answer {
     let path = request.target.split('?').next().unwrap();
     if let Err(problem) = CONTRACT.check(&request.method, path, answer.status, &answer.headers, &answer.body) {
         panic!(
@@ -173,15 +198,40 @@ pub async fn send_to(address: SocketAddr, request: Request) -> Answer {
     answer
 }
 
+/// Whether a node takes a token at the door of the Management API: 200 or 403, but not 401.
+pub async fn accepted_at(address: SocketAddr, token: &str) -> bool {
+    let answer = send_to(address, Request::get("/v1/management/workspaces").bearer(token)).await;
+    assert!([200, 401, 403].contains(&answer.status), "{answer:?}");
+    answer.status != 401
+}
+
+/// Waits for what another node or task does in its own time.
+pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < PATIENCE, "still not: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub fn token_request(id: &str, secret: &str, scope: &str) -> Request {
+    Request::post("/oauth2/token")
+        .header("Authorization", basic(id, secret))
+        .form(&[("grant_type", "client_credentials"), ("scope", scope)])
+}
+
 pub fn basic(id: &str, secret: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
 }
 
 /// Defaults, on free ports, and with limits that no ordinary test reaches.
-fn config(url: &StoreUrl) -> Config {
-    let settings = [("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0"), ("RINGTRUE_METRICS__LISTEN", "127.0.0.1:0")];
+fn config(store: &str) -> Config {
+    let settings = [
+        ("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0"),
+        ("RINGTRUE_METRICS__LISTEN", "127.0.0.1:0"),
+        ("RINGTRUE_STORE__URL", store),
+    ];
     let mut config = config::load(None, &settings.into_iter().collect::<Environment>()).expect("defaults").config;
-    config.store.url = url.clone();
     config.rate_limits = Limits {
         create: 1_000_000,
         read: 1_000_000,
@@ -195,16 +245,14 @@ fn config(url: &StoreUrl) -> Config {
 
 async fn start(
     config: &Config,
-    database: &Database,
-    master: &str,
+    store: Arc<dyn Store>,
     clock: &Arc<ManualClock>,
     shutdown: &CancellationToken,
 ) -> Running {
-    let store: Arc<dyn Store> = ringtrue_store::open(database.url(), &StoreOptions::default()).await.expect("a store");
     let assembly = Assembly {
         config: config.clone(),
         store,
-        master: MasterKey::from_base64(master).unwrap(),
+        master: master(),
         clock: Arc::clone(clock) as _,
         entropy: Arc::new(SystemEntropy::default()),
     };
@@ -219,8 +267,4 @@ async fn tenant(node: &Running, name: &str) -> Tenant {
         client_id: credential.credential.client_id.to_string(),
         client_secret: credential.secret.reveal().to_owned(),
     }
-}
-
-pub fn at(text: &str) -> Timestamp {
-    text.parse().unwrap()
 }
