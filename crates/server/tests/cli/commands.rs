@@ -1,0 +1,197 @@
+//! Commands that do one thing and end.
+
+use serde_json::json;
+
+use super::setup::{Deployment, MASTER_KEY, OTHER_MASTER_KEY};
+
+#[test]
+fn the_version_and_help_are_no_failures() {
+    let deployment = Deployment::new();
+    let version = deployment.run("--version").expect_code(0);
+    assert_eq!(version.text(), format!("ringtrue {}\n", env!("CARGO_PKG_VERSION")));
+    let help = deployment.run("--help").expect_code(0).text();
+    assert!(help.contains("Exit codes: 0 done; 1 failed; 2"), "{help}");
+}
+
+#[test]
+fn a_command_line_that_is_not_understood_ends_with_2() {
+    let deployment = Deployment::new();
+    for line in ["", "serve --fast", "keys rotate", "dev --listen 0.0.0.0:8080"] {
+        deployment.run(line).expect_code(2);
+    }
+    let refused = deployment.run("dev --listen 0.0.0.0:8080");
+    assert!(refused.errors().contains("loopback address only"), "{}", refused.errors());
+}
+
+#[test]
+fn a_good_configuration_is_called_good_with_what_differs() {
+    let deployment = Deployment::new();
+    deployment.configure("log.level = \"warn\"");
+    let text = deployment.run("config check").expect_code(0).text();
+    assert!(text.starts_with("The configuration is good (ringtrue.toml)."), "{text}");
+
+    let mut command = deployment.command("config check --output json");
+    command.env("RINGTRUE_STORE__URL", "postgres://u:hunter2@db/ringtrue");
+    let changed = super::process::run(&mut command).json();
+    let of = |key: &str| changed.as_array().unwrap().iter().find(|changed| changed["key"] == key).cloned();
+    assert_eq!(of("log.level"), Some(json!({"key": "log.level", "value": "\"warn\"", "from": "ringtrue.toml:6"})));
+    assert_eq!(
+        of("store.url"),
+        Some(json!({
+            "key": "store.url",
+            "value": "\"postgres://…@db/ringtrue\"",
+            "from": "environment variable RINGTRUE_STORE__URL",
+        }))
+    );
+    assert_eq!(of("region"), None);
+}
+
+#[test]
+fn a_broken_configuration_ends_with_3_and_says_what_is_wrong() {
+    let deployment = Deployment::new();
+    deployment.configure("log.format = \"xml\"");
+    let message = "ringtrue: the configuration is wrong: log.format (ringtrue.toml:6): found \"xml\"; allowed: \
+                   \"json\" or \"pretty\"\n";
+    for line in ["config check", "serve", "migrate", "workspace list", "keys list"] {
+        assert_eq!(deployment.run(line).expect_code(3).errors(), message, "{line}");
+    }
+    let missing = deployment.run("config check --config elsewhere.toml").expect_code(3).errors();
+    assert!(missing.contains("elsewhere.toml cannot be read"), "{missing}");
+}
+
+#[test]
+fn the_printed_defaults_are_a_configuration() {
+    let deployment = Deployment::new();
+    let defaults = deployment.run("config default").expect_code(0).text();
+    deployment.write("defaults.toml", &defaults, 0o644);
+    deployment.run("config check --config defaults.toml").expect_code(0);
+}
+
+#[test]
+fn migrating_twice_is_migrating_once() {
+    let deployment = Deployment::new();
+    let applied = deployment.run("migrate --output json").json();
+    assert_eq!(applied["applied"][0], "0001_control_plane");
+    assert_eq!(deployment.run("migrate --output json").json(), json!({"applied": []}));
+    assert_eq!(deployment.run("migrate").text(), "sqlite:ringtrue.db is up to date.\n");
+}
+
+#[test]
+fn a_database_without_a_schema_is_refused_with_what_to_do() {
+    let deployment = Deployment::new();
+    for line in ["serve", "workspace create Acme", "workspace list", "keys list", "keys rotate --purpose token"] {
+        let errors = deployment.run(line).expect_code(4).errors();
+        assert_eq!(errors, "ringtrue: sqlite:ringtrue.db: the database is empty: run `ringtrue migrate`\n", "{line}");
+    }
+    assert!(!deployment.path("ringtrue.db").exists(), "looking at a database does not make it");
+}
+
+#[test]
+fn a_database_that_is_away_ends_with_4_and_shows_no_password() {
+    let deployment = Deployment::new();
+    let mut command = deployment.command("workspace list");
+    command.env("RINGTRUE_STORE__URL", "postgres://u:hunter2@127.0.0.1:1/ringtrue");
+    let errors = super::process::run(&mut command).expect_code(4).errors();
+    assert!(errors.contains("127.0.0.1") && !errors.contains("hunter2"), "{errors}");
+}
+
+#[test]
+fn workspaces_are_made_listed_and_limited() {
+    let deployment = Deployment::migrated();
+    let mut create = deployment.command("workspace create --output json");
+    create.arg("Bank of Example");
+    let created = super::process::run(&mut create).json();
+    assert_eq!(created["name"], "Bank of Example");
+    assert_eq!(created["data_residency"], "eu");
+    assert!(created["client_id"].as_str().unwrap().starts_with("wsp_"));
+    assert!(created["client_secret"].as_str().unwrap().starts_with("rts_"));
+
+    let id = created["workspace_id"].as_str().unwrap();
+    let limit = format!("workspace limit {id} --output json");
+    let limited = deployment.run(&format!("{limit} --create 7 --token 3")).json();
+    assert_eq!(limited["rate_limits"]["create"], 7);
+    let limited = deployment.run(&format!("{limit} --create default")).json();
+    let limits = json!({"create": null, "read": null, "eligibility": null, "management": null, "token": 3});
+    assert_eq!(limited["rate_limits"], limits);
+
+    let listed = deployment.run("workspace list --output json").json();
+    assert_eq!(listed, json!([limited]));
+    let table = deployment.run("workspace list").expect_code(0).text();
+    assert!(table.starts_with("WORKSPACE ID ") && table.contains("Bank of Example") && table.contains("token=3"));
+    assert!(!table.contains("rts_"), "the secret was shown once");
+}
+
+#[test]
+fn what_is_not_there_is_said_to_be_not_there() {
+    let deployment = Deployment::migrated();
+    let nobody = "0199b0a8-0000-7000-8000-000000000000";
+    for line in [format!("workspace limit {nobody} --create 1"), format!("credentials create --workspace {nobody}")] {
+        assert_eq!(deployment.run(&line).expect_code(1).errors(), "ringtrue: there is no such workspace\n");
+    }
+}
+
+#[test]
+fn credentials_may_expire_in_the_future_only() {
+    let deployment = Deployment::migrated();
+    let id = deployment.run("workspace create Acme --output json").json()["workspace_id"].as_str().unwrap().to_owned();
+    let create = format!("credentials create --workspace {id}");
+    let lasting = deployment.run(&format!("{create} --output json")).json();
+    assert_eq!(lasting["expires_at"], json!(null));
+    let ending = deployment.run(&format!("{create} --output json --expires-at 2099-01-31T00:00:00Z")).json();
+    assert_eq!(ending["expires_at"], "2099-01-31T00:00:00.000Z");
+    assert_ne!(lasting["client_id"], ending["client_id"]);
+
+    let late = deployment.run(&format!("{create} --expires-at 2020-01-31T00:00:00Z")).expect_code(1).errors();
+    assert!(late.contains("--expires-at is in the past"), "{late}");
+}
+
+#[test]
+fn keys_are_listed_and_rotated() {
+    let deployment = Deployment::migrated();
+    let none = deployment.run("keys rotate --purpose callback").expect_code(1).errors();
+    assert!(none.contains("there is no callback key yet"), "{none}");
+    deployment.run("workspace create Acme").expect_code(0);
+
+    let states = || {
+        let keys = deployment.run("keys list --output json").json();
+        let keys = keys.as_array().unwrap().iter();
+        keys.map(|key| format!("{} {}", key["purpose"].as_str().unwrap(), key["state"].as_str().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(states(), ["token active", "callback active", "seal active"]);
+
+    let next = deployment.run("keys rotate --purpose callback --output json").json();
+    assert_eq!((&next["purpose"], &next["state"]), (&json!("callback"), &json!("next")));
+    assert_eq!(states(), ["token active", "callback active", "callback next", "seal active"]);
+    let again = deployment.run("keys rotate --purpose callback").expect_code(1).errors();
+    assert!(again.contains("not in use yet") && again.contains("--emergency"), "{again}");
+
+    deployment.run("keys rotate --purpose callback --emergency").expect_code(0);
+    assert_eq!(states().iter().filter(|state| *state == "callback active").count(), 1);
+}
+
+#[test]
+fn only_the_deployments_own_master_key_is_good_enough() {
+    let deployment = Deployment::migrated();
+    deployment.run("workspace create Acme").expect_code(0);
+    let lines = ["workspace create Other", "keys rotate --purpose token", "serve"];
+
+    deployment.write("master.key", OTHER_MASTER_KEY, 0o600);
+    for line in lines {
+        let errors = deployment.run(line).expect_code(3).errors();
+        assert!(errors.contains("is not the one that this database was set up with"), "{line}: {errors}");
+    }
+    deployment.write("master.key", MASTER_KEY, 0o644);
+    for line in lines {
+        let errors = deployment.run(line).expect_code(3).errors();
+        assert!(errors.contains("(mode 0644): run `chmod 600 master.key`"), "{line}: {errors}");
+    }
+    std::fs::remove_file(deployment.path("master.key")).unwrap();
+    for line in lines {
+        let errors = deployment.run(line).expect_code(3).errors();
+        assert!(errors.contains("the master key in master.key cannot be read"), "{line}: {errors}");
+    }
+    // What only looks needs no key.
+    deployment.run("workspace list").expect_code(0);
+    deployment.run("keys list").expect_code(0);
+}

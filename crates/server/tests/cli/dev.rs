@@ -1,0 +1,182 @@
+//! `ringtrue dev`: from nothing to a working `curl`.
+
+use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, path::Path, process::Command};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::process::{Server, ringtrue, run, token};
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("a folder can be made")
+}
+
+fn dev(folder: &Path, listen: &str) -> Command {
+    let mut command = ringtrue(folder);
+    command.args(["dev", "--data", "data", "--listen", listen]);
+    command
+}
+
+/// Starts it, and gives what `dev.json` says once it is ready.
+fn start(folder: &Path) -> (Server, Value) {
+    let server = Server::start(&mut dev(folder, "127.0.0.1:0"));
+    server.wait_for("Ringtrue is ready at http://127.0.0.1:");
+    (server, ready(folder))
+}
+
+fn ready(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("data/dev.json")).expect("dev.json is there")).expect("it is JSON")
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn base_url(dev: &Value) -> &str {
+    dev["base_url"].as_str().unwrap()
+}
+
+#[test]
+fn from_nothing_to_a_token() {
+    let folder = folder();
+    let (server, dev) = start(folder.path());
+    assert_eq!(token(base_url(&dev), &dev["project"], "reverse_sms"), 200);
+    assert_eq!(token(base_url(&dev), &dev["workspace"], "management"), 200);
+
+    let data = folder.path().join("data");
+    assert_eq!(mode(&data), 0o700);
+    for file in ["dev.json", "master.key", "ringtrue.db"] {
+        assert_eq!(mode(&data.join(file)), 0o600, "{file}");
+    }
+    server.stop();
+}
+
+#[test]
+fn what_is_printed_can_be_pasted() {
+    let folder = folder();
+    let server = Server::start(&mut dev(folder.path(), "127.0.0.1:0"));
+    let paste = |lines: String| {
+        let shell = Command::new("sh").args(["-c", &lines]).output().expect("a shell runs");
+        String::from_utf8(shell.stdout).unwrap()
+    };
+    let answer = paste(server.wait_for("    curl "));
+    assert!(answer.contains("\"access_token\"") && answer.contains("reverse_sms"), "{answer}");
+
+    let [token, list] = ["    token=", "    curl "].map(|start| server.wait_for(start));
+    let answer = paste(format!("{token}\n{list}"));
+    assert!(answer.contains("\"First project\"") && answer.contains("\"sandbox\""), "{answer}");
+    server.stop();
+}
+
+#[test]
+fn a_restart_keeps_the_credentials() {
+    let folder = folder();
+    let (server, first) = start(folder.path());
+    server.stop();
+    let (server, second) = start(folder.path());
+    assert_eq!((&first["workspace"], &first["project"]), (&second["workspace"], &second["project"]));
+    assert_eq!(token(base_url(&second), &second["project"], "reverse_sms"), 200);
+    server.stop();
+}
+
+#[test]
+fn credentials_that_no_longer_work_are_made_anew_for_the_same_project() {
+    let folder = folder();
+    let (server, first) = start(folder.path());
+    server.stop();
+    let mut altered = first.clone();
+    altered["workspace"]["client_secret"] = "rts_wrong".into();
+    altered["project"]["client_id"] = "prj_unknown".into();
+    let cases = [altered.to_string(), "not JSON".to_owned(), "{}".to_owned()];
+    for text in cases {
+        fs::write(folder.path().join("data/dev.json"), text).unwrap();
+        let (server, next) = start(folder.path());
+        assert_eq!(next["workspace"]["workspace_id"], first["workspace"]["workspace_id"]);
+        assert_eq!(next["project"]["project_id"], first["project"]["project_id"]);
+        assert_ne!(next["workspace"]["client_id"], first["workspace"]["client_id"]);
+        assert_ne!(next["project"]["client_id"], first["project"]["client_id"]);
+        assert_eq!(token(base_url(&next), &next["project"], "sim_swap"), 200);
+        assert_eq!(token(base_url(&next), &next["workspace"], "management"), 200);
+        server.stop();
+    }
+}
+
+#[test]
+fn one_folder_has_one_server() {
+    let folder = folder();
+    let (server, first) = start(folder.path());
+    let second = run(&mut dev(folder.path(), "127.0.0.1:0")).expect_code(1);
+    assert!(second.errors().contains("another `ringtrue dev` uses "), "{}", second.errors());
+    assert_eq!(ready(folder.path()), first, "the first one is still ready");
+    assert_eq!(token(base_url(&first), &first["project"], "reverse_sms"), 200);
+    server.stop();
+}
+
+#[test]
+fn a_start_that_fails_looks_like_no_start_and_forgets_nothing() {
+    let folder = folder();
+    let (server, first) = start(folder.path());
+    server.stop();
+
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let failed = run(&mut dev(folder.path(), &taken.local_addr().unwrap().to_string())).expect_code(1);
+    assert!(failed.errors().contains("--listen 127.0.0.1:0"), "{}", failed.errors());
+    assert!(!folder.path().join("data/dev.json").exists());
+
+    let (server, second) = start(folder.path());
+    assert_eq!(second["project"], first["project"]);
+    server.stop();
+}
+
+#[test]
+fn a_killed_server_is_started_again() {
+    let folder = folder();
+    let (mut server, first) = start(folder.path());
+    server.signal("KILL");
+    server.end();
+    let (server, second) = start(folder.path());
+    assert_eq!(second["project"], first["project"]);
+    server.stop();
+}
+
+#[test]
+fn a_database_without_its_master_key_is_refused() {
+    let folder = folder();
+    let (server, _) = start(folder.path());
+    server.stop();
+    fs::remove_file(folder.path().join("data/master.key")).unwrap();
+    let refused = run(&mut dev(folder.path(), "127.0.0.1:0")).expect_code(1);
+    assert!(refused.errors().contains("nothing else opens the database"), "{}", refused.errors());
+    assert!(!folder.path().join("data/master.key").exists());
+}
+
+#[test]
+fn a_folder_of_others_is_not_closed_to_them() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(data.join("letter.txt"), "").unwrap();
+    let refused = run(&mut dev(folder.path(), "127.0.0.1:0")).expect_code(1);
+    assert!(refused.errors().contains("holds files that are not ours"), "{}", refused.errors());
+    assert_eq!(mode(&data), 0o755);
+
+    fs::remove_file(data.join("letter.txt")).unwrap();
+    let (server, _) = start(folder.path());
+    assert_eq!(mode(&data), 0o700, "an empty one is ours to take");
+    server.stop();
+}
+
+#[test]
+fn settings_for_serve_do_not_leak_into_dev() {
+    let folder = folder();
+    let mut command = dev(folder.path(), "127.0.0.1:0");
+    command.env("RINGTRUE_STORE__URL", "postgres://u:p@127.0.0.1:1/production").env("RINGTRUE_LOG", "debug");
+    fs::write(folder.path().join("ringtrue.toml"), "this is not read").unwrap();
+    let server = Server::start(&mut command);
+    server.wait_for("Ringtrue is ready");
+    server.stop();
+
+    let refused = run(dev(folder.path(), "127.0.0.1:0").args(["--config", "ringtrue.toml"])).expect_code(1);
+    assert!(refused.errors().contains("`dev` takes no configuration file"), "{}", refused.errors());
+}

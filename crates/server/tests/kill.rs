@@ -1,0 +1,309 @@
+//! `kill -9` under load: nothing that was answered with a 2xx is lost, on either store.
+//!
+//! Writers create and delete credentials, create projects with idempotency keys, and revoke tokens, each remembering
+//! what it was told. The process is killed in the middle, started again, and asked. Then all over again.
+
+#[path = "http/client.rs"]
+#[expect(dead_code, reason = "not all of the client is needed here")]
+mod client;
+#[path = "http/database.rs"]
+#[expect(dead_code, reason = "nor of the database")]
+mod database;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use client::{Answer, Request};
+use database::Database;
+use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    task::JoinSet,
+};
+
+const ROUNDS: usize = 5;
+const WRITERS: usize = 8;
+/// How many answers a round waits for before it kills.
+const ANSWERS: usize = 60;
+
+#[tokio::test]
+async fn sqlite() {
+    let database = Database::sqlite().await;
+    nothing_answered_is_lost(database.address()).await;
+}
+
+#[tokio::test]
+async fn postgres() {
+    let database = Database::postgres().await;
+    nothing_answered_is_lost(database.address()).await;
+}
+
+async fn nothing_answered_is_lost(store: &str) {
+    let deployment = Deployment::new(store);
+    let mut told = Told::default();
+    for round in 0..ROUNDS {
+        let server = deployment.serve();
+        let manager = deployment.manager(server.address).await;
+        check(&server, &deployment, &manager, &told).await;
+        told = load_until_killed(server, &deployment, &manager, told, round).await;
+    }
+    let server = deployment.serve();
+    let manager = deployment.manager(server.address).await;
+    check(&server, &deployment, &manager, &told).await;
+    assert!(told.created.len() > ROUNDS && !told.deleted.is_empty() && !told.revoked.is_empty(), "{told:?}");
+}
+
+/// What the service has answered, over all rounds.
+#[derive(Debug, Default)]
+struct Told {
+    /// Client ids that a 201 named and no delete was sent for.
+    created: BTreeSet<String>,
+    /// Client ids whose delete was answered with 204.
+    deleted: BTreeSet<String>,
+    /// Idempotency keys, with the answer that came, if one came.
+    projects: BTreeMap<String, Option<Value>>,
+    revoked: Vec<String>,
+}
+
+/// Everything that was answered is there, and every unanswered create can be repeated to get one project.
+async fn check(server: &Server, deployment: &Deployment, manager: &str, told: &Told) {
+    let path = format!("{}/credentials", deployment.path());
+    for client_id in &told.created {
+        let answer = server.get(&format!("{path}/{client_id}"), manager).await;
+        assert_eq!(answer.status, 200, "the credential {client_id} was created, and is lost");
+    }
+    for client_id in &told.deleted {
+        let answer = server.get(&format!("{path}/{client_id}"), manager).await;
+        assert_eq!(answer.status, 404, "the credential {client_id} was deleted, and is back");
+    }
+    for token in &told.revoked {
+        let answer = server.get("/v1/management/workspaces", token).await;
+        assert_eq!(answer.status, 401, "a revoked token is good again");
+    }
+    for (key, answered) in &told.projects {
+        let again = server.send(create_project(deployment, manager, key)).await;
+        // A claim that its holder did not live to complete runs out after its lease.
+        if again.status == 409 && answered.is_none() {
+            continue;
+        }
+        assert_eq!(again.status, 201, "{}", String::from_utf8_lossy(&again.body));
+        if let Some(answered) = answered {
+            assert_eq!(again.header("idempotent-replayed"), Some("true"));
+            assert_eq!(&again.json(), answered, "the answer that was given before");
+        }
+    }
+    let search = format!("{}/projects?size=1&search=name==%22key-*%22", deployment.path());
+    let total = server.get(&search, manager).await.json()["page"]["total_elements"].as_u64().unwrap();
+    assert!(total <= told.projects.len() as u64, "{total} projects for {} keys", told.projects.len());
+}
+
+/// Lets the writers loose, kills the process after a number of answers, and gathers what they were told.
+async fn load_until_killed(
+    mut server: Server,
+    deployment: &Deployment,
+    manager: &str,
+    told: Told,
+    round: usize,
+) -> Told {
+    let answers = Arc::new(AtomicUsize::new(0));
+    let told = Arc::new(Mutex::new(told));
+    let mut writers = JoinSet::new();
+    for writer in 0..WRITERS {
+        let writer = Writer {
+            address: server.address,
+            deployment: deployment.clone(),
+            manager: manager.to_owned(),
+            told: Arc::clone(&told),
+            answers: Arc::clone(&answers),
+            name: format!("{round}-{writer}"),
+        };
+        writers.spawn(async move { writer.write().await });
+    }
+    while answers.load(Ordering::SeqCst) < ANSWERS {
+        tokio::task::yield_now().await;
+    }
+    server.kill();
+    while let Some(ended) = writers.join_next().await {
+        ended.unwrap();
+    }
+    Arc::into_inner(told).unwrap().into_inner().unwrap()
+}
+
+struct Writer {
+    address: SocketAddr,
+    deployment: Deployment,
+    manager: String,
+    told: Arc<Mutex<Told>>,
+    answers: Arc<AtomicUsize>,
+    name: String,
+}
+
+impl Writer {
+    /// Writes until the service is gone.
+    async fn write(&self) {
+        for step in 0.. {
+            if self.step(step).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn step(&self, step: usize) -> Option<()> {
+        let credentials = format!("{}/credentials", self.deployment.path());
+        let created = self.send(Request::new("POST", &credentials).bearer(&self.manager).json(&json!({}))).await?;
+        assert_eq!(created.status, 201, "{}", String::from_utf8_lossy(&created.body));
+        let client_id = created.json()["client_id"].as_str().unwrap().to_owned();
+        self.told.lock().unwrap().created.insert(client_id.clone());
+
+        if step % 2 == 0 {
+            // From here on its fate is open until the answer is here.
+            self.told.lock().unwrap().created.remove(&client_id);
+            let path = format!("{credentials}/{client_id}");
+            let deleted = self.send(Request::new("DELETE", &path).bearer(&self.manager)).await?;
+            assert_eq!(deleted.status, 204);
+            self.told.lock().unwrap().deleted.insert(client_id);
+        }
+
+        let key = format!("key-{}-{step}", self.name);
+        self.told.lock().unwrap().projects.insert(key.clone(), None);
+        let project = self.send(create_project(&self.deployment, &self.manager, &key)).await?;
+        assert_eq!(project.status, 201, "{}", String::from_utf8_lossy(&project.body));
+        self.told.lock().unwrap().projects.insert(key, Some(project.json()));
+
+        let token = self.send(self.deployment.token_request()).await?;
+        let token = token.json()["access_token"].as_str().unwrap().to_owned();
+        let revoked = self.send(self.deployment.revoke_request(&token)).await?;
+        assert_eq!(revoked.status, 200);
+        self.told.lock().unwrap().revoked.push(token);
+        Some(())
+    }
+
+    /// `None`: the service is gone, and it is not known what became of the request.
+    async fn send(&self, request: Request) -> Option<Answer> {
+        let mut stream = TcpStream::connect(self.address).await.ok()?;
+        stream.write_all(&request.bytes(self.address)).await.ok()?;
+        let mut bytes = vec![];
+        stream.read_to_end(&mut bytes).await.ok()?;
+        let answer = client::try_parse(&bytes)?;
+        self.answers.fetch_add(1, Ordering::SeqCst);
+        Some(answer)
+    }
+}
+
+fn create_project(deployment: &Deployment, manager: &str, key: &str) -> Request {
+    Request::new("POST", &format!("{}/projects", deployment.path()))
+        .bearer(manager)
+        .header("Idempotency-Key", key)
+        .json(&json!({"name": key}))
+}
+
+/// A database with a workspace in it, and the settings of the processes that serve it.
+#[derive(Clone)]
+struct Deployment {
+    store: String,
+    master: String,
+    workspace_id: String,
+    basic: String,
+}
+
+impl Deployment {
+    fn new(store: &str) -> Self {
+        let master = MasterKey::generate(&SystemEntropy::default()).to_string();
+        let mut deployment =
+            Deployment { store: store.to_owned(), master, workspace_id: String::new(), basic: String::new() };
+        let output =
+            deployment.command().args(["--output", "json", "workspace", "create", "Acme"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let workspace: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let text = |name: &str| workspace[name].as_str().unwrap_or_else(|| panic!("{name}: {workspace}")).to_owned();
+        deployment.workspace_id = text("workspace_id");
+        deployment.basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
+        deployment
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringtrue"));
+        command
+            .env("RINGTRUE_STORE__URL", &self.store)
+            .env("RINGTRUE_MASTER_KEY", &self.master)
+            .env("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0")
+            .env("RINGTRUE_METRICS__LISTEN", "off")
+            .env("RINGTRUE_LOG__FORMAT", "json")
+            .env("RINGTRUE_RATE_LIMITS__MANAGEMENT", "1000000")
+            .env("RINGTRUE_RATE_LIMITS__TOKEN", "1000000");
+        command
+    }
+
+    fn serve(&self) -> Server {
+        let mut child = self.command().arg("serve").stdout(Stdio::piped()).spawn().expect("the binary starts");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let ready = lines
+            .by_ref()
+            .filter_map(|line| serde_json::from_str::<Value>(&line).ok())
+            .find(|line| line["message"] == "ready")
+            .expect("the service gets ready");
+        let address = ready["address"].as_str().unwrap().parse().unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        Server { address, child }
+    }
+
+    fn path(&self) -> String {
+        format!("/v1/management/workspaces/{}", self.workspace_id)
+    }
+
+    fn token_request(&self) -> Request {
+        Request::new("POST", "/oauth2/token")
+            .header("Authorization", format!("Basic {}", self.basic))
+            .form(&[("grant_type", "client_credentials"), ("scope", "management")])
+    }
+
+    fn revoke_request(&self, token: &str) -> Request {
+        Request::new("POST", "/oauth2/revoke")
+            .header("Authorization", format!("Basic {}", self.basic))
+            .form(&[("token", token)])
+    }
+
+    async fn manager(&self, address: SocketAddr) -> String {
+        let answer = client::send(address, &self.token_request()).await;
+        answer.json()["access_token"].as_str().unwrap().to_owned()
+    }
+}
+
+struct Server {
+    address: SocketAddr,
+    child: Child,
+}
+
+impl Server {
+    async fn get(&self, path: &str, token: &str) -> Answer {
+        self.send(Request::new("GET", path).bearer(token)).await
+    }
+
+    async fn send(&self, request: Request) -> Answer {
+        client::send(self.address, &request).await
+    }
+
+    /// SIGKILL: no farewell.
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
