@@ -44,7 +44,7 @@ fn ringtrue(data: &Path) -> anyhow::Result<(Process, SocketAddr, Vec<u8>)> {
         Command::new(binary)
             .args(["dev", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
-            .env("RINGTRUE_RATE_LIMITS__TOKEN", "10000000"),
+            .env("RINGTRUE_RATE_LIMITS__TOKEN", "1000000"),
         "curl",
     )?;
     let ready: serde_json::Value = serde_json::from_slice(&std::fs::read(data.join("dev.json"))?)?;

@@ -1,0 +1,128 @@
+//! What every node keeps in memory, and how it learns of changes: versions, keys, revocations.
+
+use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    audit::AuditEvent,
+    key_schedule::KeySchedule,
+    tenancy::{Credential, Project, Workspace},
+};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::StoreError;
+
+/// How often the control plane has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub i64);
+
+/// What has changed since a version, deleted credentials included.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    pub version: Version,
+    pub workspaces: Vec<Workspace>,
+    pub projects: Vec<Project>,
+    pub credentials: Vec<Credential>,
+    /// All keys, when any of them has changed; `None` when none has.
+    pub keys: Option<Vec<SealedKey>>,
+    pub revocations: Vec<Revocation>,
+}
+
+#[async_trait]
+pub trait ControlPlaneStore: Send + Sync {
+    /// Everything when `version` is zero. One consistent reading.
+    async fn changes_since(&self, version: Version) -> Result<Changes, StoreError>;
+
+    /// Notified when another node may have changed something. A hint: it may be late, or never come.
+    fn change_hint(&self) -> Arc<Notify>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId(pub Uuid);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum KeyPurpose {
+    /// Signs access tokens (HMAC).
+    Token,
+    /// Signs callbacks (RSA).
+    Callback,
+    /// Seals what must be read again (AES-256-GCM).
+    Seal,
+}
+
+impl KeyPurpose {
+    pub const ALL: [KeyPurpose; 3] = [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::Seal];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            KeyPurpose::Token => "token",
+            KeyPurpose::Callback => "callback",
+            KeyPurpose::Seal => "seal",
+        }
+    }
+}
+
+impl fmt::Display for KeyPurpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a key's purpose: `token`, `callback` and `seal` are")]
+pub struct NotAKeyPurpose;
+
+impl FromStr for KeyPurpose {
+    type Err = NotAKeyPurpose;
+
+    fn from_str(text: &str) -> Result<Self, NotAKeyPurpose> {
+        KeyPurpose::ALL.into_iter().find(|purpose| purpose.as_str() == text).ok_or(NotAKeyPurpose)
+    }
+}
+
+/// A key as it is stored: closed by the master key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedKey {
+    pub id: KeyId,
+    pub purpose: KeyPurpose,
+    pub schedule: KeySchedule,
+    pub sealed: Vec<u8>,
+}
+
+#[async_trait]
+pub trait KeyStore: Send + Sync {
+    async fn all_keys(&self) -> Result<Vec<SealedKey>, StoreError>;
+
+    /// Stores the first key of its purpose. `false`: there is one already, and nothing was written.
+    async fn add_first_key(&self, key: &SealedKey, audit: &AuditEvent) -> Result<bool, StoreError>;
+
+    /// Stores a successor and the schedules of the keys that it relieves, and deletes keys that were gone at
+    /// `successor.schedule.published_at`. `false`: `newest` is no longer the newest key of this purpose, and nothing
+    /// was written.
+    async fn rotate_key(
+        &self,
+        newest: KeyId,
+        successor: &SealedKey,
+        relieved: &BTreeMap<KeyId, KeySchedule>,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError>;
+}
+
+/// Names an access token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TokenId(pub Uuid);
+
+/// A token that must not be accepted any more. Of no interest once the token has expired by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revocation {
+    pub token: TokenId,
+    pub expires_at: Timestamp,
+}
+
+#[async_trait]
+pub trait RevocationStore: Send + Sync {
+    /// Revoking twice is revoking once.
+    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError>;
+}

@@ -1,0 +1,70 @@
+//! What the engine asks of a database.
+//!
+//! Every method is one transaction: it happens whole or not at all, and has happened durably when it answers. The
+//! list of methods is the list of things that can happen; there is no `update(row)`.
+//!
+//! A change of the control plane (workspaces, projects, credentials, keys, revocations) raises one counter, the
+//! [`Version`], in its transaction, and marks what it touched with it. The counter's row is locked until the commit,
+//! so versions become visible in their order and `changes_since` misses nothing.
+
+mod control_plane;
+mod idempotency;
+mod operation;
+mod tenants;
+mod usage;
+
+pub use control_plane::{
+    Changes, ControlPlaneStore, KeyId, KeyPurpose, KeyStore, NotAKeyPurpose, Revocation, RevocationStore, SealedKey,
+    TokenId, Version,
+};
+pub use idempotency::{ClaimOutcome, ClaimRequest, Completion, IdempotencyStore};
+pub use operation::{AuditStore, Housekeeping, NodeId, NodeStore};
+pub use tenants::{CredentialStore, ProjectStore, ProjectUpdated, ProjectWritten, WorkspaceStore};
+pub use usage::{UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStatus, UsageStore};
+
+/// Everything a deployment stores.
+pub trait Store:
+    WorkspaceStore
+    + ProjectStore
+    + CredentialStore
+    + ControlPlaneStore
+    + KeyStore
+    + RevocationStore
+    + IdempotencyStore
+    + UsageStore
+    + AuditStore
+    + NodeStore
+    + Housekeeping
+{
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database cannot be asked at the moment. Nothing is known of the outcome; asking again later may help.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+    /// The database refused for a reason that asking again will not mend.
+    #[error("the database refused: {0}")]
+    Refused(String),
+    /// A row says something that cannot be.
+    #[error("{table}: row {row}: {problem}")]
+    Inconsistent { table: &'static str, row: String, problem: String },
+}
+
+/// What was found under an id, as one tenant sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found<T> {
+    Mine(T),
+    SomeoneElses,
+    Nothing,
+}
+
+impl<T> Found<T> {
+    pub fn map<U>(self, of: impl FnOnce(T) -> U) -> Found<U> {
+        match self {
+            Found::Mine(thing) => Found::Mine(of(thing)),
+            Found::SomeoneElses => Found::SomeoneElses,
+            Found::Nothing => Found::Nothing,
+        }
+    }
+}

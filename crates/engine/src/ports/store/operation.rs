@@ -1,0 +1,41 @@
+//! What running a deployment needs: the audit log, live nodes, tidying up.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    audit::AuditEvent,
+    page::{Page, PageRequest},
+    tenancy::WorkspaceId,
+};
+use uuid::Uuid;
+
+use super::StoreError;
+
+#[async_trait]
+pub trait AuditStore: Send + Sync {
+    /// Newest first.
+    async fn audit_events(&self, workspace: WorkspaceId, page: PageRequest) -> Result<Page<AuditEvent>, StoreError>;
+}
+
+/// Names a running process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub Uuid);
+
+#[async_trait]
+pub trait NodeStore: Send + Sync {
+    /// Says that `node` is alive `now`, forgets nodes last heard of before `dead_before`, and gives the live ones in
+    /// the order of their ids.
+    async fn heartbeat(&self, node: NodeId, now: Timestamp, dead_before: Timestamp) -> Result<Vec<NodeId>, StoreError>;
+
+    async fn leave(&self, node: NodeId) -> Result<(), StoreError>;
+}
+
+#[async_trait]
+pub trait Housekeeping: Send + Sync {
+    /// Whether the database answers, and takes writes.
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    /// Deletes revocations of tokens that have expired and idempotency keys whose time is over, a bounded number at a
+    /// time. Gives how many rows went.
+    async fn forget_expired(&self, now: Timestamp) -> Result<u64, StoreError>;
+}
