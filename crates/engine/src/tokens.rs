@@ -159,6 +159,10 @@ impl Engine {
         let now = self.clock().now();
         let payload = self.open(token, now)?;
         let claims = read(&payload).ok_or(TokenRejected::Foreign)?;
+        // A deployment that was set up from a copy of another region's database has the same keys.
+        if claims.region != self.region().as_str() {
+            return Err(self.foreign(&payload));
+        }
         if claims.exp <= now.as_second() {
             return Err(TokenRejected::Expired);
         }

@@ -35,7 +35,7 @@ pub enum ManagementError {
     ProjectNotFound,
     #[error("there is no such credential")]
     CredentialNotFound,
-    #[error("this {0} belongs to another workspace")]
+    #[error("this {0} belongs to someone else")]
     NotYours(&'static str),
     #[error("another project of this workspace has this name")]
     ProjectNameTaken,

@@ -54,7 +54,7 @@ async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Respo
     let request_id = request_id(&app, request.headers());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let accept = request.headers().get(header::ACCEPT).cloned();
+    let accept = accept(request.headers());
     let address = client_address(&app, &request);
     let meter = Meter::of(request.uri().path());
     let arrival = Arrival { address, request_id: Arc::clone(&request_id), meter: meter.clone() };
@@ -148,6 +148,15 @@ fn client_address(app: &App, request: &Request) -> IpAddr {
         }
     }
     address
+}
+
+/// What the caller would like to be answered with. A list may come in several headers.
+fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
+    let mut values = headers.get_all(header::ACCEPT).iter();
+    let first = values.next()?.clone();
+    values.try_fold(first, |list, more| {
+        HeaderValue::from_bytes(&[list.as_bytes(), more.as_bytes()].join(&b", "[..])).ok()
+    })
 }
 
 fn request_id(app: &App, headers: &HeaderMap) -> Arc<str> {

@@ -19,7 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// When the database was asked last, and what it said.
 #[derive(Debug, Default)]
-pub struct Readiness(Mutex<Option<(Instant, Result<(), Arc<str>>)>>);
+pub struct Readiness(Mutex<Option<(Instant, Answer)>>);
+
+type Answer = Result<(), Arc<str>>;
 
 pub fn routes() -> Routes {
     Routes::default().get("/livez", livez).get("/readyz", readyz)
@@ -43,7 +45,7 @@ async fn readyz(State(app): State<App>) -> Response {
     }
 }
 
-async fn database(app: &App) -> Result<(), Arc<str>> {
+async fn database(app: &App) -> Answer {
     let mut last = app.readiness.0.lock().await;
     if let Some((at, answer)) = &*last
         && at.elapsed() < FRESH
