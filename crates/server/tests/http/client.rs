@@ -10,7 +10,7 @@ use tokio::{
 };
 
 /// More than anything takes on the slowest machine; whoever waits longer waits for ever.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -38,11 +38,11 @@ impl Answer {
 
     /// The error code of a problem.
     pub fn code(&self) -> String {
-        self.json()["error_code"].as_str().expect("a problem").to_owned()
+        self.json()["error_code"].as_str().unwrap_or_else(|| panic!("not a problem: {}", self.text())).to_owned()
     }
 
     pub fn detail(&self) -> String {
-        self.json()["detail"].as_str().expect("a problem").to_owned()
+        self.json()["detail"].as_str().unwrap_or_else(|| panic!("not a problem: {}", self.text())).to_owned()
     }
 
     /// Holds the status.

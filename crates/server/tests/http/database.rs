@@ -2,7 +2,15 @@
 //!
 //! Migrations take longer than most tests, so the schema is made once and copied.
 
-use std::{fs, path::Path, process::Command, sync::Arc};
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        mpsc::{self, Receiver},
+    },
+};
 
 use jiff::Timestamp;
 use ringtrue_engine::ports::{Entropy, Store, SystemEntropy};
@@ -38,15 +46,16 @@ impl Database {
 
     /// On the server that `make test` has started.
     pub async fn postgres() -> Self {
-        static EMPTY: OnceCell<String> = OnceCell::const_new();
-        let empty = EMPTY.get_or_init(|| async {
-            let name = unused_name();
-            create(format!("create database {name}")).await;
-            migrate(&postgres_address(&name)).await;
-            name
+        static READY: OnceCell<Arc<Mutex<Receiver<String>>>> = OnceCell::const_new();
+        let ready = READY.get_or_init(|| async {
+            let empty = unused_name();
+            psql(&format!("create database {empty}"));
+            migrate(&postgres_address(&empty)).await;
+            Arc::new(Mutex::new(copies_of(empty)))
         });
-        let (empty, name) = (empty.await, unused_name());
-        create(format!("create database {name} template {empty}")).await;
+        let ready = Arc::clone(ready.await);
+        let next = move || ready.lock().ok().and_then(|ready| ready.recv().ok());
+        let name = tokio::task::spawn_blocking(next).await.ok().flatten().expect("a new database");
         Database { address: postgres_address(&name), place: Place::Server { name } }
     }
 
@@ -130,9 +139,19 @@ pub fn server() -> String {
     std::env::var("POSTGRES_FOR_TESTS").expect("tests on PostgreSQL need a server of their own: run `make test`")
 }
 
-/// Beside the runtime: a connection that was just used needs it to close, and a template must not be in use.
-async fn create(statement: String) {
-    tokio::task::spawn_blocking(move || psql(&statement)).await.expect("a new database");
+/// Copies made in advance, while other tests run: each takes the server a while.
+fn copies_of(empty: String) -> Receiver<String> {
+    let (ready, copies) = mpsc::sync_channel(2);
+    std::thread::spawn(move || {
+        loop {
+            let name = unused_name();
+            psql(&format!("create database {name} template {empty}"));
+            if ready.send(name).is_err() {
+                return;
+            }
+        }
+    });
+    copies
 }
 
 fn psql(statement: &str) {

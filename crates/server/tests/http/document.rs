@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use ringtrue_server::{
-    http::{self, catalogue::Code},
-    pages::openapi,
-};
+use ringtrue_server::http::{self, catalogue::Code};
 
-use crate::{client::Request, contract::Contract, world::World};
+use crate::{
+    client::Request,
+    world::{CONTRACT, World},
+};
 
 #[test]
 fn every_route_is_documented_and_every_documented_route_exists() {
-    let documented = Contract::new(openapi::DOCUMENT).unwrap().routes();
+    let documented = CONTRACT.routes();
     let served: BTreeSet<(String, String)> =
         http::public_routes().table().iter().map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
     assert_eq!(documented, served);
@@ -19,7 +19,7 @@ fn every_route_is_documented_and_every_documented_route_exists() {
 
 #[test]
 fn the_documented_error_codes_are_those_of_the_catalogue() {
-    let documented = Contract::new(openapi::DOCUMENT).unwrap().error_codes();
+    let documented = CONTRACT.error_codes();
     let catalogue: BTreeSet<String> = Code::ALL.iter().map(|code| code.entry().code.to_owned()).collect();
     assert_eq!(documented, catalogue);
 }

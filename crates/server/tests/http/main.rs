@@ -2,13 +2,31 @@
 //!
 //! Each answer is held against the OpenAPI document. Tests that touch the database run on SQLite and on PostgreSQL.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what should not be, ends the test")]
+
+mod allowed_networks;
+mod audit;
+mod bearer;
+mod callback_urls;
 mod client;
 mod contract;
+mod credentials;
 mod database;
+mod dead_tokens;
 mod document;
+mod guessing;
 mod keys;
-mod management;
-mod tokens;
+mod metadata;
+mod paging;
+mod projects;
+mod regions;
+mod revoke;
+mod routes;
+mod search;
+mod token;
+mod token_errors;
+mod usage;
+mod workspaces;
 mod world;
 
 /// Runs tests that take a `World` on both stores.

@@ -76,12 +76,23 @@ impl World {
     }
 
     pub async fn with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
+        let store = database.open().await;
+        furnish(&*store).await;
+        World::on(database, store, change).await
+    }
+
+    /// A world on SQLite that has nothing in common with any other, not even its keys.
+    pub async fn foreign(change: impl FnOnce(&mut Config)) -> Self {
+        let database = Database::sqlite().await;
+        let store = database.open().await;
+        World::on(database, store, change).await
+    }
+
+    async fn on(database: Database, store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = config(database.address());
         change(&mut config);
         let clock = Arc::new(ManualClock::at(BEGINNING));
         let shutdown = CancellationToken::new();
-        let store = database.open().await;
-        furnish(&*store).await;
         let node = start(&config, store, &clock, &shutdown).await;
         let acme = tenant(&node, "Acme").await;
         World { node, clock, acme, database, shutdown, config }

@@ -1,0 +1,272 @@
+//! URLs that a project is given: where callbacks go, and where a device ends.
+
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, Request},
+    on_both_stores,
+    world::World,
+};
+
+/// Where a callback URL can be set, and where a redirect URL can.
+const CALLBACKS: [&str; 3] = ["reverse_sms", "secure_sna", "discovery"];
+const REDIRECTS: [&str; 2] = ["secure_sna", "discovery"];
+
+/// Not a URL that anybody could call, in either mode.
+fn malformed() -> Vec<String> {
+    let mut urls: Vec<String> = [
+        "",
+        "/relative",
+        "shop.example/x",
+        "//shop.example/x",
+        "https:shop.example",
+        "https:/shop.example",
+        "https://",
+        "https:///x",
+        "ftp://shop.example/",
+        "javascript:alert(1)",
+        "data:text/plain,x",
+        "file:///etc/passwd",
+        "gopher://shop.example/",
+        "ws://shop.example/",
+        "https://user@shop.example/",
+        "https://user:secret@shop.example/",
+        "https://@shop.example/",
+        "https://shop.example/#part",
+        "https://shop.example/a b",
+        " https://shop.example/",
+        "https://shop.example/\n",
+        "https://shop.example/\t",
+        "https://shop.example/\u{0}",
+        "https://shop .example/",
+        "https://shop.example./",
+        "https://shop..example/",
+        "https://shop.example:0/",
+        "https://shop.example:99999/",
+        "https://shop.example:/",
+        "https://shop.example:x/",
+        "https://shop.example/../x",
+        "https://shop.example/%2e%2e/x",
+        "https://shop.example/%zz",
+        "https://shop.example\\@evil.example/",
+        "https://[::1",
+        "https://[fe80::1%25eth0]/",
+        "https://999.1.1.1/",
+        "https://1.2.3.4.5/",
+        "https://shop.example/\u{fc}",
+    ]
+    .map(str::to_owned)
+    .into();
+    urls.push(format!("https://shop.example/{}", "x".repeat(2_048)));
+    urls.push(format!("https://{}.example/", "x".repeat(64)));
+    urls
+}
+
+/// Addresses inside somebody's network, ours for instance, in every disguise.
+const PRIVATE: &[&str] = &[
+    "127.0.0.1",
+    "localhost",
+    "LOCALHOST",
+    "db.localhost",
+    "2130706433",
+    "0177.0.0.1",
+    "0x7f000001",
+    "0x7f.1",
+    "127.1",
+    "0.0.0.0",
+    "0",
+    "10.0.0.1",
+    "172.16.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "198.18.0.1",
+    "224.0.0.1",
+    "240.0.0.1",
+    "255.255.255.255",
+    "[::1]",
+    "[::]",
+    "[::ffff:10.0.0.1]",
+    "[::ffff:7f00:1]",
+    "[64:ff9b::a9fe:a9fe]",
+    "[2002:a00:1::]",
+    "[fd00::]",
+    "[fe80::1]",
+    "[ff02::1]",
+    "[::127.0.0.1]",
+    "127.0.0.1.nip.io",
+    "10-0-0-1.nip.io",
+    "169.254.169.254.sslip.io",
+    "\u{ff11}\u{ff12}\u{ff17}.0.0.1",
+];
+
+async fn malformed_urls_are_refused_in_both_modes(world: World) {
+    for mode in ["sandbox", "live"] {
+        for url in malformed() {
+            let answer = set(&world, mode, "reverse_sms", "callback_url", &url).await;
+            assert_eq!((answer.status, answer.code().as_str()), (400, "callback_url_invalid"), "{mode}: {url:?}");
+            let answer = set(&world, mode, "discovery", "redirect_url", &url).await;
+            assert_eq!((answer.status, answer.code().as_str()), (400, "redirect_url_invalid"), "{mode}: {url:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn callbacks_do_not_go_into_private_networks() {
+    let world = World::sqlite().await;
+    for mode in ["sandbox", "live"] {
+        for host in PRIVATE {
+            for url in [format!("https://{host}/x"), format!("https://{host}:8443/x")] {
+                let answer = set(&world, mode, "secure_sna", "callback_url", &url).await;
+                assert_eq!((answer.status, answer.code().as_str()), (400, "callback_url_invalid"), "{mode}: {url}");
+                assert!(!answer.detail().contains(host), "what was refused is not repeated");
+            }
+        }
+    }
+}
+
+/// A device follows a redirect, not we: where it leads is not our concern.
+#[tokio::test]
+async fn redirects_may_go_anywhere() {
+    let world = World::sqlite().await;
+    for host in ["10.0.0.1", "localhost", "[::1]", "app.internal"] {
+        let url = format!("https://{host}/x");
+        assert_eq!(
+            kept(&set(&world, "live", "secure_sna", "redirect_url", &url).await, "secure_sna", "redirect_url"),
+            url
+        );
+    }
+}
+
+/// Nothing is put right but the spelling of the origin; path and query are part of the signature.
+async fn good_urls_are_kept(world: World) {
+    for (given, stored) in [
+        ("https://shop.example/hook", "https://shop.example/hook"),
+        ("https://shop.example", "https://shop.example/"),
+        ("https://shop.example?x=1", "https://shop.example/?x=1"),
+        ("HTTPS://Shop.Example:443/Hook", "https://shop.example/Hook"),
+        ("https://shop.example:8443/hook?a=b&c=%2F", "https://shop.example:8443/hook?a=b&c=%2F"),
+        ("https://b\u{fc}cher.example/", "https://xn--bcher-kva.example/"),
+        ("https://8.8.8.8/", "https://8.8.8.8/"),
+        ("https://134744072/", "https://8.8.8.8/"),
+        ("https://[2606:4700::1111]/", "https://[2606:4700::1111]/"),
+    ] {
+        for mode in ["sandbox", "live"] {
+            for product in CALLBACKS {
+                let answer = set(&world, mode, product, "callback_url", given).await;
+                assert_eq!(kept(&answer, product, "callback_url"), stored, "{mode}");
+            }
+            for product in REDIRECTS {
+                let answer = set(&world, mode, product, "redirect_url", given).await;
+                assert_eq!(kept(&answer, product, "redirect_url"), stored, "{mode}");
+            }
+        }
+    }
+    let longest = format!("https://shop.example/{}", "x".repeat(2_048 - "https://shop.example/".len()));
+    assert_eq!(
+        kept(&set(&world, "live", "discovery", "callback_url", &longest).await, "discovery", "callback_url"),
+        longest
+    );
+}
+
+async fn plain_http_is_for_sandboxes(world: World) {
+    let url = "http://shop.example/hook";
+    for product in CALLBACKS {
+        assert_eq!(kept(&set(&world, "sandbox", product, "callback_url", url).await, product, "callback_url"), url);
+        set(&world, "live", product, "callback_url", url).await.assert_problem(400, "callback_url_invalid");
+    }
+    for product in REDIRECTS {
+        assert_eq!(kept(&set(&world, "sandbox", product, "redirect_url", url).await, product, "redirect_url"), url);
+        set(&world, "live", product, "redirect_url", url).await.assert_problem(400, "redirect_url_invalid");
+    }
+}
+
+#[tokio::test]
+async fn plain_http_can_be_allowed_by_the_deployment() {
+    let world = World::configured(|config| config.callbacks.allow_http = true).await;
+    let url = "http://shop.example/hook";
+    assert_eq!(kept(&set(&world, "live", "discovery", "callback_url", url).await, "discovery", "callback_url"), url);
+}
+
+#[tokio::test]
+async fn private_addresses_can_be_allowed_by_the_deployment() {
+    let world = World::configured(|config| {
+        config.callbacks.allowed_addresses = vec!["10.20.0.0/16".parse().unwrap()];
+        config.callbacks.allowed_hosts = vec!["hooks.localhost".to_owned()];
+    })
+    .await;
+    for (host, allowed) in [
+        ("10.20.30.40", true),
+        ("[::ffff:10.20.30.40]", true),
+        ("10.21.0.1", false),
+        ("hooks.localhost", true),
+        ("HOOKS.localhost", true),
+        ("other.localhost", false),
+        ("127.0.0.1", false),
+    ] {
+        let answer = set(&world, "live", "reverse_sms", "callback_url", &format!("https://{host}/")).await;
+        assert_eq!(answer.status, if allowed { 201 } else { 400 }, "{host}");
+    }
+}
+
+/// A callback to ourselves would be a loop, and a way around who may call what.
+#[tokio::test]
+async fn callbacks_do_not_come_back_to_us() {
+    let world = World::configured(|config| config.base_url = Some("https://eu.verify.example".parse().unwrap())).await;
+    for url in
+        ["https://eu.verify.example/oauth2/token", "https://EU.Verify.Example:8443/", "https://eu.verify.example"]
+    {
+        let answer = set(&world, "live", "reverse_sms", "callback_url", url).await;
+        answer.assert_problem(400, "callback_url_invalid");
+    }
+}
+
+/// What a sandbox may have, a live project may not: with the mode all URLs are judged again.
+async fn a_project_that_goes_live_is_judged_again(world: World) {
+    for (product, member, code) in [
+        ("reverse_sms", "callback_url", "callback_url_invalid"),
+        ("secure_sna", "callback_url", "callback_url_invalid"),
+        ("discovery", "redirect_url", "redirect_url_invalid"),
+    ] {
+        let configuration = json!({product: {member: "http://shop.example/hook"}});
+        let project = world.project(&format!("{product} {member}"), json!({"configuration": configuration})).await;
+        let patch = async |body: Value| world.manage(Request::patch(&project.path).json(&body)).await;
+
+        let answer = patch(json!({"mode": "live"})).await.assert_problem(400, code);
+        assert!(answer.detail().contains(&format!("/configuration/{product}/{member}")), "{}", answer.detail());
+        assert_eq!(world.manage(Request::get(&project.path)).await.json()["mode"], "sandbox");
+
+        patch(json!({"name": format!("still {product} {member}")})).await.assert(200);
+        let with_https = json!({"mode": "live", "configuration": {product: {member: "https://shop.example/hook"}}});
+        patch(with_https).await.assert(200);
+        patch(json!({"mode": "sandbox"})).await.assert(200);
+        patch(json!({"configuration": configuration})).await.assert(200);
+        patch(json!({"mode": "live", "configuration": {product: {member: null}}})).await.assert(200);
+    }
+}
+
+on_both_stores!(
+    malformed_urls_are_refused_in_both_modes,
+    good_urls_are_kept,
+    plain_http_is_for_sandboxes,
+    a_project_that_goes_live_is_judged_again,
+);
+
+/// Makes a project with one URL set.
+async fn set(world: &World, mode: &str, product: &str, member: &str, url: &str) -> Answer {
+    let any_name = u64::from_be_bytes(world.node.engine.entropy().bytes()).to_string();
+    let body = json!({"name": any_name, "mode": mode, "configuration": {product: {member: url}}});
+    let path = format!("{}/projects", world.acme.path());
+    let answer = world.manage(Request::post(&path).json(&body)).await;
+    if answer.status == 400 {
+        let pointer = format!("`/configuration/{product}/{member}`: ");
+        assert!(answer.detail().starts_with(&pointer), "{}", answer.detail());
+    }
+    answer
+}
+
+#[track_caller]
+fn kept(answer: &Answer, product: &str, member: &str) -> String {
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    answer.json()["configuration"][product][member].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,199 @@
+//! Credentials of projects and of workspaces: the same calls under two paths.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, Request},
+    on_both_stores,
+    world::World,
+};
+
+const EVERY_PRODUCT: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
+
+/// The two places that credentials live in, with the scopes that they have there.
+async fn places(world: &World) -> [(String, Vec<&'static str>); 2] {
+    let project = world.project("Shop", json!({})).await;
+    [
+        (format!("{}/credentials", world.acme.path()), vec!["management"]),
+        (format!("{}/credentials", project.path), EVERY_PRODUCT.to_vec()),
+    ]
+}
+
+async fn a_secret_is_shown_once(world: World) {
+    world.advance(SignedDuration::from_secs(5));
+    for (path, scopes) in places(&world).await {
+        let created = create(&world, &path, &json!({})).await.assert(201).json();
+        assert_eq!(created["scopes"], json!(scopes));
+        assert_eq!(created["created_at"], "2026-01-01T00:00:05.000Z");
+        assert!(created.get("expires_at").is_none());
+        let (id, secret) = (text(&created, "client_id"), text(&created, "client_secret"));
+        world.token(&id, &secret, scopes[0]).await;
+
+        let mut without_secret = created.clone();
+        without_secret.as_object_mut().unwrap().remove("client_secret");
+        let one = world.manage(Request::get(&format!("{path}/{id}"))).await.assert(200);
+        assert_eq!(one.json(), without_secret);
+        let list = world.manage(Request::get(&path)).await.assert(200);
+        assert!(list.json()["content"].as_array().unwrap().contains(&without_secret));
+        for answer in [one, list] {
+            assert!(!answer.text().contains(&secret) && !answer.text().contains("secret"), "{}", answer.text());
+        }
+    }
+}
+
+async fn any_number_may_be_alive(world: World) {
+    for (path, scopes) in places(&world).await {
+        let mut made = vec![];
+        for _ in 0..12 {
+            made.push(create(&world, &path, &json!({})).await.assert(201).json());
+        }
+        for credential in &made {
+            world.token(&text(credential, "client_id"), &text(credential, "client_secret"), scopes[0]).await;
+        }
+        let ids: BTreeSet<_> = made.iter().map(|credential| text(credential, "client_id")).collect();
+        let secrets: BTreeSet<_> = made.iter().map(|credential| text(credential, "client_secret")).collect();
+        assert_eq!((ids.len(), secrets.len()), (12, 12));
+        let page = world.manage(Request::get(&format!("{path}?size=100"))).await.assert(200).json();
+        assert_eq!(page["page"]["total_elements"], 13, "the first one came with its owner");
+        let listed: BTreeSet<_> =
+            page["content"].as_array().unwrap().iter().map(|credential| text(credential, "client_id")).collect();
+        assert!(listed.is_superset(&ids));
+    }
+}
+
+async fn a_deleted_credential_is_gone(world: World) {
+    for (path, scopes) in places(&world).await {
+        let created = create(&world, &path, &json!({})).await.assert(201).json();
+        let (id, secret) = (text(&created, "client_id"), text(&created, "client_secret"));
+        let one = format!("{path}/{id}");
+        let token = world.token(&id, &secret, scopes[0]).await;
+
+        let deleted = world.manage(Request::delete(&one)).await.assert(204);
+        assert_eq!((deleted.body.as_slice(), deleted.header("content-type")), (&b""[..], None));
+        assert!(!world.accepts(&token).await);
+        world.token_request(&id, &secret, scopes[0]).await.assert_problem(401, "unauthorized");
+        world.manage(Request::get(&one)).await.assert_problem(404, "credential_not_found");
+        world.manage(Request::delete(&one)).await.assert_problem(404, "credential_not_found");
+        let list = world.manage(Request::get(&format!("{path}?size=100"))).await.assert(200);
+        assert!(!list.text().contains(&id));
+    }
+}
+
+/// Whoever deletes the credential that it calls with has said its last word.
+async fn a_credential_may_delete_itself(world: World) {
+    let path = format!("{}/credentials", world.acme.path());
+    let token = world.manager().await;
+    let itself = format!("{path}/{}", world.acme.client_id);
+    world.send(Request::delete(&itself).bearer(&token)).await.assert(204);
+    world.send(Request::get(&path).bearer(&token)).await.assert_problem(401, "unauthorized");
+    let again = world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await;
+    again.assert_problem(401, "unauthorized");
+}
+
+async fn an_end_may_be_set(world: World) {
+    for (path, scopes) in places(&world).await {
+        for (given, kept) in [
+            ("2026-06-01T00:00:00.123Z", "2026-06-01T00:00:00.123Z"),
+            ("2026-06-01T00:00:00Z", "2026-06-01T00:00:00.000Z"),
+            ("2026-06-01T02:00:00.5+02:00", "2026-06-01T00:00:00.500Z"),
+            ("2026-06-01t00:00:00z", "2026-06-01T00:00:00.000Z"),
+            ("9998-12-31T23:59:59.999Z", "9998-12-31T23:59:59.999Z"),
+            ("2026-01-01T00:00:00.001Z", "2026-01-01T00:00:00.001Z"),
+        ] {
+            let created = create(&world, &path, &json!({"expires_at": given})).await.assert(201).json();
+            assert_eq!(created["expires_at"], kept);
+            let one = world.manage(Request::get(&format!("{path}/{}", text(&created, "client_id")))).await;
+            assert_eq!(one.assert(200).json()["expires_at"], kept);
+            world.token(&text(&created, "client_id"), &text(&created, "client_secret"), scopes[0]).await;
+        }
+    }
+}
+
+/// An expired credential is refused, but stays listed until somebody deletes it.
+async fn an_expired_credential_is_still_listed(world: World) {
+    for (path, _) in places(&world).await {
+        let end = world.node.engine.clock().now() + SignedDuration::from_secs(1);
+        let created = create(&world, &path, &json!({"expires_at": end.to_string()})).await.assert(201).json();
+        world.advance(SignedDuration::from_secs(1));
+        let one = format!("{path}/{}", text(&created, "client_id"));
+        world.manage(Request::get(&one)).await.assert(200);
+        world.manage(Request::delete(&one)).await.assert(204);
+    }
+}
+
+async fn bodies_that_are_refused(world: World) {
+    for (path, scopes) in places(&world).await {
+        let of_the_other = if scopes[0] == "management" { "sim_swap" } else { "management" };
+        for (body, pointer) in [
+            (json!({"scopes": []}), "/scopes"),
+            (json!({"scopes": null}), "/scopes"),
+            (json!({"scopes": scopes[0]}), "/scopes"),
+            (json!({"scopes": ["everything"]}), "/scopes/0"),
+            (json!({"scopes": [scopes[0], 1]}), "/scopes/1"),
+            (json!({"scopes": [scopes[0], scopes[0]]}), "/scopes/1"),
+            (json!({"scopes": [of_the_other]}), "/scopes"),
+            (json!({"scopes": [scopes[0], of_the_other]}), "/scopes"),
+            (json!({"expires_at": "2026-01-01T00:00:00Z"}), "/expires_at"),
+            (json!({"expires_at": "2020-01-01T00:00:00Z"}), "/expires_at"),
+            (json!({"expires_at": "1900-01-01T00:00:00Z"}), "/expires_at"),
+            (json!({"expires_at": "tomorrow"}), "/expires_at"),
+            (json!({"expires_at": "2027-01-01"}), "/expires_at"),
+            (json!({"expires_at": "2027-01-01T00:00:00"}), "/expires_at"),
+            (json!({"expires_at": "2027-02-30T00:00:00Z"}), "/expires_at"),
+            (json!({"expires_at": "10000-01-01T00:00:00Z"}), "/expires_at"),
+            (json!({"expires_at": 1_900_000_000}), "/expires_at"),
+            (json!({"expires_at": null}), "/expires_at"),
+            (json!({"client_id": "mine"}), "/client_id"),
+            (json!({"client_secret": "mine"}), "/client_secret"),
+        ] {
+            let answer = create(&world, &path, &body).await.assert_problem(400, "bad_request");
+            assert!(answer.detail().starts_with(&format!("`{pointer}`: ")), "{body}: {}", answer.detail());
+        }
+    }
+}
+
+/// A credential has one owner: neither another project nor the workspace has it too.
+async fn a_credential_is_found_under_its_owner_only(world: World) {
+    let (one, two) = (world.project("One", json!({})).await, world.project("Two", json!({})).await);
+    let workspace = world.acme.path();
+    for path in [
+        format!("{}/credentials/{}", two.path, one.client_id),
+        format!("{workspace}/credentials/{}", one.client_id),
+        format!("{}/credentials/{}", one.path, world.acme.client_id),
+    ] {
+        for request in [Request::get(&path), Request::delete(&path)] {
+            let answer = world.manage(request).await.assert_problem(403, "forbidden");
+            assert!(!answer.detail().contains("another workspace"), "it is the same one: {}", answer.detail());
+        }
+    }
+    world.token(&one.client_id, &one.client_secret, "sim_swap").await;
+
+    for nonsense in ["nobody", "prj_x", "%20", "a%3Ab", "%F0%9F%94%91", &"x".repeat(65), &"x".repeat(1000)] {
+        for owner in [&one.path, &workspace] {
+            let answer = world.manage(Request::get(&format!("{owner}/credentials/{nonsense}"))).await;
+            answer.assert_problem(404, "credential_not_found");
+        }
+    }
+}
+
+on_both_stores!(
+    a_secret_is_shown_once,
+    any_number_may_be_alive,
+    a_deleted_credential_is_gone,
+    a_credential_may_delete_itself,
+    an_end_may_be_set,
+    an_expired_credential_is_still_listed,
+    bodies_that_are_refused,
+    a_credential_is_found_under_its_owner_only,
+);
+
+async fn create(world: &World, path: &str, body: &Value) -> Answer {
+    world.manage(Request::post(path).json(body)).await
+}
+
+fn text(value: &Value, member: &str) -> String {
+    value[member].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,142 @@
+//! Guessing a secret: throttled per client and address, and never a way to lock the real client out.
+
+use jiff::SignedDuration;
+use ringtrue_server::config::Config;
+
+use crate::{
+    client::{Answer, Request},
+    on_both_stores,
+    world::{World, send_to, token_request},
+};
+
+/// Ten wrong guesses in a minute are answered; the next is not looked at any more.
+async fn ten_wrong_secrets_a_minute_and_then_429(world: World) {
+    let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
+    for guess in 0..10 {
+        let answer = world.token_request(id, &format!("guess-{guess}"), "management").await;
+        answer.assert_problem(401, "invalid_client");
+    }
+    for guess in 10..50 {
+        let answer = world.token_request(id, &format!("guess-{guess}"), "management").await;
+        throttled(&answer.assert_problem(429, "too_many_requests"));
+    }
+    throttled(&world.token_request(id, secret, "management").await.assert_problem(429, "too_many_requests"));
+    let revoke = Request { target: "/oauth2/revoke".to_owned(), ..token_request(id, secret, "management") };
+    throttled(&world.send(revoke).await.assert_problem(429, "too_many_requests"));
+
+    world.advance(SignedDuration::from_secs(60));
+    world.token_request(id, secret, "management").await.assert(200);
+}
+
+/// The time that `Retry-After` says is the true one.
+#[tokio::test]
+async fn after_the_seconds_that_were_said_the_client_is_heard_again() {
+    let world = World::sqlite().await;
+    let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
+    world.advance(SignedDuration::from_secs(17));
+    for _ in 0..10 {
+        world.token_request(id, "wrong", "management").await.assert_problem(401, "invalid_client");
+    }
+    let wait = throttled(&world.token_request(id, secret, "management").await.assert(429));
+    world.advance(SignedDuration::from_secs(wait - 1));
+    world.token_request(id, secret, "management").await.assert(429);
+    world.advance(SignedDuration::from_secs(1));
+    world.token_request(id, secret, "management").await.assert(200);
+}
+
+#[tokio::test]
+async fn an_unknown_client_is_throttled_like_a_known_one() {
+    let world = World::sqlite().await;
+    for guess in 0..12 {
+        let answer = world.token_request("prj_nobody", &format!("guess-{guess}"), "sim_swap").await;
+        assert_eq!(answer.status, if guess < 10 { 401 } else { 429 });
+    }
+    world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await.assert(200);
+}
+
+#[tokio::test]
+async fn right_secrets_are_not_counted() {
+    let world = World::sqlite().await;
+    for _ in 0..30 {
+        world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await.assert(200);
+        world.token_request(&world.acme.client_id, &world.acme.client_secret, "sim_swap").await.assert(400);
+    }
+}
+
+#[tokio::test]
+async fn the_real_client_at_another_address_is_served() {
+    let world = World::configured(behind_a_proxy).await;
+    let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
+    let from = async |address: &str, secret: &str| {
+        let request = token_request(id, secret, "management").header("X-Forwarded-For", address);
+        world.send(request).await.status
+    };
+    for _ in 0..10 {
+        assert_eq!(from("203.0.113.66", "wrong").await, 401);
+    }
+    assert_eq!(from("203.0.113.66", secret).await, 429);
+    assert_eq!(from("203.0.113.7", secret).await, 200);
+    assert_eq!(from("203.0.113.66, 203.0.113.7", secret).await, 200, "the nearest is believed");
+    assert_eq!(from("203.0.113.7, 203.0.113.66", secret).await, 429, "what stands before it is not");
+    assert_eq!(from("203.0.113.7, 203.0.113.66, 127.0.0.9", secret).await, 429, "proxies are passed over");
+    assert_eq!(from("::ffff:203.0.113.66", secret).await, 429, "the same address in another spelling");
+    assert_eq!(from("2001:db8:1:2::1", secret).await, 200);
+}
+
+#[tokio::test]
+async fn one_ipv6_network_is_one_address() {
+    let world = World::configured(behind_a_proxy).await;
+    let from = async |address: &str, secret: &str| {
+        let request = token_request(&world.acme.client_id, secret, "management").header("X-Forwarded-For", address);
+        world.send(request).await.status
+    };
+    for host in 1..=10 {
+        assert_eq!(from(&format!("2001:db8:1:2::{host:x}"), "wrong").await, 401);
+    }
+    assert_eq!(from("2001:db8:1:2:ffff::", &world.acme.client_secret).await, 429);
+    assert_eq!(from("2001:db8:1:3::1", &world.acme.client_secret).await, 200);
+}
+
+/// Whoever is no proxy of ours speaks for itself alone.
+#[tokio::test]
+async fn a_forged_address_changes_nothing() {
+    let world = World::sqlite().await;
+    let from = async |address: &str, secret: &str| {
+        let request = token_request(&world.acme.client_id, secret, "management").header("X-Forwarded-For", address);
+        world.send(request).await.status
+    };
+    for host in 0..10 {
+        assert_eq!(from(&format!("203.0.113.{host}"), "wrong").await, 401);
+    }
+    assert_eq!(from("203.0.113.200", &world.acme.client_secret).await, 429);
+    assert_eq!(from("127.0.0.1", &world.acme.client_secret).await, 429);
+    assert_eq!(from("nonsense", &world.acme.client_secret).await, 429);
+}
+
+/// The throttle is shared: two nodes together admit no more guesses than one.
+async fn nodes_share_the_throttle(world: World) {
+    let second = world.second_node().await;
+    world.node.engine.beat().await.unwrap();
+    let mut answered = 0;
+    for guess in 0..60 {
+        let request = token_request(&world.acme.client_id, "wrong", "management");
+        let address = if guess % 2 == 0 { world.node.address } else { second.address };
+        answered += usize::from(send_to(address, request).await.status == 401);
+    }
+    assert_eq!(answered, 10);
+}
+
+on_both_stores!(ten_wrong_secrets_a_minute_and_then_429, nodes_share_the_throttle);
+
+fn behind_a_proxy(config: &mut Config) {
+    config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+}
+
+/// The seconds to wait.
+#[track_caller]
+fn throttled(answer: &Answer) -> i64 {
+    let seconds = answer.header("retry-after").expect("a time to wait").parse().expect("whole seconds");
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    assert_eq!(answer.json()["error"], "too_many_requests");
+    seconds
+}

@@ -1,0 +1,135 @@
+//! What clients and callback receivers look up.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use jiff::SignedDuration;
+use ringtrue_engine::{keys, ports::KeyPurpose};
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, Request},
+    keys::master,
+    on_both_stores,
+    world::{World, eventually},
+};
+
+const METADATA: &str = "/.well-known/oauth-authorization-server";
+const JWKS: &str = "/.well-known/jwks.json";
+
+#[tokio::test]
+async fn the_metadata_tells_a_client_all_that_it_needs() {
+    let world = World::sqlite().await;
+    let base = &world.node.base_url;
+    let answer = world.send(Request::get(METADATA)).await.assert(200);
+    assert_eq!(
+        answer.json(),
+        json!({
+            "issuer": base,
+            "token_endpoint": format!("{base}/oauth2/token"),
+            "revocation_endpoint": format!("{base}/oauth2/revoke"),
+            "jwks_uri": format!("{base}/.well-known/jwks.json"),
+            "scopes_supported": ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "management"],
+            "response_types_supported": [],
+            "grant_types_supported": ["client_credentials"],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic"],
+            "revocation_endpoint_auth_methods_supported": ["client_secret_basic"],
+            "service_documentation": format!("{base}/docs"),
+        })
+    );
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+}
+
+#[tokio::test]
+async fn the_metadata_names_the_address_that_the_deployment_is_known_by() {
+    let world = World::configured(|config| config.base_url = Some("https://eu.verify.example".parse().unwrap())).await;
+    let metadata = world.send(Request::get(METADATA)).await.assert(200).json();
+    assert_eq!(metadata["issuer"], "https://eu.verify.example");
+    assert_eq!(metadata["token_endpoint"], "https://eu.verify.example/oauth2/token");
+    let problem = world.send(Request::get("/nowhere")).await.assert(404).json();
+    assert_eq!(problem["type"], "https://eu.verify.example/errors/not_found");
+}
+
+/// `kid` is the thumbprint of RFC 7638, so that anybody can compute it.
+async fn the_callback_keys_are_public_and_named_by_their_thumbprint(world: World) {
+    let answer = world.send(Request::get(JWKS)).await.assert(200);
+    assert_eq!(answer.header("cache-control"), Some("public, max-age=3600"));
+    let keys = answer.json()["keys"].as_array().unwrap().clone();
+    assert_eq!(keys.len(), 1);
+    for key in keys {
+        let canonical = format!(r#"{{"e":{},"kty":"RSA","n":{}}}"#, key["e"], key["n"]);
+        let thumbprint = digest(&SHA256, canonical.as_bytes());
+        assert_eq!(key["kid"], BASE64_URL_SAFE_NO_PAD.encode(thumbprint));
+        let modulus = BASE64_URL_SAFE_NO_PAD.decode(key["n"].as_str().unwrap()).unwrap();
+        assert!(modulus.len() >= 256 && modulus[0] != 0, "2048 bits at least, and no padding");
+        assert!(key.get("d").is_none(), "never the private half");
+    }
+}
+
+/// Receivers cache the keys for an hour: a new one is there a day before it signs, an old one a day after.
+async fn a_rotation_publishes_the_next_key_beside_the_old_one(world: World) {
+    let old = key_ids(&world).await;
+    rotate(&world, false).await;
+    eventually("the next key is published", async || key_ids(&world).await.len() == 2).await;
+    let both = key_ids(&world).await;
+    assert!(both.contains(&old[0]));
+
+    world.advance(SignedDuration::from_hours(47));
+    assert_eq!(key_ids(&world).await, both, "a day before its first and a day after its last signature");
+    world.advance(SignedDuration::from_hours(2));
+    let new = key_ids(&world).await;
+    assert!(new.len() == 1 && new[0] != old[0], "{new:?}");
+}
+
+async fn an_emergency_rotation_withdraws_the_old_key_at_once(world: World) {
+    let old = key_ids(&world).await;
+    rotate(&world, true).await;
+    eventually("the old key is gone", async || !key_ids(&world).await.contains(&old[0])).await;
+    assert_eq!(key_ids(&world).await.len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_has_the_keys_already_is_told_so() {
+    let world = World::sqlite().await;
+    let tag = world.send(Request::get(JWKS)).await.header("etag").unwrap().to_owned();
+    let ask = async |known: &str| world.send(Request::get(JWKS).header("If-None-Match", known)).await;
+    for known in [tag.clone(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".to_owned()] {
+        let answer = ask(&known).await.assert(304);
+        assert_eq!((answer.header("etag"), answer.body.as_slice()), (Some(tag.as_str()), &b""[..]), "{known}");
+        assert_eq!(answer.header("cache-control"), Some("public, max-age=3600"));
+    }
+    for unknown in ["\"other\"", "nonsense", "", tag.trim_matches('"')] {
+        ask(unknown).await.assert(200);
+    }
+    rotate(&world, false).await;
+    eventually("another version has another tag", async || ask(&tag).await.status == 200).await;
+}
+
+#[tokio::test]
+async fn both_need_no_token_and_mind_none() {
+    let world = World::sqlite().await;
+    for path in [METADATA, JWKS] {
+        for request in [Request::get(path), Request::get(path).bearer("nonsense")] {
+            world.send(request).await.assert(200);
+        }
+        let head: Answer = world.send(Request::new("HEAD", path)).await.assert(200);
+        assert_eq!(head.body, b"");
+    }
+}
+
+on_both_stores!(
+    the_callback_keys_are_public_and_named_by_their_thumbprint,
+    a_rotation_publishes_the_next_key_beside_the_old_one,
+    an_emergency_rotation_withdraws_the_old_key_at_once,
+);
+
+async fn key_ids(world: &World) -> Vec<Value> {
+    let keys = world.send(Request::get(JWKS)).await.assert(200).json();
+    keys["keys"].as_array().unwrap().iter().map(|key| key["kid"].clone()).collect()
+}
+
+async fn rotate(world: &World, emergency: bool) {
+    let engine = &world.node.engine;
+    keys::rotate(KeyPurpose::Callback, emergency, engine.store(), &master(), engine.clock(), engine.entropy())
+        .await
+        .expect("a rotation");
+}

@@ -1,0 +1,276 @@
+//! Projects: made, read, changed by merge patch, never deleted.
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, Request},
+    on_both_stores,
+    world::World,
+};
+
+const EVERY_PRODUCT: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
+
+async fn a_new_project_has_defaults_and_a_credential_that_works(world: World) {
+    let created = create(&world, &json!({"name": "Shop"})).await.assert(201).json();
+    let id = created["project_id"].as_str().unwrap();
+    let mut expected = json!({
+        "project_id": id,
+        "workspace_id": world.acme.workspace_id,
+        "name": "Shop",
+        "mode": "sandbox",
+        "disabled": false,
+        "configuration": {"reverse_sms": {}, "secure_sna": {}, "discovery": {}},
+        "products": EVERY_PRODUCT,
+        "created_at": "2026-01-01T00:00:00.000Z",
+        "updated_at": "2026-01-01T00:00:00.000Z",
+    });
+    let path = format!("{}/projects/{id}", world.acme.path());
+    assert_eq!(world.manage(Request::get(&path)).await.assert(200).json(), expected, "no secret, ever after");
+
+    let credential = &created["credentials"][0];
+    assert_eq!(credential["scopes"], json!(EVERY_PRODUCT));
+    assert_eq!(credential["created_at"], "2026-01-01T00:00:00.000Z");
+    assert!(credential.get("expires_at").is_none());
+    expected["credentials"] = created["credentials"].clone();
+    assert_eq!(created, expected);
+    let (client_id, secret) =
+        (credential["client_id"].as_str().unwrap(), credential["client_secret"].as_str().unwrap());
+    world.token(client_id, secret, "reverse_sms").await;
+}
+
+async fn a_new_project_may_say_everything_at_once(world: World) {
+    let body = json!({
+        "name": "Shop",
+        "mode": "live",
+        "products": ["sim_swap", "reverse_sms"],
+        "configuration": {
+            "reverse_sms": {"callback_url": "https://shop.example/sms", "ttl": 60, "prefix": "SHOP1"},
+            "secure_sna": {"callback_url": "https://shop.example/sna?x=1", "redirect_url": "https://shop.example/end"},
+            "discovery": {"redirect_url": "https://shop.example/d"},
+        },
+    });
+    let created = create(&world, &body).await.assert(201).json();
+    assert_eq!(created["mode"], "live");
+    assert_eq!(created["configuration"], body["configuration"]);
+    assert_eq!(created["products"], json!(["reverse_sms", "sim_swap"]));
+}
+
+async fn a_name_is_unique_in_its_workspace(world: World) {
+    let (one, two) = (world.project("One", json!({})).await, world.project("Two", json!({})).await);
+    create(&world, &json!({"name": "One"})).await.assert_problem(409, "project_name_taken");
+    patch(&world, &two.path, &json!({"name": "One"})).await.assert_problem(409, "project_name_taken");
+    patch(&world, &one.path, &json!({"name": "One"})).await.assert(200);
+    create(&world, &json!({"name": "one"})).await.assert(201);
+    let other = world.another_tenant().await;
+    world.project_of(&other, "One", json!({})).await;
+
+    patch(&world, &one.path, &json!({"name": "Free"})).await.assert(200);
+    patch(&world, &two.path, &json!({"name": "One"})).await.assert(200);
+}
+
+/// Of two that want one name at the same time, one gets it.
+async fn a_race_for_a_name_has_one_winner(world: World) {
+    let token = world.manager().await;
+    let path = format!("{}/projects", world.acme.path());
+    let one = || world.send(Request::post(&path).bearer(&token).json(&json!({"name": "Wanted"})));
+    let answers = tokio::join!(one(), one(), one(), one(), one(), one());
+    let mut statuses: Vec<u16> = <[Answer; 6]>::from(answers).iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 409, 409, 409, 409, 409]);
+}
+
+/// RFC 7396: what is absent stays, `null` takes away, arrays are replaced.
+async fn a_merge_patch_changes_what_it_names(world: World) {
+    let configuration = json!({
+        "reverse_sms": {"callback_url": "https://shop.example/sms", "ttl": 120, "prefix": "SHOP"},
+        "secure_sna": {"callback_url": "https://shop.example/sna", "redirect_url": "https://shop.example/end"},
+        "discovery": {"redirect_url": "https://shop.example/d"},
+    });
+    let project = world.project("Shop", json!({"configuration": configuration})).await;
+    let mut expected = world.manage(Request::get(&project.path)).await.json();
+    for (second, (body, at, value)) in [
+        (json!({"name": "Store"}), "/name", json!("Store")),
+        (json!({"products": ["discovery"]}), "/products", json!(["discovery"])),
+        (json!({"products": []}), "/products", json!([])),
+        (json!({"disabled": true}), "/disabled", json!(true)),
+        (json!({"configuration": {"reverse_sms": {"ttl": 61}}}), "/configuration/reverse_sms/ttl", json!(61)),
+        (
+            json!({"configuration": {"reverse_sms": {"ttl": null, "prefix": null}}}),
+            "/configuration/reverse_sms",
+            json!({"callback_url": "https://shop.example/sms"}),
+        ),
+        (json!({"configuration": {"secure_sna": null}}), "/configuration/secure_sna", json!({})),
+        (
+            json!({"configuration": {"secure_sna": {"redirect_url": "https://x.example/"}}}),
+            "/configuration/secure_sna",
+            json!({"redirect_url": "https://x.example/"}),
+        ),
+        (
+            json!({"configuration": null}),
+            "/configuration",
+            json!({"reverse_sms": {}, "secure_sna": {}, "discovery": {}}),
+        ),
+        (json!({"mode": "live", "disabled": false}), "/mode", json!("live")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        world.advance(SignedDuration::from_secs(1));
+        *expected.pointer_mut(at).unwrap() = value;
+        expected["updated_at"] = json!(format!("2026-01-01T00:00:{:02}.000Z", second + 1));
+        if body.get("disabled").is_some() {
+            expected["disabled"] = body["disabled"].clone();
+        }
+        assert_eq!(patch(&world, &project.path, &body).await.assert(200).json(), expected, "{body}");
+        assert_eq!(world.manage(Request::get(&project.path)).await.json(), expected, "{body}");
+    }
+}
+
+async fn a_patch_that_changes_nothing_leaves_no_trace(world: World) {
+    let body = json!({"configuration": {"reverse_sms": {"ttl": 120}}, "products": ["sim_swap", "discovery"]});
+    let project = world.project("Shop", body).await;
+    let before = world.manage(Request::get(&project.path)).await.json();
+    let events = async || {
+        let list = format!("{}/audit-events", world.acme.path());
+        world.manage(Request::get(&list)).await.assert(200).json()["page"]["total_elements"].clone()
+    };
+    let events_before = events().await;
+    world.advance(SignedDuration::from_secs(1));
+    for body in [
+        json!({}),
+        json!({"name": "Shop", "mode": "sandbox", "disabled": false}),
+        json!({"products": ["discovery", "sim_swap"]}),
+        json!({"configuration": {}}),
+        json!({"configuration": {"reverse_sms": {"ttl": 120, "prefix": null}, "discovery": {}, "secure_sna": null}}),
+    ] {
+        assert_eq!(patch(&world, &project.path, &body).await.assert(200).json(), before, "{body}");
+    }
+    assert_eq!(events().await, events_before);
+}
+
+#[tokio::test]
+async fn a_patch_may_be_called_one() {
+    let world = World::sqlite().await;
+    let project = world.project("Shop", json!({})).await;
+    for content_type in ["application/json", "application/merge-patch+json", "application/json; charset=utf-8"] {
+        let request = Request::patch(&project.path).body(content_type, r#"{"name":"Store"}"#);
+        world.manage(request).await.assert(200);
+    }
+    let create = Request::post(&format!("{}/projects", world.acme.path()));
+    let create = create.body("application/merge-patch+json", r#"{"name":"New"}"#);
+    world.manage(create).await.assert_problem(415, "unsupported_media_type");
+}
+
+async fn values_that_are_refused(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let reverse_sms = |member: &str, value: Value| json!({"configuration": {"reverse_sms": {member: value}}});
+    for (body, pointer) in [
+        (json!({"name": ""}), "/name"),
+        (json!({"name": "x".repeat(101)}), "/name"),
+        (json!({"name": "a\u{0}b"}), "/name"),
+        (json!({"name": null}), "/name"),
+        (json!({"mode": "production"}), "/mode"),
+        (json!({"mode": "LIVE"}), "/mode"),
+        (json!({"mode": null}), "/mode"),
+        (json!({"products": ["management"]}), "/products/0"),
+        (json!({"products": ["sim_swap", "sim_swap"]}), "/products/1"),
+        (json!({"products": ["sim_swap", 1]}), "/products/1"),
+        (json!({"products": "sim_swap"}), "/products"),
+        (json!({"products": null}), "/products"),
+        (reverse_sms("ttl", json!(59)), "/configuration/reverse_sms/ttl"),
+        (reverse_sms("ttl", json!(901)), "/configuration/reverse_sms/ttl"),
+        (reverse_sms("ttl", json!(300.5)), "/configuration/reverse_sms/ttl"),
+        (reverse_sms("ttl", json!("300")), "/configuration/reverse_sms/ttl"),
+        (reverse_sms("ttl", json!(u64::MAX)), "/configuration/reverse_sms/ttl"),
+        (reverse_sms("prefix", json!("two words")), "/configuration/reverse_sms/prefix"),
+        (reverse_sms("prefix", json!("STOP")), "/configuration/reverse_sms/prefix"),
+        (reverse_sms("prefix", json!("")), "/configuration/reverse_sms/prefix"),
+        (reverse_sms("redirect_url", json!("https://x.example/")), "/configuration/reverse_sms/redirect_url"),
+        (json!({"configuration": {"sim_swap": {}}}), "/configuration/sim_swap"),
+        (json!({"configuration": {"discovery": {"ttl": 60}}}), "/configuration/discovery/ttl"),
+        (json!({"configuration": []}), "/configuration"),
+        (json!({"project_id": project.project_id}), "/project_id"),
+        (json!({"workspace_id": world.acme.workspace_id}), "/workspace_id"),
+        (json!({"credentials": []}), "/credentials"),
+        (json!({"allowed_networks": []}), "/allowed_networks"),
+        (json!({"created_at": "2026-01-01T00:00:00Z"}), "/created_at"),
+    ] {
+        let mut new = body.clone();
+        if new.get("name").is_none() {
+            new["name"] = json!("New");
+        }
+        for answer in [patch(&world, &project.path, &body).await, create(&world, &new).await] {
+            let answer = answer.assert_problem(400, "bad_request");
+            assert!(answer.detail().starts_with(&format!("`{pointer}`: ")), "{body}: {}", answer.detail());
+        }
+    }
+    create(&world, &json!({})).await.assert_problem(400, "bad_request");
+    create(&world, &json!({"name": "New", "disabled": true})).await.assert_problem(400, "bad_request");
+    create(&world, &json!({"name": "New", "configuration": null})).await.assert_problem(400, "bad_request");
+    patch(&world, &project.path, &json!({"disabled": "yes"})).await.assert_problem(400, "bad_request");
+    patch(&world, &project.path, &json!({"disabled": null})).await.assert_problem(400, "bad_request");
+}
+
+async fn a_project_is_disabled_and_not_deleted(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let answer = world.manage(Request::delete(&project.path)).await.assert_problem(405, "method_not_allowed");
+    let allow = answer.header("allow").unwrap();
+    assert!(allow.contains("PATCH") && !allow.contains("DELETE"), "{allow}");
+
+    patch(&world, &project.path, &json!({"disabled": true})).await.assert(200);
+    assert_eq!(world.manage(Request::get(&project.path)).await.assert(200).json()["disabled"], true);
+    let credentials = format!("{}/credentials", project.path);
+    world.manage(Request::post(&credentials).json(&json!({}))).await.assert(201);
+}
+
+/// A product that is taken away is gone for new tokens and for those that are out already.
+async fn a_product_that_is_taken_away_is_gone(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let ask = async || world.token_request(&project.client_id, &project.client_secret, "sim_swap").await;
+    ask().await.assert(200);
+    patch(&world, &project.path, &json!({"products": ["reverse_sms"]})).await.assert(200);
+    ask().await.assert_problem(400, "invalid_scope");
+    patch(&world, &project.path, &json!({"products": ["reverse_sms", "sim_swap"]})).await.assert(200);
+    ask().await.assert(200);
+}
+
+async fn many_changes_at_once_are_all_done(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let token = world.manager().await;
+    let change = |body: Value| world.send(Request::patch(&project.path).bearer(&token).json(&body));
+    let answers = tokio::join!(
+        change(json!({"name": "Store"})),
+        change(json!({"mode": "live"})),
+        change(json!({"products": ["sim_swap"]})),
+        change(json!({"configuration": {"reverse_sms": {"ttl": 77}}})),
+    );
+    for answer in <[Answer; 4]>::from(answers) {
+        answer.assert(200);
+    }
+    let after = world.manage(Request::get(&project.path)).await.json();
+    assert_eq!((&after["name"], &after["mode"]), (&json!("Store"), &json!("live")));
+    assert_eq!(after["products"], json!(["sim_swap"]));
+    assert_eq!(after["configuration"]["reverse_sms"]["ttl"], 77);
+}
+
+on_both_stores!(
+    a_new_project_has_defaults_and_a_credential_that_works,
+    a_new_project_may_say_everything_at_once,
+    a_name_is_unique_in_its_workspace,
+    a_race_for_a_name_has_one_winner,
+    a_merge_patch_changes_what_it_names,
+    a_patch_that_changes_nothing_leaves_no_trace,
+    values_that_are_refused,
+    a_project_is_disabled_and_not_deleted,
+    a_product_that_is_taken_away_is_gone,
+    many_changes_at_once_are_all_done,
+);
+
+async fn create(world: &World, body: &Value) -> Answer {
+    world.manage(Request::post(&format!("{}/projects", world.acme.path())).json(body)).await
+}
+
+async fn patch(world: &World, path: &str, body: &Value) -> Answer {
+    world.manage(Request::patch(path).json(body)).await
+}

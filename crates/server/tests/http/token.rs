@@ -1,0 +1,178 @@
+//! Getting tokens.
+
+use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD, Engine as _};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::{
+    client::Request,
+    on_both_stores,
+    world::{World, basic},
+};
+
+const PRODUCTS: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
+
+async fn a_client_gets_a_token_for_its_scope(world: World) {
+    let answer = world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await.assert(200);
+    let body = answer.json();
+    assert_eq!(body["token_type"], "bearer");
+    assert_eq!(body["expires_in"], 3600);
+    assert_eq!(body["scope"], "management");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(answer.header("pragma"), Some("no-cache"));
+    assert!(world.accepts(body["access_token"].as_str().unwrap()).await);
+}
+
+async fn a_project_gets_one_token_for_each_of_its_products(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    for product in PRODUCTS {
+        let answer = world.token_request(&project.client_id, &project.client_secret, product).await.assert(200);
+        assert_eq!(answer.json()["scope"], product);
+    }
+    let few = world.project("Few", json!({"products": ["sim_swap", "reverse_sms"]})).await;
+    for product in PRODUCTS {
+        let enabled = ["sim_swap", "reverse_sms"].contains(&product);
+        let answer = world.token_request(&few.client_id, &few.client_secret, product).await;
+        if enabled {
+            answer.assert(200)
+        } else {
+            answer.assert_problem(400, "invalid_scope")
+        };
+    }
+}
+
+async fn a_credential_gives_tokens_of_its_own_scopes_only(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let path = format!("{}/credentials", project.path);
+    let body = json!({"scopes": ["eligibility", "sim_swap"]});
+    let credential = world.manage(Request::post(&path).json(&body)).await.assert(201).json();
+    let (id, secret) = (text(&credential["client_id"]), text(&credential["client_secret"]));
+    for product in PRODUCTS {
+        let granted = ["sim_swap", "eligibility"].contains(&product);
+        let answer = world.token_request(id, secret, product).await;
+        if granted {
+            answer.assert(200)
+        } else {
+            answer.assert_problem(400, "invalid_scope")
+        };
+    }
+}
+
+#[tokio::test]
+async fn credentials_may_be_percent_encoded_or_raw_and_are_read_alike() {
+    let world = World::sqlite().await;
+    let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
+    let every = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
+    let some = |text: &str| text.replace('_', "%5f").replace('-', "%2D");
+    let pair = format!("{id}:{secret}");
+    for value in [
+        basic(id, secret),
+        basic(&every(id), &every(secret)),
+        basic(&some(id), &some(secret)),
+        basic(id, &every(secret)),
+        basic(id, secret).replace("Basic", "basic"),
+        basic(id, secret).replace("Basic", "BASIC"),
+        basic(id, secret).replace("Basic ", "Basic   "),
+        format!("Basic {}", BASE64_STANDARD.encode(&pair)),
+        format!("Basic {}", BASE64_STANDARD_NO_PAD.encode(&pair)),
+    ] {
+        let answer = world.send(asking(&world).header("Authorization", &value)).await;
+        assert_eq!(answer.status, 200, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn parameters_that_nobody_knows_and_empty_ones_do_no_harm() {
+    let world = World::sqlite().await;
+    let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
+    for form in [
+        "grant_type=client_credentials&scope=management&audience=elsewhere",
+        "grant_type=client_credentials&scope=management&client_secret=",
+        "scope=management&grant_type=client_credentials",
+        "grant_type=client%5Fcredentials&scope=%6danagement",
+        "grant_type=client_credentials&scope=management&",
+    ] {
+        for content_type in ["application/x-www-form-urlencoded", "Application/X-WWW-Form-Urlencoded; charset=UTF-8"] {
+            let request = Request::post("/oauth2/token").header("Authorization", basic(id, secret));
+            world.send(request.body(content_type, form)).await.assert(200);
+        }
+    }
+    let named = format!("grant_type=client_credentials&scope=management&client_id={id}");
+    let request = Request::post("/oauth2/token").header("Authorization", basic(id, secret));
+    world.send(request.body("application/x-www-form-urlencoded", named)).await.assert(200);
+}
+
+#[tokio::test]
+async fn a_token_lives_an_hour_and_not_longer() {
+    let world = World::sqlite().await;
+    let token = world.manager().await;
+    world.advance(SignedDuration::from_secs(3599));
+    assert!(world.accepts(&token).await);
+    world.advance(SignedDuration::from_secs(1));
+    assert!(!world.accepts(&token).await);
+    assert!(world.accepts(&world.manager().await).await, "the credential goes on");
+}
+
+async fn a_token_does_not_outlive_its_credential(world: World) {
+    let path = format!("{}/credentials", world.acme.path());
+    let body = json!({"expires_at": "2026-01-01T00:10:00Z"});
+    let credential = world.manage(Request::post(&path).json(&body)).await.assert(201).json();
+    let (id, secret) = (text(&credential["client_id"]), text(&credential["client_secret"]));
+    let answer = world.token_request(id, secret, "management").await.assert(200).json();
+    assert_eq!(answer["expires_in"], 600);
+
+    world.advance(SignedDuration::from_millis(600_000 - 1));
+    assert!(world.accepts(text(&answer["access_token"])).await);
+    world.advance(SignedDuration::from_millis(1));
+    assert!(!world.accepts(text(&answer["access_token"])).await);
+    world.token_request(id, secret, "management").await.assert_problem(401, "unauthorized");
+}
+
+/// Old and new secret are both good while they overlap; the old one is refused after its deadline.
+async fn secrets_rotate_with_an_overlap(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let path = format!("{}/credentials", project.path);
+    let make = async |body: Value| world.manage(Request::post(&path).json(&body)).await.assert(201).json();
+    let old = make(json!({"expires_at": "2026-01-01T01:00:00.000Z"})).await;
+    let new = make(json!({})).await;
+    let ask = async |credential: &Value| {
+        world.token_request(text(&credential["client_id"]), text(&credential["client_secret"]), "sim_swap").await
+    };
+
+    assert_eq!((ask(&old).await.status, ask(&new).await.status), (200, 200));
+    world.advance(SignedDuration::from_secs(3600 - 1));
+    assert_eq!((ask(&old).await.status, ask(&new).await.status), (200, 200));
+    world.advance(SignedDuration::from_secs(1));
+    ask(&old).await.assert_problem(401, "unauthorized");
+    ask(&new).await.assert(200);
+}
+
+/// An id and a secret survive every place that they may be written to: headers, forms, URLs, shells.
+async fn ids_and_secrets_hold_no_character_that_needs_escaping(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    for text in [&world.acme.client_id, &world.acme.client_secret, &project.client_id, &project.client_secret] {
+        assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{text}");
+    }
+    let secret = project.client_secret.rsplit('_').next().unwrap();
+    assert!(project.client_secret.len() >= 43, "256 bits need 43 characters of base64: {secret}");
+    assert_ne!(project.client_secret, world.acme.client_secret);
+}
+
+on_both_stores!(
+    a_client_gets_a_token_for_its_scope,
+    a_project_gets_one_token_for_each_of_its_products,
+    a_credential_gives_tokens_of_its_own_scopes_only,
+    a_token_does_not_outlive_its_credential,
+    secrets_rotate_with_an_overlap,
+    ids_and_secrets_hold_no_character_that_needs_escaping,
+);
+
+/// A token request without its credentials.
+fn asking(_: &World) -> Request {
+    Request::post("/oauth2/token").form(&[("grant_type", "client_credentials"), ("scope", "management")])
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}

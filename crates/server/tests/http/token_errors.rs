@@ -1,0 +1,243 @@
+//! Token requests that are refused: with the code of the contract, in the form that OAuth clients read.
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde_json::json;
+
+use crate::{
+    client::{Answer, Request},
+    on_both_stores,
+    world::{World, basic, token_request},
+};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+const GOOD: &str = "grant_type=client_credentials&scope=management";
+
+#[tokio::test]
+async fn forms_that_are_not_good() {
+    let world = World::sqlite().await;
+    let (id, secret) = (world.acme.client_id.as_str(), world.acme.client_secret.as_str());
+    for (form, code) in [
+        ("", "invalid_request"),
+        ("scope=management", "invalid_request"),
+        ("grant_type=&scope=management", "invalid_request"),
+        ("grant_type=client_credentials&grant_type=client_credentials&scope=management", "invalid_request"),
+        ("grant_type=client_credentials&scope=management&scope=management", "invalid_request"),
+        ("grant_type=client_credentials&scope=management&x=1&x=2", "invalid_request"),
+        ("grant_type=client_credentials&scope=management&client_secret=x", "invalid_request"),
+        (&format!("{GOOD}&client_id={id}&client_secret={secret}"), "invalid_request"),
+        (&format!("{GOOD}&client_id=somebody-else"), "invalid_request"),
+        ("grant_type=client_credentials&scope=\u{fffd}", "invalid_scope"),
+        ("grant_type=authorization_code&code=x&scope=management", "unsupported_grant_type"),
+        ("grant_type=refresh_token&refresh_token=x", "unsupported_grant_type"),
+        ("grant_type=password&username=a&password=b&scope=management", "unsupported_grant_type"),
+        ("grant_type=CLIENT_CREDENTIALS&scope=management", "unsupported_grant_type"),
+        ("grant_type=client_credentials", "invalid_scope"),
+        ("grant_type=client_credentials&scope=", "invalid_scope"),
+        ("grant_type=client_credentials&scope=+", "invalid_scope"),
+        ("grant_type=client_credentials&scope=everything", "invalid_scope"),
+        ("grant_type=client_credentials&scope=MANAGEMENT", "invalid_scope"),
+        ("grant_type=client_credentials&scope=management+management", "invalid_scope"),
+        ("grant_type=client_credentials&scope=reverse_sms+sim_swap", "invalid_scope"),
+        ("grant_type=client_credentials&scope=management%2Csim_swap", "invalid_scope"),
+        ("grant_type=client_credentials&scope=management%00", "invalid_scope"),
+        ("grant_type=client_credentials&scope=sim_swap", "invalid_scope"),
+    ] {
+        let request = Request::post("/oauth2/token").header("Authorization", basic(id, secret)).body(FORM, form);
+        let answer = world.send(request).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, code), "{form}");
+        reads_as_oauth(&answer, code);
+    }
+    let not_utf8 = Request::post("/oauth2/token").header("Authorization", basic(id, secret));
+    world.send(not_utf8.body(FORM, b"grant_type=\xff")).await.assert_problem(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_form() {
+    let world = World::sqlite().await;
+    let body = json!({"grant_type": "client_credentials", "scope": "management"}).to_string();
+    let authorised = || {
+        Request::post("/oauth2/token").header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret))
+    };
+    for request in [
+        authorised().body("application/json", &body),
+        authorised().body("text/plain", GOOD),
+        authorised().body("multipart/form-data; boundary=x", "--x--"),
+        authorised().body("", GOOD),
+        authorised().body(FORM, GOOD).header("Content-Type", FORM),
+        authorised().body(FORM, GOOD).header("Content-Encoding", "gzip"),
+        authorised(),
+    ] {
+        let answer = world.send(request.clone()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{request:?}");
+        reads_as_oauth(&answer, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn credentials_that_cannot_be_read() {
+    let world = World::sqlite().await;
+    let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
+    let encoded = |bytes: &[u8]| format!("Basic {}", BASE64_STANDARD.encode(bytes)).into_bytes();
+    for (case, value) in [
+        ("nothing after the scheme", b"Basic".to_vec()),
+        ("not base64", b"Basic !!!".to_vec()),
+        ("half base64", b"Basic YTp".to_vec()),
+        ("two values", [encoded(b"a:b"), b" x".to_vec()].concat()),
+        ("no colon", encoded(id.as_bytes())),
+        ("nothing", encoded(b"")),
+        ("only a colon", encoded(b":")),
+        ("no id", encoded(format!(":{secret}").as_bytes())),
+        ("no secret", encoded(format!("{id}:").as_bytes())),
+        ("not UTF-8", encoded(b"\xff\xfe:\xff")),
+        ("a header that is not ASCII", b"Basic \xff\xff".to_vec()),
+        ("NUL", encoded(b"a\0b:c")),
+        ("broken percent encoding", encoded(b"%zz:%")),
+        ("percent-encoded bytes that are not UTF-8", encoded(b"%ff:%fe")),
+        ("another scheme", format!("Bearer {}", BASE64_STANDARD.encode(format!("{id}:{secret}"))).into_bytes()),
+        ("Digest", b"Digest username=\"x\"".to_vec()),
+        ("64 KiB", encoded(&b"a".repeat(48 * 1024))),
+        ("64 KiB with a colon", encoded(&b"a:".repeat(24 * 1024))),
+        ("an id of 24 KiB", encoded(format!("{}:{secret}", id.repeat(1000)).as_bytes())),
+    ] {
+        for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
+            let request = Request::post(endpoint).header("Authorization", &value).body(FORM, format!("{GOOD}&token=x"));
+            let answer = world.send(request).await;
+            assert_eq!((answer.status, answer.code().as_str()), (401, "invalid_client"), "{case} at {endpoint}");
+            reads_as_oauth(&answer, "invalid_client");
+        }
+    }
+}
+
+#[tokio::test]
+async fn credentials_in_the_wrong_place() {
+    let world = World::sqlite().await;
+    let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
+    let in_body = format!("{GOOD}&client_id={id}&client_secret={secret}");
+    let in_query = format!("/oauth2/token?client_id={id}&client_secret={secret}");
+    let all_in_query = format!("{in_query}&{GOOD}");
+
+    let nowhere = world.send(Request::post("/oauth2/token").body(FORM, GOOD)).await;
+    reads_as_oauth(&nowhere.assert_problem(401, "invalid_client"), "invalid_client");
+    world.send(Request::post("/oauth2/token").body(FORM, in_body)).await.assert_problem(401, "invalid_client");
+    world.send(Request::post(&in_query).body(FORM, GOOD)).await.assert_problem(401, "invalid_client");
+    world.send(Request::post(&all_in_query).body(FORM, "")).await.assert_problem(400, "invalid_request");
+    world.send(Request::get(&all_in_query)).await.assert_problem(405, "method_not_allowed");
+
+    let twice = Request::post("/oauth2/token").header("Authorization", basic(id, secret)).body(FORM, GOOD);
+    let twice = twice.header("Authorization", basic(id, secret));
+    world.send(twice).await.assert_problem(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_by_post_only() {
+    let world = World::sqlite().await;
+    for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
+        let answer = world.send(Request::get(endpoint)).await.assert_problem(405, "method_not_allowed");
+        assert_eq!(answer.header("allow"), Some("POST"));
+    }
+}
+
+/// Nothing in an answer tells whether a client exists.
+async fn an_unknown_client_and_a_wrong_secret_are_the_same(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let unknown = format!("prj_{}", "x".repeat(project.client_id.len() - 4));
+    let path = format!("{}/credentials/{}", project.path, project.client_id);
+    let ask = async |id: &str, secret: &str| {
+        let mut answer = world.token_request(id, secret, "sim_swap").await.assert_problem(401, "invalid_client");
+        answer.headers.retain(|(name, _)| !["x-request-id", "date"].contains(&name.to_ascii_lowercase().as_str()));
+        (answer.headers.clone(), answer.text())
+    };
+
+    let wrong = ask(&project.client_id, "wrong").await;
+    assert_eq!(ask(&unknown, "wrong").await, wrong);
+    assert_eq!(ask(&unknown, &project.client_secret).await, wrong);
+    assert_eq!(ask(&project.client_id, &world.acme.client_secret).await, wrong);
+    assert_eq!(ask(&project.client_id, &project.client_secret.to_uppercase()).await, wrong);
+    assert_eq!(ask(&project.client_id.to_uppercase(), &project.client_secret).await, wrong);
+
+    world.manage(Request::delete(&path)).await.assert(204);
+    assert_eq!(ask(&project.client_id, "wrong").await, wrong, "nor whether it existed");
+}
+
+async fn a_client_that_is_no_longer_welcome_is_told_so(world: World) {
+    let (deleted, disabled) = (world.project("One", json!({})).await, world.project("Two", json!({})).await);
+    let credential = format!("{}/credentials/{}", deleted.path, deleted.client_id);
+    world.manage(Request::delete(&credential)).await.assert(204);
+    world.manage(Request::patch(&disabled.path).json(&json!({"disabled": true}))).await.assert(200);
+
+    for project in [&deleted, &disabled] {
+        let answer = world.token_request(&project.client_id, &project.client_secret, "sim_swap").await;
+        reads_as_oauth(&answer.assert_problem(401, "unauthorized"), "invalid_client");
+    }
+    world.manage(Request::patch(&disabled.path).json(&json!({"disabled": false}))).await.assert(200);
+    world.token_request(&disabled.client_id, &disabled.client_secret, "sim_swap").await.assert(200);
+}
+
+async fn scopes_of_the_other_kind_of_credential(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let management = world.token_request(&project.client_id, &project.client_secret, "management").await;
+    management.assert_problem(400, "invalid_scope");
+    for product in ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"] {
+        let answer = world.token_request(&world.acme.client_id, &world.acme.client_secret, product).await;
+        answer.assert_problem(400, "invalid_scope");
+    }
+}
+
+#[tokio::test]
+async fn the_accept_header_chooses_the_type_of_an_error() {
+    let world = World::sqlite().await;
+    for (accept, expected) in [
+        (Some("application/json"), JSON),
+        (Some("Application/JSON"), JSON),
+        (Some("application/json;q=0.5"), JSON),
+        (Some("text/html, application/json;q=0.9, */*;q=0.8"), JSON),
+        (Some("application/json, text/plain, */*"), JSON),
+        (Some("application/problem+json"), PROBLEM),
+        (Some("application/json, application/problem+json"), PROBLEM),
+        (Some("application/problem+json;q=0.1, application/json"), PROBLEM),
+        (Some("*/*"), PROBLEM),
+        (Some("application/*"), PROBLEM),
+        (Some("text/html"), PROBLEM),
+        (Some("application/jsonp"), PROBLEM),
+        (Some(""), PROBLEM),
+        (Some("\u{fffd}"), PROBLEM),
+        (None, PROBLEM),
+    ] {
+        for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
+            // A client of its own each time: guessing is throttled.
+            let nobody = format!("nobody-{}-{}", accept.map_or(0, str::len), endpoint.len());
+            let wrong = token_request(&nobody, "nothing", "management");
+            for request in [Request { target: endpoint.to_owned(), ..wrong }, Request::post(endpoint).body(FORM, "")] {
+                let request = accept.into_iter().fold(request, |request, accept| request.header("Accept", accept));
+                let answer = world.send(request).await;
+                assert!([400, 401].contains(&answer.status));
+                assert_eq!(answer.header("content-type"), Some(expected), "{accept:?}");
+            }
+        }
+    }
+    let several = Request::post("/oauth2/token").body(FORM, "").header("Accept", "text/html").header("Accept", JSON);
+    assert_eq!(world.send(several).await.header("content-type"), Some(JSON), "a list may come in several headers");
+    let success =
+        token_request(&world.acme.client_id, &world.acme.client_secret, "management").header("Accept", PROBLEM);
+    assert_eq!(world.send(success).await.assert(200).header("content-type"), Some(JSON));
+}
+
+on_both_stores!(
+    an_unknown_client_and_a_wrong_secret_are_the_same,
+    a_client_that_is_no_longer_welcome_is_told_so,
+    scopes_of_the_other_kind_of_credential,
+);
+
+/// Both readings of an error: ours, and RFC 6749's.
+#[track_caller]
+fn reads_as_oauth(answer: &Answer, error: &str) {
+    let body = answer.json();
+    assert_eq!(body["error"], error);
+    assert_eq!(body["error_description"], body["detail"]);
+    assert_eq!(body["status"], answer.status);
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let challenge = answer.header("www-authenticate");
+    assert_eq!(answer.status == 401, challenge.is_some_and(|challenge| challenge.starts_with("Basic realm=\"")));
+}

@@ -1,0 +1,174 @@
+//! Usage: counts per period, project, product, status, match and network.
+
+use jiff::Timestamp;
+use ringtrue_domain::product::Product;
+use ringtrue_engine::ports::{UsageCount, UsageStatus};
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, Request},
+    on_both_stores,
+    world::{ProjectOf, World},
+};
+
+/// Counts as checks do.
+async fn count(world: &World, project: &ProjectOf, at: &str, status: UsageStatus, matched: Option<bool>, change: i64) {
+    let network = matched.map(|_| "23410".parse().unwrap());
+    let count = UsageCount {
+        project: project.project_id.parse().unwrap(),
+        product: Product::ReverseSms,
+        at: at.parse::<Timestamp>().unwrap(),
+        status,
+        matched,
+        network,
+        change,
+    };
+    world.node.engine.store().count(&[count]).await.unwrap();
+}
+
+async fn counts_are_grouped_by_hour_day_or_month(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    for (at, change) in [
+        ("2025-11-30T23:59:59.999Z", 1),
+        ("2025-12-01T00:00:00Z", 2),
+        ("2025-12-01T00:59:59Z", 3),
+        ("2025-12-01T01:00:00Z", 4),
+        ("2025-12-31T23:00:00Z", 5),
+    ] {
+        count(&world, &project, at, UsageStatus::Completed, Some(true), change).await;
+    }
+    let row = |period: &str, count: i64| {
+        json!({
+            "period_start": format!("{period}.000Z"),
+            "project_id": project.project_id,
+            "product": "reverse_sms",
+            "status": "COMPLETED",
+            "match": true,
+            "network_id": "23410",
+            "count": count,
+        })
+    };
+    let whole = "from=2025-11-15T00:00:00Z&to=2026-01-01T00:00:00Z";
+    for (query, expected) in [
+        (
+            "from=2025-11-30T23:00:00Z&to=2025-12-02T00:00:00Z&group_by=hour".to_owned(),
+            json!([row("2025-11-30T23:00:00", 1), row("2025-12-01T00:00:00", 5), row("2025-12-01T01:00:00", 4)]),
+        ),
+        (
+            format!("{whole}&group_by=day"),
+            json!([row("2025-11-30T00:00:00", 1), row("2025-12-01T00:00:00", 9), row("2025-12-31T00:00:00", 5)]),
+        ),
+        (
+            whole.to_owned(),
+            json!([row("2025-11-30T00:00:00", 1), row("2025-12-01T00:00:00", 9), row("2025-12-31T00:00:00", 5)]),
+        ),
+        (format!("{whole}&group_by=month"), json!([row("2025-11-01T00:00:00", 1), row("2025-12-01T00:00:00", 14)])),
+        ("from=2025-12-01T00:00:00Z&to=2025-12-01T01:00:00Z".to_owned(), json!([row("2025-12-01T00:00:00", 5)])),
+        (
+            "from=2025-12-01T02:00:00%2B02:00&to=2025-12-01T03:00:00%2B02:00".to_owned(),
+            json!([row("2025-12-01T00:00:00", 5)]),
+        ),
+        ("from=2024-12-31T00:00:00Z&to=2025-01-01T00:00:00Z".to_owned(), json!([])),
+    ] {
+        assert_eq!(report(&world, &query).await.assert(200).json()["content"], expected, "{query}");
+    }
+}
+
+async fn counts_are_told_apart(world: World) {
+    let (shop, bank) = (world.project("Shop", json!({})).await, world.project("Bank", json!({})).await);
+    let at = "2025-12-31T12:00:00Z";
+    count(&world, &shop, at, UsageStatus::Accepted, None, 3).await;
+    count(&world, &shop, at, UsageStatus::Accepted, None, -1).await;
+    count(&world, &shop, at, UsageStatus::Completed, Some(true), 1).await;
+    count(&world, &shop, at, UsageStatus::Completed, Some(false), 2).await;
+    count(&world, &shop, at, UsageStatus::Pending, None, 1).await;
+    count(&world, &shop, at, UsageStatus::Pending, None, -1).await;
+    count(&world, &bank, at, UsageStatus::Expired, None, 7).await;
+
+    let rows = |answer: Answer| {
+        let content = answer.assert(200).json()["content"].as_array().unwrap().clone();
+        let of = |row: &Value| {
+            (
+                row["project_id"] == shop.project_id,
+                row["status"].clone(),
+                row.get("match").cloned(),
+                row["count"].clone(),
+            )
+        };
+        content.iter().map(of).collect::<Vec<_>>()
+    };
+    let of_the_shop = vec![
+        (true, json!("ACCEPTED"), None, json!(2)),
+        (true, json!("COMPLETED"), Some(json!(false)), json!(2)),
+        (true, json!("COMPLETED"), Some(json!(true)), json!(1)),
+    ];
+    let of_the_bank = vec![(false, json!("EXPIRED"), None, json!(7))];
+    let all = rows(report(&world, "").await);
+    assert_eq!(all.len(), 4, "a counter that is back at zero is left out: {all:?}");
+    assert!(of_the_shop.iter().chain(&of_the_bank).all(|row| all.contains(row)), "{all:?}");
+    assert_eq!(rows(report(&world, &format!("project_id={}", shop.project_id)).await), of_the_shop);
+    assert_eq!(rows(report(&world, &format!("project_id={}", bank.project_id)).await), of_the_bank);
+
+    let other = world.another_tenant().await;
+    let token = world.manager_of(&other).await;
+    let theirs =
+        async |query: &str| world.send(Request::get(&format!("{}/usage?{query}", other.path())).bearer(&token)).await;
+    assert_eq!(theirs("").await.assert(200).json()["content"], json!([]), "nobody sees another's counts");
+    theirs(&format!("project_id={}", shop.project_id)).await.assert_problem(403, "forbidden");
+    let nobodys = theirs("project_id=01a1d964-6e3b-7c1d-8a52-4f9e0b6d2c71").await;
+    nobodys.assert_problem(404, "project_not_found");
+}
+
+async fn what_is_not_said_has_a_default(world: World) {
+    for (query, from, to, group_by) in [
+        ("", "2025-12-02T00:00:00.000Z", "2026-01-01T00:00:00.000Z", "day"),
+        ("group_by=hour", "2025-12-31T00:00:00.000Z", "2026-01-01T00:00:00.000Z", "hour"),
+        ("group_by=month", "2025-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z", "month"),
+        ("to=2025-06-30T00:00:00Z", "2025-05-31T00:00:00.000Z", "2025-06-30T00:00:00.000Z", "day"),
+        ("from=2025-12-24T12:30:00.5Z", "2025-12-24T12:30:00.500Z", "2026-01-01T00:00:00.000Z", "day"),
+    ] {
+        let body = report(&world, query).await.assert(200).json();
+        assert_eq!(body, json!({"from": from, "to": to, "group_by": group_by, "content": []}), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn queries_that_are_refused() {
+    let world = World::sqlite().await;
+    for (query, told) in [
+        ("group_by=week", "`group_by`"),
+        ("group_by=", "`group_by`"),
+        ("group_by=day&group_by=day", "`group_by`"),
+        ("from=yesterday", "`from`"),
+        ("from=", "`from`"),
+        ("from=2025-12-01", "`from`"),
+        ("from=2025-12-01T00:00:00+01:00", "%2B"),
+        ("to=2025-12-32T00:00:00Z", "`to`"),
+        ("from=2026-01-01T00:00:00Z&to=2026-01-01T00:00:00Z", "before"),
+        ("from=2026-01-02T00:00:00Z", "before"),
+        ("from=2025-11-30T23:59:59Z&to=2026-01-01T00:00:00Z&group_by=hour", "31 days"),
+        ("from=2024-12-30T00:00:00Z&to=2026-01-01T00:00:00Z&group_by=day", "366 days"),
+        ("from=2015-01-01T00:00:00Z&group_by=month", "3660 days"),
+        ("project_id=shop", "`project_id`"),
+        ("product=sim_swap", "`group_by`"),
+        ("size=10", "`from`"),
+    ] {
+        let answer = report(&world, query).await.assert_problem(400, "bad_request");
+        assert!(answer.detail().contains(told), "{query}: {}", answer.detail());
+    }
+    for query in [
+        "from=2025-12-01T00:00:00Z&to=2026-01-01T00:00:00Z&group_by=hour",
+        "from=2024-12-31T00:00:00Z&to=2026-01-01T00:00:00Z&group_by=day",
+        "from=2016-01-01T00:00:00Z&group_by=month",
+        "from=1970-01-01T00:00:00Z&to=1970-01-02T00:00:00Z",
+        "from=9998-12-30T00:00:00Z&to=9998-12-31T23:59:59.999Z",
+    ] {
+        report(&world, query).await.assert(200);
+    }
+}
+
+on_both_stores!(counts_are_grouped_by_hour_day_or_month, counts_are_told_apart, what_is_not_said_has_a_default);
+
+async fn report(world: &World, query: &str) -> Answer {
+    world.manage(Request::get(&format!("{}/usage?{query}", world.acme.path()))).await
+}
