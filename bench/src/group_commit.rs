@@ -28,7 +28,10 @@ pub async fn compare() -> anyhow::Result<bool> {
     let store_url: StoreUrl = url.parse()?;
     ringtrue_store::migrate(&store_url, SystemClock.now()).await?;
     let store = ringtrue_store::open(&store_url, &StoreOptions::default()).await?;
-    psql(&url, "create table single_rows (token uuid primary key, expires_at bigint not null, changed bigint not null)")?;
+    psql(
+        &url,
+        "create table single_rows (token uuid primary key, expires_at bigint not null, changed bigint not null)",
+    )?;
 
     let mut ours = Rates::new("group commit");
     let mut pgbench = Rates::new("pgbench, single-row inserts");

@@ -30,7 +30,7 @@ pub struct StoredAnswer {
 pub struct Claim {
     tenant: Uuid,
     key_digest: [u8; 32],
-    claim: Uuid,
+    attempt: Uuid,
 }
 
 #[derive(Debug)]
@@ -54,12 +54,12 @@ impl Engine {
     pub async fn begin_once(&self, tenant: Uuid, key: &str, fingerprint: [u8; 32]) -> Result<Begun, IdempotencyError> {
         let now = self.clock().now();
         let claim =
-            Claim { tenant, key_digest: sha256(&[key.as_bytes()]), claim: time_ordered(now, self.entropy().bytes()) };
+            Claim { tenant, key_digest: sha256(&[key.as_bytes()]), attempt: time_ordered(now, self.entropy().bytes()) };
         let request = ClaimRequest {
             tenant,
             key_digest: claim.key_digest,
             fingerprint,
-            claim: claim.claim,
+            claim: claim.attempt,
             now,
             lease_until: now + LEASE,
             expires_at: now + KEPT_FOR,
@@ -79,7 +79,7 @@ impl Engine {
 
     /// Gives the key back after a request that did nothing.
     pub async fn abandon(&self, claim: Claim) {
-        if let Err(error) = self.store().abandon(claim.tenant, claim.key_digest, claim.claim).await {
+        if let Err(error) = self.store().abandon(claim.tenant, claim.key_digest, claim.attempt).await {
             tracing::warn!(%error, "an idempotency key stays claimed until its lease runs out");
         }
     }
@@ -92,7 +92,7 @@ impl Engine {
             .keys()
             .seal(self.entropy(), &claim.context(), &plain, self.clock().now())
             .ok_or_else(|| StoreError::Refused("no seal key is in use".to_owned()))?;
-        Ok(Completion { tenant: claim.tenant, key_digest: claim.key_digest, claim: claim.claim, sealed_answer })
+        Ok(Completion { tenant: claim.tenant, key_digest: claim.key_digest, claim: claim.attempt, sealed_answer })
     }
 
     fn unseal_answer(&self, claim: &Claim, sealed: &[u8]) -> Option<StoredAnswer> {

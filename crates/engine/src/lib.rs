@@ -48,7 +48,7 @@ struct Inner {
 }
 
 impl Engine {
-    /// Makes missing keys, loads the control plane, and joins the other nodes.
+    /// Loads the control plane, makes missing keys, and joins the other nodes.
     pub async fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -56,7 +56,6 @@ impl Engine {
         master: MasterKey,
         settings: Settings,
     ) -> Result<Self, RefreshError> {
-        keys::ensure_keys(&*store, &master, &*clock, &*entropy).await?;
         let node = NodeId(time_ordered(clock.now(), entropy.bytes()));
         let engine = Engine(Arc::new(Inner {
             control_plane: ControlPlane::empty(master),
@@ -67,6 +66,9 @@ impl Engine {
             settings,
             node,
         }));
+        // Existing keys are opened first: a wrong master key must not add a key of its own.
+        engine.control_plane().refresh(engine.store()).await?;
+        keys::ensure_keys(engine.store(), engine.control_plane().master(), engine.clock(), engine.entropy()).await?;
         engine.control_plane().refresh(engine.store()).await?;
         engine.beat().await?;
         Ok(engine)

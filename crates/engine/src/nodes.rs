@@ -9,7 +9,7 @@ use crate::{Engine, ports::StoreError, rate_limit::Share};
 const BEAT: Duration = Duration::from_secs(1);
 /// A node that was not heard of for so long is dead.
 const DEAD_AFTER: SignedDuration = SignedDuration::from_secs(5);
-const HOUSEKEEPING: Duration = Duration::from_secs(60);
+const HOUSEKEEPING: Duration = Duration::from_mins(1);
 
 impl Engine {
     /// Says that this node is alive, and divides the rate limits among those that are.

@@ -5,6 +5,7 @@
 //! divide evenly goes round: in each window other nodes have one call more.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     net::{IpAddr, Ipv6Addr},
     sync::{
         Arc,
@@ -72,14 +73,18 @@ pub struct Standing {
 }
 
 /// Who is counted.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Subject {
     Workspace(CallKind, WorkspaceId),
-    Client(ClientId),
+    Client(Fingerprint),
     /// Callers that we do not know.
     Address(CallKind, IpAddr),
-    FailedLogin(String, IpAddr),
+    FailedLogin(Fingerprint, IpAddr),
 }
+
+/// A keyed hash in place of a client id: counting must not cost an allocation, and a collision would only count two
+/// clients together.
+type Fingerprint = u64;
 
 /// This node's place among the live ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +150,7 @@ pub struct RateLimiter {
     known: Cache<Subject, Arc<Window>>,
     /// Apart from the known ones, so that a flood of strange addresses cannot push those out.
     strangers: Cache<Subject, Arc<Window>>,
+    hasher: RandomState,
 }
 
 impl RateLimiter {
@@ -154,6 +160,7 @@ impl RateLimiter {
             share: ArcSwap::from_pointee(Share::ALONE),
             known: Cache::new(KNOWN),
             strangers: Cache::new(STRANGERS),
+            hasher: RandomState::new(),
         }
     }
 
@@ -171,7 +178,12 @@ impl RateLimiter {
 
     /// Counts a token or revoke request of a client that has shown its secret.
     pub fn client(&self, id: &ClientId, own: &RateLimits, now: Timestamp) -> Standing {
-        self.second(&self.known, Subject::Client(id.clone()), self.limits.of(CallKind::Token, own), now)
+        self.second(
+            &self.known,
+            Subject::Client(self.fingerprint(id.as_str())),
+            self.limits.of(CallKind::Token, own),
+            now,
+        )
     }
 
     /// Counts a call that shows no good token.
@@ -183,13 +195,22 @@ impl RateLimiter {
     /// Seconds to wait, when this address has failed too often with this client in this minute.
     pub fn login_delay(&self, client_id: &str, address: IpAddr, now: Timestamp) -> Option<u32> {
         let minute = window(now, 60);
-        let failed = self.strangers.get(&failed_login(client_id, address)).map_or(0, |count| count.counted(minute));
+        let failed =
+            self.strangers.get(&self.failed_login(client_id, address)).map_or(0, |count| count.counted(minute));
         (failed >= self.share.load().of(self.limits.failed_logins, minute).max(1)).then(|| seconds_left(now, 60))
     }
 
     pub fn login_failed(&self, client_id: &str, address: IpAddr, now: Timestamp) {
-        let counted = get(&self.strangers, failed_login(client_id, address));
+        let counted = get(&self.strangers, self.failed_login(client_id, address));
         let _ = counted.count(window(now, 60), u32::MAX);
+    }
+
+    fn failed_login(&self, client_id: &str, address: IpAddr) -> Subject {
+        Subject::FailedLogin(self.fingerprint(client_id), subscriber(address))
+    }
+
+    fn fingerprint(&self, client_id: &str) -> Fingerprint {
+        self.hasher.hash_one(client_id)
     }
 
     fn second(&self, cache: &Cache<Subject, Arc<Window>>, subject: Subject, limit: u32, now: Timestamp) -> Standing {
@@ -214,12 +235,6 @@ fn get(cache: &Cache<Subject, Arc<Window>>, subject: Subject) -> Arc<Window> {
         Ok(window) => window,
         Err(never) => match never {},
     }
-}
-
-fn failed_login(client_id: &str, address: IpAddr) -> Subject {
-    // Longer ids than ours are nobody's: what follows does not tell them apart, and costs memory.
-    let client_id = client_id.chars().take(64).collect();
-    Subject::FailedLogin(client_id, subscriber(address))
 }
 
 /// One customer of an internet provider has a whole /64 of IPv6 addresses: they count as one.

@@ -4,6 +4,10 @@ use std::process::ExitCode;
 
 use ringtrue_server::{cli, config::Environment};
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // There may be more than one provider in the tree; whoever asks for "the" provider gets this one.
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {

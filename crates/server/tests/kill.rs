@@ -3,6 +3,8 @@
 //! Writers create and delete credentials, create projects with idempotency keys, and revoke tokens, each remembering
 //! what it was told. The process is killed in the middle, started again, and asked. Then all over again.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 #[path = "http/client.rs"]
 #[expect(dead_code, reason = "not all of the client is needed here")]
 mod client;
@@ -166,7 +168,7 @@ impl Writer {
         let client_id = created.json()["client_id"].as_str().unwrap().to_owned();
         self.told.lock().unwrap().created.insert(client_id.clone());
 
-        if step % 2 == 0 {
+        if step.is_multiple_of(2) {
             // From here on its fate is open until the answer is here.
             self.told.lock().unwrap().created.remove(&client_id);
             let path = format!("{credentials}/{client_id}");
@@ -222,8 +224,7 @@ impl Deployment {
         let master = MasterKey::generate(&SystemEntropy::default()).to_string();
         let mut deployment =
             Deployment { store: store.to_owned(), master, workspace_id: String::new(), basic: String::new() };
-        let output =
-            deployment.command().args(["--output", "json", "workspace", "create", "Acme"]).output().unwrap();
+        let output = deployment.command().args(["--output", "json", "workspace", "create", "Acme"]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let workspace: Value = serde_json::from_slice(&output.stdout).unwrap();
         let text = |name: &str| workspace[name].as_str().unwrap_or_else(|| panic!("{name}: {workspace}")).to_owned();

@@ -1,5 +1,7 @@
 //! The invariants of ARCHITECTURE.md that a test can hold.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

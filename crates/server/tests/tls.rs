@@ -1,5 +1,7 @@
 //! TLS on the public listener, and a certificate that is replaced while it runs.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 #[path = "http/database.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod database;

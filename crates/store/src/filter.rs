@@ -1,7 +1,7 @@
 //! From a filter to a condition in SQL.
 //!
 //! One text for both databases, and nothing of the caller's in it: fields become the columns that the list knows them
-//! by, operands become values. Text is compared by its bytes (`collate "C"` in PostgreSQL; in SQLite by default, with
+//! by, operands become values. Text is compared by its bytes (`collate "C"` in `PostgreSQL`; in `SQLite` by default, with
 //! `case_sensitive_like` for patterns).
 
 use jiff::Timestamp;

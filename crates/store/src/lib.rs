@@ -1,11 +1,11 @@
-//! The engine's ports over SQLite and PostgreSQL.
+//! The engine's ports over `SQLite` and `PostgreSQL`.
 //!
 //! [`open`] gives a store that is chosen by its URL. Everything that is not particular to a database is written once:
 //! the verbs (`verbs`), the mapping of rows (`rows`), filters (`filter`), migrations (`migration`). What is particular
 //! lives in `sqlite` and `postgres`, and one suite of tests holds both to the same behaviour.
 //!
 //! Writes of the data plane are committed in groups: whoever comes while a transaction is being made durable goes with
-//! the next one. `postgres::lane` tells how a verb joins in; in SQLite there is one writer and everybody goes through
+//! the next one. `postgres::lane` tells how a verb joins in; in `SQLite` there is one writer and everybody goes through
 //! it. An answer is given only after the transaction that it depends on is durable.
 //!
 //! Every call ends within seconds, with [`StoreError::Unavailable`](ringtrue_engine::ports::StoreError) when the
@@ -14,6 +14,7 @@
 
 mod driver;
 mod filter;
+mod gathering;
 mod migration;
 mod postgres;
 mod row;
@@ -36,9 +37,9 @@ use verbs::SqlStore;
 /// How much a store may use. The defaults suit one node of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// PostgreSQL: connections for everything that is not gathered. A handful more is opened for what is.
+    /// `PostgreSQL`: connections for everything that is not gathered. A handful more is opened for what is.
     pub connections: usize,
-    /// SQLite: threads that read.
+    /// `SQLite`: threads that read.
     pub readers: usize,
 }
 
@@ -88,7 +89,7 @@ pub async fn schema_state(url: &StoreUrl) -> Result<SchemaState, StoreError> {
 }
 
 /// Applies the steps that are missing, each in a transaction of its own, and gives their names. Several may try at
-/// once: they take turns. A SQLite file that does not exist is made, readable by its owner alone.
+/// once: they take turns. A `SQLite` file that does not exist is made, readable by its owner alone.
 pub async fn migrate(url: &StoreUrl, now: Timestamp) -> Result<Vec<&'static str>, MigrateError> {
     match &url.0 {
         Address::Sqlite(path) => sqlite::migrate(path.clone(), now).await,

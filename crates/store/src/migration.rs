@@ -48,7 +48,7 @@ pub(crate) const INSERT: &str =
 impl Migration {
     pub(crate) fn checksum(&self) -> String {
         let hash = digest(&SHA256, self.sql.as_bytes());
-        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        hash.as_ref().iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
     }
 }
 

@@ -144,7 +144,7 @@ impl Columns {
         self.rest.next().unwrap_or(Value::Null)
     }
 
-    /// PostgreSQL has a type for these, SQLite stores their sixteen bytes.
+    /// `PostgreSQL` has a type for these, `SQLite` stores their sixteen bytes.
     fn as_uuid(&self, column: &str, value: Value) -> Result<Uuid, StoreError> {
         match value {
             Value::Uuid(id) => Ok(id),

@@ -24,7 +24,7 @@ pub(crate) struct PostgresAddress {
     pub tls: Tls,
 }
 
-/// Whether the way to PostgreSQL is encrypted. Who answers is always verified, and that against its name.
+/// Whether the way to `PostgreSQL` is encrypted. Who answers is always verified, and that against its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tls {
     Off,

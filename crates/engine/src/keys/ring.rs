@@ -17,7 +17,7 @@ pub struct KeyRing {
 }
 
 enum Material {
-    Token { header: String, key: hmac::Key },
+    Token { header: String, key: Box<hmac::Key> },
     Callback { public: PublicKey },
     Seal(SealingKey),
 }
@@ -60,7 +60,7 @@ impl KeyRing {
     /// The first part of every token made with the active key, and that key.
     pub(crate) fn token_signer(&self, now: Timestamp) -> Option<(&str, &hmac::Key)> {
         self.in_state(now, |state| state == KeyState::Active).find_map(|(_, material)| match material {
-            Material::Token { header, key } => Some((header.as_str(), key)),
+            Material::Token { header, key } => Some((header.as_str(), &**key)),
             Material::Callback { .. } | Material::Seal(_) => None,
         })
     }
@@ -68,7 +68,7 @@ impl KeyRing {
     /// The key that made a token with this first part. A key about to be used counts: another node may be ahead.
     pub(crate) fn token_verifier(&self, token_header: &str, now: Timestamp) -> Option<&hmac::Key> {
         self.in_state(now, |state| state != KeyState::Gone).find_map(|(_, material)| match material {
-            Material::Token { header, key } if header == token_header => Some(key),
+            Material::Token { header, key } if header == token_header => Some(&**key),
             _ => None,
         })
     }
@@ -142,7 +142,7 @@ fn open_one(key: &SealedKey, master: &MasterKey) -> Result<Material, UnopenedKey
         KeyPurpose::Token => Ok(Material::Token {
             header: BASE64_URL_SAFE_NO_PAD
                 .encode(format!(r#"{{"alg":"HS256","typ":"at+jwt","kid":"{}"}}"#, key.id.0.simple())),
-            key: hmac::Key::new(hmac::HMAC_SHA256, &plain),
+            key: Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)),
         }),
         KeyPurpose::Callback => {
             let pair = RsaKeyPair::from_pkcs8(&plain).map_err(|_| unopened())?;

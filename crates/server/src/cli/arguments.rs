@@ -17,7 +17,7 @@ use crate::http::time;
 #[derive(Debug, Parser)]
 #[command(name = "ringtrue", version, propagate_version = true, after_help = EXIT_CODES)]
 pub(super) struct Arguments {
-    /// The configuration file. Otherwise RINGTRUE_CONFIG, ./ringtrue.toml or /etc/ringtrue/ringtrue.toml.
+    /// The configuration file. Otherwise `RINGTRUE_CONFIG`, ./ringtrue.toml or /etc/ringtrue/ringtrue.toml.
     #[arg(long, global = true, value_name = "PATH")]
     pub config: Option<PathBuf>,
     /// How data is printed.

@@ -6,14 +6,14 @@ use super::{
     arguments::{ConfigAction, Output},
     desk::Desk,
     failure::Failure,
-    printer::Record,
+    printer::{self, Record},
 };
 use crate::config::{Changed, DEFAULTS, Loaded};
 
 pub(super) fn run(desk: &Desk, action: &ConfigAction) -> Result<(), Failure> {
     match action {
         ConfigAction::Check => check(desk),
-        ConfigAction::Default => Ok(desk.printer.text(DEFAULTS)?),
+        ConfigAction::Default => Ok(printer::text(DEFAULTS)?),
     }
 }
 
@@ -23,7 +23,7 @@ fn check(desk: &Desk) -> Result<(), Failure> {
     let differs = !changed.is_empty();
     if desk.printer.output == Output::Table {
         let rest = if differs { "What differs from the defaults:" } else { "Everything has its default." };
-        desk.printer.text(&format!("The configuration is good ({from}). {rest}"))?;
+        printer::text(&format!("The configuration is good ({from}). {rest}"))?;
     }
     if differs || desk.printer.output == Output::Json {
         desk.printer.list(&["key", "value", "from"], changed.iter().map(record).collect())?;
@@ -32,9 +32,5 @@ fn check(desk: &Desk) -> Result<(), Failure> {
 }
 
 fn record(changed: &Changed) -> Record {
-    vec![
-        ("key", json!(changed.key)),
-        ("value", json!(changed.value)),
-        ("from", json!(changed.origin.to_string())),
-    ]
+    vec![("key", json!(changed.key)), ("value", json!(changed.value)), ("from", json!(changed.origin.to_string()))]
 }

@@ -5,7 +5,7 @@ use ringtrue_domain::tenancy::WorkspaceId;
 use ringtrue_engine::ports::{Clock, SystemClock};
 use serde_json::json;
 
-use super::{arguments::CredentialsAction, desk::Desk, failure::Failure};
+use super::{arguments::CredentialsAction, desk::Desk, failure::Failure, printer};
 use crate::http::time;
 
 pub(super) const SHOWN_ONCE: &str = "Keep the secret: it is shown this once, and stored nowhere.";
@@ -19,9 +19,8 @@ async fn create(desk: &Desk, workspace: WorkspaceId, expires_at: Option<Timestam
     if expires_at.is_some_and(|at| at <= SystemClock.now()) {
         return Err(Failure::refused("--expires-at is in the past", "Give an instant that is still to come."));
     }
-    let issued = desk
-        .with_engine(async |engine| Ok(engine.create_workspace_credential(workspace, expires_at).await?))
-        .await?;
+    let issued =
+        desk.with_engine(async |engine| Ok(engine.create_workspace_credential(workspace, expires_at).await?)).await?;
     desk.printer.record(vec![
         ("workspace_id", json!(workspace.to_string())),
         ("client_id", json!(issued.credential.client_id.as_str())),
@@ -29,6 +28,6 @@ async fn create(desk: &Desk, workspace: WorkspaceId, expires_at: Option<Timestam
         ("created_at", json!(time::format(issued.credential.created_at))),
         ("expires_at", json!(issued.credential.expires_at.map(time::format))),
     ])?;
-    desk.printer.remark(SHOWN_ONCE);
+    printer::remark(SHOWN_ONCE);
     Ok(())
 }

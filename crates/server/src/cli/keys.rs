@@ -35,8 +35,7 @@ async fn rotate(desk: &Desk, purpose: KeyPurpose, emergency: bool) -> Result<(),
     let master = desk.master_key(&config)?;
     let store = open_store(&config).await?;
     open_keys(&*store, &master).await?;
-    let successor =
-        keys::rotate(purpose, emergency, &*store, &master, &SystemClock, &SystemEntropy::default()).await?;
+    let successor = keys::rotate(purpose, emergency, &*store, &master, &SystemClock, &SystemEntropy::default()).await?;
     Ok(desk.printer.record(record(&successor))?)
 }
 

@@ -3,7 +3,7 @@
 use ringtrue_engine::ports::{Clock, SystemClock};
 use serde_json::json;
 
-use super::{arguments::Output, desk::Desk, failure::Failure};
+use super::{arguments::Output, desk::Desk, failure::Failure, printer};
 
 pub(super) async fn migrate(desk: &Desk) -> Result<(), Failure> {
     let url = desk.config()?.store.url;
@@ -11,9 +11,9 @@ pub(super) async fn migrate(desk: &Desk) -> Result<(), Failure> {
         .await
         .map_err(|problem| Failure::Migrate { url: url.to_string(), problem })?;
     match (desk.printer.output, applied.as_slice()) {
-        (Output::Table, []) => desk.printer.text(&format!("{url} is up to date."))?,
+        (Output::Table, []) => printer::text(&format!("{url} is up to date."))?,
         (Output::Table, names) => {
-            desk.printer.text(&format!("{url} is up to date now. Applied: {}.", names.join(", ")))?;
+            printer::text(&format!("{url} is up to date now. Applied: {}.", names.join(", ")))?;
         }
         (Output::Json, names) => desk.printer.record(vec![("applied", json!(names))])?,
     }

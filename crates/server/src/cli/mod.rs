@@ -58,7 +58,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environme
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            desk.printer.failure(&failure);
+            printer::failure(&failure);
             failure.exit_code()
         }
     }

@@ -18,23 +18,13 @@ pub(super) struct Printer {
 pub(super) type Record = Vec<(&'static str, Value)>;
 
 impl Printer {
-    /// Text as it is.
-    pub(super) fn text(self, text: &str) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        if !text.ends_with('\n') {
-            out.write_all(b"\n")?;
-        }
-        out.flush()
-    }
-
     /// One thing, a line for each of its members.
     pub(super) fn record(self, record: Record) -> io::Result<()> {
         match self.output {
-            Output::Json => self.json(&object(record)),
+            Output::Json => json(&object(record)),
             Output::Table => {
                 let rows: Vec<_> = record.iter().map(|(name, value)| vec![heading(name), cell(value)]).collect();
-                self.text(&aligned(&rows))
+                text(&aligned(&rows))
             }
         }
     }
@@ -42,31 +32,42 @@ impl Printer {
     /// Several things of one kind, a line for each.
     pub(super) fn list(self, columns: &[&'static str], records: Vec<Record>) -> io::Result<()> {
         match self.output {
-            Output::Json => self.json(&records.into_iter().map(object).collect()),
+            Output::Json => json(&records.into_iter().map(object).collect()),
             Output::Table => {
                 let headings = columns.iter().map(|name| heading(name)).collect();
                 let row = |record: &Record| record.iter().map(|(_, value)| cell(value)).collect();
                 let rows: Vec<Vec<String>> = std::iter::once(headings).chain(records.iter().map(row)).collect();
-                self.text(&aligned(&rows))
+                text(&aligned(&rows))
             }
         }
     }
+}
 
-    fn json(self, value: &Value) -> io::Result<()> {
-        self.text(&format!("{value:#}"))
+/// Text as it is.
+pub(super) fn text(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
     }
+    out.flush()
+}
 
-    /// For the reader, not for a program.
-    pub(super) fn remark(self, text: &str) {
-        // Nobody can be told that nobody can be told.
-        let _ = writeln!(io::stderr(), "{text}");
-    }
+/// For the reader, not for a program.
+pub(super) fn remark(text: &str) {
+    // Nobody can be told that nobody can be told.
+    let _ = writeln!(io::stderr(), "{text}");
+}
 
-    pub(super) fn failure(self, failure: &Failure) {
-        if !matches!(failure, Failure::Told) {
-            self.remark(&format!("ringtrue: {failure}"));
-        }
+/// Why nothing came of it.
+pub(super) fn failure(failure: &Failure) {
+    if !matches!(failure, Failure::Told) {
+        remark(&format!("ringtrue: {failure}"));
     }
+}
+
+fn json(value: &Value) -> io::Result<()> {
+    text(&format!("{value:#}"))
 }
 
 fn object(record: Record) -> Value {

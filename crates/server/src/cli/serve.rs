@@ -33,13 +33,8 @@ async fn serve_until_stopped(desk: &Desk, config: Config) -> Result<(), Failure>
     let master = desk.master_key(&config)?;
     let store = open_store(&config).await?;
     let shutdown = CancellationToken::new();
-    let assembly = Assembly {
-        config,
-        store,
-        master,
-        clock: Arc::new(SystemClock),
-        entropy: Arc::new(SystemEntropy::default()),
-    };
+    let assembly =
+        Assembly { config, store, master, clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy::default()) };
     let running = wiring::start(assembly, shutdown.clone()).await?;
     tracing::info!(
         base_url = running.base_url,

@@ -15,7 +15,7 @@ use super::{
     credentials::SHOWN_ONCE,
     desk::{Desk, open_store},
     failure::Failure,
-    printer::Record,
+    printer::{self, Record},
 };
 use crate::http::time;
 
@@ -40,7 +40,7 @@ async fn create(desk: &Desk, name: Name) -> Result<(), Failure> {
         ("client_id", json!(credential.credential.client_id.as_str())),
         ("client_secret", json!(credential.secret.reveal())),
     ])?;
-    desk.printer.remark(SHOWN_ONCE);
+    printer::remark(SHOWN_ONCE);
     Ok(())
 }
 

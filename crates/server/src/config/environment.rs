@@ -18,6 +18,7 @@ pub struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
     /// The environment of this process.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
     pub fn of_process() -> Self {
         env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect()
     }

@@ -10,9 +10,9 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, problem: io::Error },
     #[error("{}:{line}: not TOML: {problem}", path.display())]
     Syntax { path: PathBuf, line: usize, problem: String },
-    #[error("{key} ({origin}): there is no such key{}", hint(nearest))]
+    #[error("{key} ({origin}): there is no such key{}", hint(nearest.as_deref()))]
     UnknownKey { key: String, origin: Origin, nearest: Option<String> },
-    #[error("{name}: there is no setting for this environment variable{}", hint(nearest))]
+    #[error("{name}: there is no setting for this environment variable{}", hint(nearest.as_deref()))]
     UnknownVariable { name: String, nearest: Option<String> },
     #[error("{name}: the value of this environment variable is not UTF-8")]
     NotText { name: String },
@@ -20,6 +20,6 @@ pub enum ConfigError {
     Invalid { key: &'static str, origin: Origin, found: String, allowed: String },
 }
 
-fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
 }

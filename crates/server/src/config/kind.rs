@@ -208,7 +208,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
 /// The shortest way to write a duration.
 pub(super) fn duration_text(duration: Duration) -> String {
     let millis = duration.as_millis();
-    let unit = UNITS.iter().rev().find(|(_, size)| millis > 0 && millis % u128::from(*size) == 0);
+    let unit = UNITS.iter().rev().find(|(_, size)| millis > 0 && millis.is_multiple_of(u128::from(*size)));
     unit.map_or_else(|| "0s".to_owned(), |(name, size)| format!("{}{name}", millis / u128::from(*size)))
 }
 

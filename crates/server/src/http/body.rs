@@ -12,28 +12,31 @@ pub const MAX_FORM: usize = 4 * 1024;
 
 /// The JSON body of a request, unparsed: some need its exact bytes.
 pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Problem> {
-    let media_type = media_type(request.headers());
-    let is_json = media_type.as_deref().is_some_and(|given| {
-        given == "application/json"
-            || (request.method() == http::Method::PATCH && given == "application/merge-patch+json")
+    let is_patch = request.method() == http::Method::PATCH;
+    let is_json = media_type(request.headers()).is_some_and(|given| {
+        given.eq_ignore_ascii_case("application/json")
+            || (is_patch && given.eq_ignore_ascii_case("application/merge-patch+json"))
     });
     if !is_json {
         return Err(Problem::new(Code::UnsupportedMediaType, "send the body as `Content-Type: application/json`"));
     }
     refuse_encoding(request.headers())?;
-    read(app, request, MAX_JSON).await
+    let (parts, body) = request.into_parts();
+    read(app, &parts.headers, body, MAX_JSON).await
 }
 
 /// The form of a token or revoke request: each field once, whatever its name.
-pub async fn read_form(app: &App, request: Request<Body>) -> Result<Form, Problem> {
+pub async fn read_form(app: &App, headers: &HeaderMap, body: Body) -> Result<Form, Problem> {
     let invalid = |detail: &str| Problem::new(Code::InvalidRequest, detail);
-    if media_type(request.headers()).as_deref() != Some("application/x-www-form-urlencoded") {
+    let is_form =
+        media_type(headers).is_some_and(|given| given.eq_ignore_ascii_case("application/x-www-form-urlencoded"));
+    if !is_form {
         return Err(invalid("send the parameters as a form: `Content-Type: application/x-www-form-urlencoded`"));
     }
-    if request.headers().contains_key(header::CONTENT_ENCODING) {
+    if headers.contains_key(header::CONTENT_ENCODING) {
         return Err(invalid("a body with a `Content-Encoding` is not taken"));
     }
-    let body = read(app, request, MAX_FORM).await.map_err(|problem| match problem.code {
+    let body = read(app, headers, body, MAX_FORM).await.map_err(|problem| match problem.code {
         Code::BadRequest => Problem::new(Code::InvalidRequest, problem.detail),
         _ => problem,
     })?;
@@ -60,17 +63,17 @@ impl Form {
     }
 }
 
-async fn read(app: &App, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
+async fn read(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
     let too_large = || {
         // What is left of the body is not read: the connection cannot be used again.
         Problem::new(Code::PayloadTooLarge, format!("a body has at most {limit} bytes here"))
             .with(header::CONNECTION, HeaderValue::from_static("close"))
     };
-    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > limit as u64) {
         return Err(too_large());
     }
-    let collected = Limited::new(request.into_body(), limit).collect();
+    let collected = Limited::new(body, limit).collect();
     match tokio::time::timeout(app.body_timeout, collected).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
@@ -87,12 +90,12 @@ fn refuse_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The type without its parameters, in lower case.
-fn media_type(headers: &HeaderMap) -> Option<String> {
+/// The type without its parameters.
+fn media_type(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
     let value = values.next()?.to_str().ok()?;
     if values.next().is_some() {
         return None;
     }
-    Some(value.split(';').next()?.trim().to_ascii_lowercase())
+    Some(value.split(';').next()?.trim())
 }

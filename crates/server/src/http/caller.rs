@@ -15,7 +15,12 @@ use ringtrue_engine::{
     tokens::{ScopeError, TokenBearer},
 };
 
-use super::{App, catalogue::Code, edge::Arrival, problem::Problem};
+use super::{
+    App,
+    catalogue::Code,
+    edge::{Arrival, RequestId},
+    problem::Problem,
+};
 
 /// A scope that a handler asks for in its signature.
 pub trait Required: Send + Sync + 'static {
@@ -39,7 +44,7 @@ pub mod scope {
 #[derive(Debug)]
 pub struct Caller<S> {
     bearer: TokenBearer,
-    request_id: Arc<str>,
+    request_id: RequestId,
     scope: PhantomData<S>,
 }
 
@@ -48,7 +53,7 @@ impl Caller<scope::Management> {
         Manager {
             workspace: self.bearer.owner().workspace(),
             client_id: self.bearer.credential.client_id.clone(),
-            request_id: Some(self.request_id.to_string()),
+            request_id: Some(self.request_id.as_str().to_owned()),
         }
     }
 }
@@ -72,7 +77,7 @@ impl<S: Required> FromRequestParts<App> for Caller<S> {
         let now = app.engine.clock().now();
         meter.record(app.engine.limiter().workspace(meter.kind, workspace, &own.unwrap_or_default(), now))?;
         require(app, &bearer, S::SCOPE)?;
-        Ok(Caller { bearer, request_id: Arc::clone(request_id), scope: PhantomData })
+        Ok(Caller { bearer, request_id: request_id.clone(), scope: PhantomData })
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
-    sync::Arc,
 };
 
 use axum::{
@@ -34,8 +33,18 @@ pub struct Peer(pub SocketAddr);
 pub struct Arrival {
     /// Where it comes from: the peer, or whom a trusted proxy names.
     pub address: IpAddr,
-    pub request_id: Arc<str>,
+    pub request_id: RequestId,
     pub meter: Option<Meter>,
+}
+
+/// Names a request in logs, in the audit log and in its answer. A header's value, since that is where it ends up.
+#[derive(Clone, Debug)]
+pub struct RequestId(HeaderValue);
+
+impl RequestId {
+    pub fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
 }
 
 /// Puts the edge around a router.
@@ -57,7 +66,7 @@ async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Respo
     let accept = accept(request.headers());
     let address = client_address(&app, &request);
     let meter = Meter::of(request.uri().path());
-    let arrival = Arrival { address, request_id: Arc::clone(&request_id), meter: meter.clone() };
+    let arrival = Arrival { address, request_id: request_id.clone(), meter: meter.clone() };
     request.extensions_mut().insert(arrival);
 
     let response = match admit(&app, &request) {
@@ -124,12 +133,14 @@ fn headers_length(request: &Request) -> usize {
 
 /// Paths that some programs would read as other paths. Ours have none of these, so there is nothing to find.
 fn path_plays_tricks(path: &str) -> bool {
-    let lower = path.to_ascii_lowercase();
+    let hides_a_character = |path: &str| {
+        let lower = path.to_ascii_lowercase();
+        ["%2e", "%2f", "%5c", "%00", "%3b"].iter().any(|trick| lower.contains(trick))
+    };
     path.contains("//")
-        || path.contains(';')
-        || path.contains('\\')
+        || path.contains([';', '\\'])
         || path.split('/').any(|segment| segment == "." || segment == "..")
-        || ["%2e", "%2f", "%5c", "%00", "%3b"].iter().any(|trick| lower.contains(trick))
+        || (path.contains('%') && hides_a_character(path))
 }
 
 /// The right-most address that no trusted proxy has added: what stands left of it anyone can have written.
@@ -159,19 +170,23 @@ fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
     })
 }
 
-fn request_id(app: &App, headers: &HeaderMap) -> Arc<str> {
-    let given = headers.get("x-request-id").and_then(|id| id.to_str().ok()).filter(|id| {
+fn request_id(app: &App, headers: &HeaderMap) -> RequestId {
+    let is_sane = |id: &&HeaderValue| {
+        let id = id.as_bytes();
         (1..=128).contains(&id.len())
-            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
-    });
-    match given {
-        Some(id) => id.into(),
-        None => time_ordered(app.engine.clock().now(), app.engine.entropy().bytes()).to_string().into(),
+            && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    };
+    if let Some(given) = headers.get("x-request-id").filter(is_sane) {
+        return RequestId(given.clone());
     }
+    let id = time_ordered(app.engine.clock().now(), app.engine.entropy().bytes());
+    let mut buffer = uuid::Uuid::encode_buffer();
+    let text = id.hyphenated().encode_lower(&mut buffer);
+    RequestId(HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("none")))
 }
 
 /// Writes problems out, and adds what every answer has.
-fn finish(app: &App, response: Response, request_id: &str, accept: Option<&HeaderValue>) -> Response {
+fn finish(app: &App, response: Response, request_id: &RequestId, accept: Option<&HeaderValue>) -> Response {
     let mut response = match response.extensions().get::<Problem>() {
         Some(problem) => {
             let accept = accept.and_then(|accept| accept.to_str().ok());
@@ -185,9 +200,7 @@ fn finish(app: &App, response: Response, request_id: &str, accept: Option<&Heade
     };
     let headers = response.headers_mut();
     headers.insert("x-api-version", API_VERSION);
-    if let Ok(id) = HeaderValue::from_str(request_id) {
-        headers.insert("x-request-id", id);
-    }
+    headers.insert("x-request-id", request_id.0.clone());
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
     response
@@ -199,7 +212,7 @@ fn log(
     method: &http::Method,
     route: &str,
     response: &Response,
-    request_id: &str,
+    request_id: &RequestId,
     elapsed: std::time::Duration,
 ) {
     let status = response.status();
@@ -214,7 +227,7 @@ fn log(
             http.method = %method,
             http.route = route,
             http.status = status.as_u16(),
-            request.id = request_id,
+            request.id = request_id.as_str(),
             request.micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
             error.code = error_code,
             "request"

@@ -28,7 +28,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
 use crate::{http::Peer, telemetry::metrics::Metrics};
-use cap::{Cap, Place};
+use cap::{Cap, Closing, Place};
 use stream::Impatient;
 pub use tls::Tls;
 
@@ -66,7 +66,7 @@ pub async fn serve(
         .half_close(false);
     loop {
         let accepted = tokio::select! {
-            () = shutdown.cancelled() => return,
+            () = shutdown.cancelled() => return cap.close(),
             accepted = listener.accept() => accepted,
         };
         let (stream, peer) = match accepted {
@@ -77,7 +77,7 @@ pub async fn serve(
                 continue;
             }
         };
-        let Some(place) = cap.take(peer.ip()) else {
+        let Some((place, closing)) = cap.take(peer.ip()) else {
             metrics.refused_connections.inc();
             continue;
         };
@@ -86,12 +86,11 @@ pub async fn serve(
             router: router.clone(),
             http: http.clone(),
             metrics: Arc::clone(&metrics),
-            shutdown: shutdown.clone(),
             handshake_timeout: limits.header_timeout,
             write_timeout: limits.write_timeout,
             place,
         };
-        tasks.spawn(connection.serve(stream, tls.clone()));
+        tasks.spawn(connection.serve(stream, tls.clone(), closing));
     }
 }
 
@@ -100,7 +99,6 @@ struct Connection {
     router: Router,
     http: http1::Builder,
     metrics: Arc<Metrics>,
-    shutdown: CancellationToken,
     handshake_timeout: Duration,
     write_timeout: Duration,
     /// Given back when the connection ends.
@@ -108,14 +106,14 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>) {
+    async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>, closing: Closing) {
         self.metrics.connections.inc();
         // Answers are written whole: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
         match tls {
-            None => self.requests(stream).await,
+            None => self.requests(stream, closing).await,
             Some(tls) => match tokio::time::timeout(self.handshake_timeout, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.requests(stream).await,
+                Ok(Ok(stream)) => self.requests(stream, closing).await,
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                 Err(_) => tracing::debug!("TLS handshake took too long"),
             },
@@ -124,7 +122,7 @@ impl Connection {
         drop(self.place);
     }
 
-    async fn requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, closing: Closing) {
         let peer = Peer(self.peer);
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(peer);
@@ -135,7 +133,7 @@ impl Connection {
         let mut connection = std::pin::pin!(self.http.serve_connection(stream, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = self.shutdown.cancelled() => {
+            () = closing.signal() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

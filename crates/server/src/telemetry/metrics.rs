@@ -2,9 +2,10 @@
 //!
 //! Labels come from closed sets (methods, route templates, status codes): nothing that a caller sends becomes one.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use http::{Method, StatusCode};
+use papaya::HashMap;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -23,11 +24,20 @@ struct RouteLabels {
     route: String,
 }
 
+/// The handles of one route. A label set is looked up in its family once; after that a request costs a few atomics.
+#[derive(Debug)]
+struct RouteHandles {
+    duration: Histogram,
+    /// By method and status.
+    answers: HashMap<(&'static str, u16), Counter>,
+}
+
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    routes: HashMap<String, Arc<RouteHandles>>,
     pub connections: Gauge,
     pub refused_connections: Counter,
 }
@@ -50,15 +60,30 @@ impl Default for Metrics {
             "Connections closed at once because there were too many",
             refused_connections.clone(),
         );
-        Metrics { registry, requests, durations, connections, refused_connections }
+        Metrics { registry, requests, durations, routes: HashMap::new(), connections, refused_connections }
     }
 }
 
 impl Metrics {
+    /// Counts an answer. `route` is a template of ours, so there are few.
     pub fn request(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration) {
-        let labels = RequestLabels { method: known(method), route: route.to_owned(), status: status.as_u16() };
-        self.requests.get_or_create(&labels).inc();
-        self.durations.get_or_create(&RouteLabels { route: route.to_owned() }).observe(elapsed.as_secs_f64());
+        let routes = self.routes.pin();
+        let handles = match routes.get(route) {
+            Some(handles) => handles,
+            None => routes.get_or_insert_with(route.to_owned(), || Arc::new(self.handles(route))),
+        };
+        handles.duration.observe(elapsed.as_secs_f64());
+        let (method, status) = (known(method), status.as_u16());
+        let count = || {
+            let labels = RequestLabels { method, route: route.to_owned(), status };
+            self.requests.get_or_create_owned(&labels)
+        };
+        handles.answers.pin().get_or_insert_with((method, status), count).inc();
+    }
+
+    fn handles(&self, route: &str) -> RouteHandles {
+        let duration = self.durations.get_or_create_owned(&RouteLabels { route: route.to_owned() });
+        RouteHandles { duration, answers: HashMap::new() }
     }
 
     pub fn encode(&self) -> String {

@@ -1,5 +1,7 @@
 //! The command line, as its users meet it: the real binary, in a folder of its own.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails where it stands")]
+
 mod commands;
 mod dev;
 mod doctor;

@@ -13,7 +13,7 @@ use std::{
 use serde_json::Value;
 
 /// Longer than anything here takes, even on a machine that is busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The binary, in a folder, with none of our own environment.
 pub fn ringtrue(folder: &Path) -> Command {

@@ -1,4 +1,4 @@
-//! A deployment in a folder: a configuration, a master key, an SQLite database.
+//! A deployment in a folder: a configuration, a master key, a database in a file.
 
 use std::{
     fs::{self, Permissions},

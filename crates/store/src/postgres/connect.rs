@@ -1,6 +1,6 @@
 //! Making connections, all with the same settings.
 
-use std::{future::poll_fn, sync::Arc, time::Duration};
+use std::{future::poll_fn, path::Path, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use ringtrue_engine::ports::StoreError;
@@ -27,7 +27,11 @@ pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Settings of every session. A commit is durable when it is answered, whatever the server's default. A transaction
 /// whose client has died does not keep its locks for long.
 const SESSION: &str = "-c statement_timeout=5000 -c synchronous_commit=on -c idle_in_transaction_session_timeout=10000 \
-                       -c default_transaction_isolation=read\\ committed";
+                       -c default_transaction_isolation=read\\ committed -c jit=off";
+/// Settings of a lane's sessions, on top of those. Lanes find rows by their keys and never scan: a plan that was made
+/// while a table was small must not scan it when it has grown.
+const LANE_SESSION: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off \
+                            -c enable_mergejoin=off";
 /// A migration takes the time that it takes.
 const MIGRATION_SESSION: &str = "-c statement_timeout=0 -c synchronous_commit=on";
 
@@ -50,6 +54,11 @@ impl Connector {
 
     pub(super) fn for_migrations(address: &PostgresAddress) -> Result<Self, StoreError> {
         Self::with_session(address, MIGRATION_SESSION)
+    }
+
+    /// For connections that carry batches.
+    pub(super) fn for_lanes(address: &PostgresAddress) -> Result<Self, StoreError> {
+        Self::with_session(address, &format!("{SESSION} {LANE_SESSION}"))
     }
 
     fn with_session(address: &PostgresAddress, session: &str) -> Result<Self, StoreError> {
@@ -137,29 +146,30 @@ where
 
 fn tls(tls: &Tls) -> Result<Option<MakeRustlsConnect>, StoreError> {
     let Tls::On { root_certificates } = tls else { return Ok(None) };
-    let mut roots = RootCertStore::empty();
-    match root_certificates {
-        Some(path) => {
-            let unreadable = |problem: &dyn std::fmt::Display| {
-                StoreError::Refused(format!("sslrootcert {} cannot be used: {problem}", path.display()))
-            };
-            for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
-                let certificate = certificate.map_err(|error| unreadable(&error))?;
-                roots.add(certificate).map_err(|error| unreadable(&error))?;
-            }
-            if roots.is_empty() {
-                return Err(unreadable(&"there is no certificate in it"));
-            }
-        }
-        None => {
-            let found = rustls_native_certs::load_native_certs();
-            roots.add_parsable_certificates(found.certs);
-        }
-    }
+    let roots = match root_certificates {
+        Some(path) => roots_of(path)
+            .map_err(|problem| StoreError::Refused(format!("sslrootcert {}: {problem}", path.display())))?,
+        None => roots_of_the_system(),
+    };
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| StoreError::Refused(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(Some(MakeRustlsConnect::new(config)))
+}
+
+fn roots_of(path: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())? {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    if roots.is_empty() { Err("there is no certificate in it".to_owned()) } else { Ok(roots) }
+}
+
+fn roots_of_the_system() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
 }

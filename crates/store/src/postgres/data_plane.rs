@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use jiff::Timestamp;
 use ringtrue_engine::ports::{ClaimOutcome, ClaimRequest, Revocation, StoreError, UsageCount};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -150,7 +151,7 @@ impl Verb for ClaimRequest {
             for request in batch {
                 firsts.entry((request.tenant, request.key_digest)).or_insert(request);
             }
-            let (rows, committed) = tx.commit(&[take_claims(firsts.values().copied()), standings(&firsts)]).await?;
+            let (rows, committed) = tx.commit(&[take_claims(&firsts), standings(&firsts)]).await?;
             let mut standings = HashMap::new();
             for row in rows.iter().skip(1).flatten() {
                 let (key, standing) = standing(row)?;
@@ -169,12 +170,9 @@ impl Verb for ClaimRequest {
 
 /// Claims keys that are free. Those that are not stay locked until the commit, so that the next statement sees them as
 /// this one did.
-fn take_claims<'a>(requests: impl Iterator<Item = &'a ClaimRequest> + Clone) -> Call {
-    let digests =
-        |of: fn(&ClaimRequest) -> [u8; 32]| requests.clone().map(|request| of(request).to_vec()).collect::<Vec<_>>();
-    let instants = |of: fn(&ClaimRequest) -> jiff::Timestamp| {
-        requests.clone().map(|request| of(request).as_millisecond()).collect::<Vec<_>>()
-    };
+fn take_claims(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call {
+    let digests = |of: fn(&ClaimRequest) -> [u8; 32]| column(firsts, |request| of(request).to_vec());
+    let instants = |of: fn(&ClaimRequest) -> Timestamp| column(firsts, |request| of(request).as_millisecond());
     Call::new(
         "insert into idempotency_keys as held
                 (tenant, key_digest, fingerprint, claim, claimed_at, lease_until, expires_at)
@@ -186,16 +184,21 @@ fn take_claims<'a>(requests: impl Iterator<Item = &'a ClaimRequest> + Clone) -> 
              or (held.answer is null and held.lease_until <= excluded.claimed_at
                  and held.fingerprint = excluded.fingerprint)",
     )
-    .with(requests.clone().map(|request| request.tenant).collect::<Vec<_>>())
+    .with(column(firsts, |request| request.tenant))
     .with(digests(|request| request.key_digest))
     .with(digests(|request| request.fingerprint))
-    .with(requests.clone().map(|request| request.claim).collect::<Vec<_>>())
+    .with(column(firsts, |request| request.claim))
     .with(instants(|request| request.now))
     .with(instants(|request| request.lease_until))
     .with(instants(|request| request.expires_at))
 }
 
 type Key = (Uuid, [u8; 32]);
+
+/// One value of each request, in the order of the keys.
+fn column<T>(firsts: &BTreeMap<Key, &ClaimRequest>, of: impl Fn(&ClaimRequest) -> T) -> Vec<T> {
+    firsts.values().map(|&request| of(request)).collect()
+}
 
 fn standings(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call {
     Call::new(
@@ -204,8 +207,8 @@ fn standings(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call {
                 join unnest($1::uuid[], $2::bytea[]) as wanted (tenant, key_digest)
                   on held.tenant = wanted.tenant and held.key_digest = wanted.key_digest",
     )
-    .with(firsts.keys().map(|(tenant, _)| *tenant).collect::<Vec<_>>())
-    .with(firsts.keys().map(|(_, digest)| digest.to_vec()).collect::<Vec<_>>())
+    .with(column(firsts, |request| request.tenant))
+    .with(column(firsts, |request| request.key_digest.to_vec()))
 }
 
 fn standing(row: &Row) -> Result<(Key, Standing), BatchError> {

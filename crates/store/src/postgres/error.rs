@@ -1,6 +1,6 @@
-//! Which of PostgreSQL's errors pass by themselves, and which are some row's fault.
+//! Which of `PostgreSQL`'s errors pass by themselves, and which are some row's fault.
 //!
-//! What PostgreSQL says under `DETAIL` quotes values, so it is never passed on.
+//! What `PostgreSQL` says under `DETAIL` quotes values, so it is never passed on.
 
 use std::{error::Error as _, io};
 

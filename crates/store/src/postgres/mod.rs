@@ -1,4 +1,4 @@
-//! The ports over PostgreSQL.
+//! The ports over `PostgreSQL`.
 //!
 //! Three kinds of connections: a pool for whatever is rare, one connection or more for each [`lane`] of verbs that are
 //! committed together, and one that [`listen`]s for changes of other nodes. Each is replaced when it breaks; nothing
@@ -62,7 +62,8 @@ impl Postgres {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| StoreError::Refused(error.to_string()))?;
-        Ok(Postgres { pool, lanes: Lanes::start(&connector), listener: Listener::start(connector) })
+        let lanes = Lanes::start(&Connector::for_lanes(address)?);
+        Ok(Postgres { pool, lanes, listener: Listener::start(connector) })
     }
 
     /// Runs `work` on a connection of the pool. One that has seen an error is not used again: it may be broken, or its

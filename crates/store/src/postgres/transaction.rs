@@ -16,7 +16,7 @@ use crate::{
 
 pub(super) struct PostgresTx<'c> {
     transaction: Transaction<'c>,
-    /// After an error PostgreSQL answers a `commit` with a rollback, and without an error.
+    /// After an error `PostgreSQL` answers a `commit` with a rollback, and without an error.
     has_failed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which of SQLite's errors pass by themselves.
+//! Which of `SQLite`'s errors pass by themselves.
 
 use ringtrue_engine::ports::StoreError;
 use rusqlite::ErrorCode;

@@ -1,6 +1,6 @@
-//! The ports over SQLite: one thread that writes, a few that read.
+//! The ports over `SQLite`: one thread that writes, a few that read.
 //!
-//! The file may be written by another process too, the command line for instance: SQLite's own lock makes the two take
+//! The file may be written by another process too, the command line for instance: `SQLite`'s own lock makes the two take
 //! turns, and whoever waits longer than [`connection::BUSY_TIMEOUT`] is told that the database is unavailable.
 
 mod connection;
@@ -8,6 +8,8 @@ mod data_plane;
 mod error;
 mod readers;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::{path::Path, sync::Arc, time::Duration};

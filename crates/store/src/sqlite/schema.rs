@@ -44,7 +44,7 @@ fn migrate_file(path: &Path, now: Timestamp) -> Result<Vec<&'static str>, Migrat
     Ok(names)
 }
 
-/// Makes an empty file that only its owner can read. SQLite gives the files beside it the same permissions.
+/// Makes an empty file that only its owner can read. `SQLite` gives the files beside it the same permissions.
 fn make_private(path: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

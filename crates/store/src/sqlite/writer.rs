@@ -11,6 +11,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     thread,
+    time::{Duration, Instant},
 };
 
 use ringtrue_engine::ports::StoreError;
@@ -22,10 +23,15 @@ use super::{
     error::store_error,
     stopped,
 };
-use crate::driver::{Ended, Ending, Tx};
+use crate::{
+    driver::{Ended, Ending, Tx},
+    gathering::Gathering,
+};
 
 const QUEUE: usize = 8_192;
 const MAX_BATCH: usize = 1_024;
+/// Between two looks at whether more have come.
+const GATHERING_PAUSE: Duration = Duration::from_micros(20);
 
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -126,12 +132,14 @@ where
 
 /// Until nobody is left who could send a job.
 fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
-    let mut batch = Vec::new();
-    while jobs.blocking_recv_many(&mut batch, MAX_BATCH) > 0 {
-        batch.retain(|job| job.is_wanted());
+    let mut gathering = Gathering::default();
+    loop {
+        let mut batch = gather(&mut jobs, &gathering);
         if batch.is_empty() {
-            continue;
+            return;
         }
+        batch.retain(|job| job.is_wanted());
+        let begun = Instant::now();
         let outcome = commit_together(&mut connection, &mut batch);
         if let Err(reason) = &outcome {
             tracing::error!(batch.verbs = batch.len(), reason, "a batch of writes has failed");
@@ -140,13 +148,33 @@ fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
                 drop(connection.execute_batch("rollback"));
             }
         }
-        for job in batch.drain(..) {
+        gathering = Gathering::after(batch.len(), jobs.len(), begun.elapsed());
+        for job in batch {
             job.answer(&outcome);
         }
     }
 }
 
+/// Waits for the next batch. It is empty when nobody is left who could ask.
+fn gather(jobs: &mut mpsc::Receiver<Box<dyn Job>>, gathering: &Gathering) -> Vec<Box<dyn Job>> {
+    let mut batch = Vec::new();
+    jobs.blocking_recv_many(&mut batch, MAX_BATCH);
+    let opened = Instant::now();
+    while !batch.is_empty() && batch.len() < MAX_BATCH && gathering.goes_on(batch.len(), opened) {
+        thread::sleep(GATHERING_PAUSE);
+        while batch.len() < MAX_BATCH
+            && let Ok(job) = jobs.try_recv()
+        {
+            batch.push(job);
+        }
+    }
+    batch
+}
+
 fn commit_together(connection: &mut Connection, batch: &mut [Box<dyn Job>]) -> Result<(), String> {
+    if batch.is_empty() {
+        return Ok(());
+    }
     execute(connection, "begin immediate")?;
     for job in batch {
         execute(connection, "savepoint verb")?;

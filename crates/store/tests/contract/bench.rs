@@ -50,8 +50,8 @@ impl Database {
 
     #[expect(clippy::disallowed_methods, reason = "where the test server is comes from whoever started it")]
     pub async fn postgres() -> Self {
-        let server = env::var("POSTGRES_FOR_TESTS")
-            .expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`");
+        let server =
+            env::var("POSTGRES_FOR_TESTS").expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`");
         let name = format!("rt_{}", sample::uuid().simple());
         let database = Database::Postgres { server, name: name.clone() };
         database.on_server(&format!("create database {name}")).await;

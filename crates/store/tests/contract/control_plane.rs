@@ -53,10 +53,10 @@ pub async fn only_what_changed_is_a_change(bench: &Bench) {
     store.add_first_key(&sample::key(KeyPurpose::Seal), &sample::event(None, Action::KeyCreated)).await.unwrap();
     let since = store.changes_since(Version(0)).await.unwrap().version;
 
-    let changed = Project { disabled: true, revision: project.revision.next(), ..project };
-    store.update_project(&changed, &sample::event(acme.id, Action::ProjectUpdated)).await.unwrap();
+    let disabled = Project { disabled: true, revision: project.revision.next(), ..project };
+    store.update_project(&disabled, &sample::event(acme.id, Action::ProjectUpdated)).await.unwrap();
     let changes = store.changes_since(since).await.unwrap();
-    assert_eq!(changes.projects, [changed]);
+    assert_eq!(changes.projects, [disabled]);
     assert!(changes.workspaces.is_empty() && changes.credentials.is_empty() && changes.keys.is_none());
 
     let event = sample::event(acme.id, Action::CredentialDeleted);

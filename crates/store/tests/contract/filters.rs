@@ -18,6 +18,8 @@ static FIELDS: [Field; 6] = [
     Field { name: "updated_at", kind: Kind::Instant },
 ];
 
+static UNKNOWN: [Field; 1] = [Field { name: "colour", kind: Kind::Boolean }];
+
 const NAMES: [&str; 10] =
     ["Shop", "shop", "Shop 50%", "Shop 500", "Sh_p", "back\\slash", "Bücher", "it's; \"quoted\"", "a*b", "*"];
 
@@ -101,7 +103,6 @@ pub async fn a_page_of_a_filtered_list_knows_its_total(bench: &Bench) {
     let listed = store.list_projects(acme.id, sample::page(2, 3), Some(&filter)).await.unwrap();
     assert_eq!((listed.items.len(), listed.total_items), (1, 5));
 
-    static UNKNOWN: [Field; 1] = [Field { name: "colour", kind: Kind::Boolean }];
     let filter = parse("colour==true", &UNKNOWN).unwrap();
     let refused = store.list_projects(acme.id, sample::whole(), Some(&filter)).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
@@ -204,7 +205,9 @@ fn has_shape(text: &str, pattern: &Pattern) -> bool {
     fn rest_fits(text: &str, pieces: &[Piece]) -> bool {
         match pieces {
             [] => text.is_empty(),
-            [Piece::Literal(literal), rest @ ..] => text.strip_prefix(&**literal).is_some_and(|text| rest_fits(text, rest)),
+            [Piece::Literal(literal), rest @ ..] => {
+                text.strip_prefix(&**literal).is_some_and(|text| rest_fits(text, rest))
+            }
             [Piece::Anything, rest @ ..] => {
                 (0..=text.len()).filter_map(|at| text.get(at..)).any(|text| rest_fits(text, rest))
             }

@@ -42,11 +42,8 @@ pub async fn a_dead_claim_is_taken_over(bench: &Bench) {
     store.claim(&first).await.unwrap();
     let early = ClaimRequest { now: sample::later(29), ..sample::claim(first.tenant, 1, 1) };
     assert_eq!(store.claim(&early).await.unwrap(), ClaimOutcome::InProgress);
-    let late = ClaimRequest {
-        now: sample::later(30),
-        lease_until: sample::later(60),
-        ..sample::claim(first.tenant, 1, 1)
-    };
+    let late =
+        ClaimRequest { now: sample::later(30), lease_until: sample::later(60), ..sample::claim(first.tenant, 1, 1) };
     assert_eq!(store.claim(&late).await.unwrap(), ClaimOutcome::Claimed);
     let third = ClaimRequest { now: sample::later(59), ..sample::claim(first.tenant, 1, 1) };
     assert_eq!(store.claim(&third).await.unwrap(), ClaimOutcome::InProgress, "the lease is the second one's");
@@ -165,7 +162,8 @@ pub async fn a_lost_claim_undoes_what_was_done(bench: &Bench) {
     let acme = sample::stored_workspace(store).await;
     let slow = sample::claim(acme.id.0, 1, 1);
     store.claim(&slow).await.unwrap();
-    let quick = ClaimRequest { now: sample::later(30), lease_until: sample::later(60), ..sample::claim(acme.id.0, 1, 1) };
+    let quick =
+        ClaimRequest { now: sample::later(30), lease_until: sample::later(60), ..sample::claim(acme.id.0, 1, 1) };
     assert_eq!(store.claim(&quick).await.unwrap(), ClaimOutcome::Claimed);
 
     let project = sample::project(acme.id, "Shop");

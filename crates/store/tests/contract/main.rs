@@ -1,6 +1,8 @@
 //! One suite for both databases: whatever a port promises, each of them keeps.
 //!
-//! A case takes a [`Bench`] and is run twice, with a fresh SQLite file and with a fresh PostgreSQL database.
+//! A case takes a [`Bench`] and is run twice, with a fresh `SQLite` file and with a fresh `PostgreSQL` database.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says by its panic what went wrong")]
 
 mod bench;
 mod control_plane;

@@ -6,9 +6,8 @@ use crate::{bench::Bench, sample};
 pub async fn a_node_lives_while_it_is_heard_of(bench: &Bench) {
     let store = &*bench.store;
     let (first, second) = (NodeId(sample::uuid()), NodeId(sample::uuid()));
-    let beat = async |node, seconds| {
-        store.heartbeat(node, sample::later(seconds), sample::later(seconds - 10)).await.unwrap()
-    };
+    let beat =
+        async |node, seconds| store.heartbeat(node, sample::later(seconds), sample::later(seconds - 10)).await.unwrap();
     assert_eq!(beat(second, 0).await, [second]);
     assert_eq!(beat(first, 5).await, [first, second], "in the order of their ids");
     assert_eq!(beat(first, 10).await, [first, second], "ten seconds are not too long");
@@ -33,8 +32,7 @@ pub async fn many_nodes_are_heard_at_once(bench: &Bench) {
     let nodes: Vec<_> = (0..16).map(|_| NodeId(sample::uuid())).collect();
     for round in 1..=5 {
         let now = sample::later(round * 60);
-        let beats =
-            nodes.iter().zip(stores.iter().cycle()).map(|(&node, store)| store.heartbeat(node, now, now));
+        let beats = nodes.iter().zip(stores.iter().cycle()).map(|(&node, store)| store.heartbeat(node, now, now));
         for live in join_all(beats).await {
             assert!(!live.unwrap().is_empty());
         }

@@ -131,8 +131,8 @@ pub async fn of_many_who_update_a_reading_one_succeeds(bench: &Bench) {
     let winners: Vec<&Name> =
         updated.iter().filter(|(_, answer)| *answer == ProjectUpdated::Done).map(|(name, _)| name).collect();
     assert_eq!(winners.len(), 1);
-    let Found::Mine(stored) = bench.store.find_project(acme.id, project.id).await.unwrap() else { panic!() };
-    assert_eq!((&stored.name, stored.revision), (winners[0], project.revision.next()));
+    let Found::Mine(found) = bench.store.find_project(acme.id, project.id).await.unwrap() else { panic!() };
+    assert_eq!((&found.name, found.revision), (winners[0], project.revision.next()));
 }
 
 pub async fn a_name_that_is_taken_is_not_given_by_an_update(bench: &Bench) {
@@ -141,8 +141,7 @@ pub async fn a_name_that_is_taken_is_not_given_by_an_update(bench: &Bench) {
     sample::stored_project(store, acme.id, "Shop").await;
     let (project, _) = sample::stored_project(store, acme.id, "Store").await;
     let event = sample::event(acme.id, Action::ProjectUpdated);
-    let renamed =
-        Project { name: "Shop".parse().unwrap(), revision: project.revision.next(), ..project.clone() };
+    let renamed = Project { name: "Shop".parse().unwrap(), revision: project.revision.next(), ..project.clone() };
     assert_eq!(store.update_project(&renamed, &event).await.unwrap(), ProjectUpdated::NameTaken);
     assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), Found::Mine(project));
 }
@@ -154,10 +153,8 @@ pub async fn projects_are_listed_newest_first_and_in_pages(bench: &Bench) {
     let mut ids = Vec::new();
     for number in 0..5 {
         // The last two are of the same instant: then the later id is the newer one.
-        let project = Project {
-            created_at: sample::later(number.min(3)),
-            ..sample::project(acme.id, &format!("Shop {number}"))
-        };
+        let project =
+            Project { created_at: sample::later(number.min(3)), ..sample::project(acme.id, &format!("Shop {number}")) };
         let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
         store.create_project(&project, &credential, &[], None).await.unwrap();
         ids.push(project.id);

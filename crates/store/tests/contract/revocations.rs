@@ -27,11 +27,11 @@ pub async fn many_revoke_at_once(bench: &Bench) {
     for answer in join_all(revoked).await {
         answer.unwrap();
     }
-    let stored = bench.store.changes_since(Version(0)).await.unwrap();
+    let changes = bench.store.changes_since(Version(0)).await.unwrap();
     let tokens = |revocations: &[ringtrue_engine::ports::Revocation]| {
         revocations.iter().map(|revocation| revocation.token).collect::<BTreeSet<_>>()
     };
-    assert_eq!(tokens(&stored.revocations), tokens(&revocations));
+    assert_eq!(tokens(&changes.revocations), tokens(&revocations));
 }
 
 pub async fn a_caller_that_goes_away_harms_nobody(bench: &Bench) {

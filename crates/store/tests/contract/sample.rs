@@ -12,8 +12,8 @@ use ringtrue_domain::{
     product::{Product, Scope},
     region::Region,
     tenancy::{
-        ClientId, Configuration, Credential, CredentialOwner, Mode, Project, ProjectId, RateLimits,
-        ReverseSmsSettings, Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
+        ClientId, Configuration, Credential, CredentialOwner, Mode, Project, ProjectId, RateLimits, ReverseSmsSettings,
+        Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
     },
     web_url::{CallbackUrl, RedirectUrl},
 };

@@ -144,7 +144,7 @@ pub async fn many_count_at_once(bench: &Bench) {
     let attempts = (0..400).map(|number: usize| {
         let mut counts: Vec<_> = UsageStatus::ALL.map(|status| count(shop, at, status, 1)).to_vec();
         counts.rotate_left(number % 5);
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             counts.reverse();
         }
         let store = stores[number % 2].clone();

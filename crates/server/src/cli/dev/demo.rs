@@ -69,15 +69,12 @@ async fn set_up_workspace(
     {
         return Ok((id, previous));
     }
-    let (id, issued) = match demo_workspace(engine).await? {
-        Some(workspace) => {
-            let owner = CredentialOwner::Workspace(workspace.id);
-            (workspace.id, engine.operator_credential(owner, None).await?)
-        }
-        None => {
-            let created = engine.create_workspace(name(WORKSPACE)?).await?;
-            (created.workspace.id, created.credential)
-        }
+    let (id, issued) = if let Some(workspace) = demo_workspace(engine).await? {
+        let owner = CredentialOwner::Workspace(workspace.id);
+        (workspace.id, engine.operator_credential(owner, None).await?)
+    } else {
+        let created = engine.create_workspace(name(WORKSPACE)?).await?;
+        (created.workspace.id, created.credential)
     };
     Ok((id, WorkspaceAccess { workspace_id: id.to_string(), credential: Access::new(&issued) }))
 }
@@ -168,9 +165,6 @@ fn name(text: &str) -> Result<Name, Failure> {
 
 impl Access {
     fn new(issued: &IssuedCredential) -> Self {
-        Access {
-            client_id: issued.credential.client_id.to_string(),
-            client_secret: issued.secret.reveal().to_owned(),
-        }
+        Access { client_id: issued.credential.client_id.to_string(), client_secret: issued.secret.reveal().to_owned() }
     }
 }

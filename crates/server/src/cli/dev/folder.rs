@@ -113,11 +113,7 @@ impl Folder {
 
 /// Makes the folder, or closes an empty one or one of ours to others. Anything else is not ours to close.
 fn make_private(path: &Path) -> Result<(), Failure> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|problem| cannot("be made", path, &problem))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|problem| cannot("be made", path, &problem))?;
     let read = || {
         let is_open = fs::metadata(path)?.permissions().mode() & 0o077 != 0;
         let is_ours = path.join(LOCK).try_exists()? || fs::read_dir(path)?.next().is_none();

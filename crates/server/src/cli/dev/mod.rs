@@ -18,6 +18,7 @@ use super::{
     arguments::DevArguments,
     desk::{Desk, open_store},
     failure::Failure,
+    printer,
     signals::{Signals, run_until_stopped},
 };
 use crate::{
@@ -36,12 +37,12 @@ pub(super) async fn dev(desk: &Desk, arguments: &DevArguments) -> Result<(), Fai
     let folder = Folder::open(&arguments.data)?;
     let config = config::for_development(&folder.database(), arguments.listen, &desk.environment)?;
     let telemetry = telemetry::start(&config.log, &config.telemetry)?;
-    let ended = serve_until_stopped(desk, &folder, config).await;
+    let ended = serve_until_stopped(&folder, config).await;
     telemetry.finish().await;
     ended
 }
 
-async fn serve_until_stopped(desk: &Desk, folder: &Folder, config: Config) -> Result<(), Failure> {
+async fn serve_until_stopped(folder: &Folder, config: Config) -> Result<(), Failure> {
     let signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
     let previous = folder.take_previous()?;
     let master = folder.master_key(&SystemEntropy::default())?;
@@ -54,13 +55,8 @@ async fn serve_until_stopped(desk: &Desk, folder: &Folder, config: Config) -> Re
     let grace = config.http.shutdown_grace;
     let listen = config.http.listen;
     let shutdown = CancellationToken::new();
-    let assembly = Assembly {
-        config,
-        store,
-        master,
-        clock: Arc::new(SystemClock),
-        entropy: Arc::new(SystemEntropy::default()),
-    };
+    let assembly =
+        Assembly { config, store, master, clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy::default()) };
     let running = wiring::start(assembly, shutdown.clone()).await.map_err(|error| {
         let is_taken = error.chain().any(|cause| {
             cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
@@ -76,6 +72,6 @@ async fn serve_until_stopped(desk: &Desk, folder: &Folder, config: Config) -> Re
     })?;
     let demo = Demo::set_up(&running.engine, &running.base_url, previous).await?;
     let file = folder.publish(&demo)?;
-    desk.printer.text(&welcome::text(&demo, &file))?;
+    printer::text(&welcome::text(&demo, &file))?;
     run_until_stopped(running, &shutdown, grace, signals).await
 }

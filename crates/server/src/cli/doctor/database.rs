@@ -20,7 +20,7 @@ const KEYS: &str = "keys";
 
 pub(super) async fn examine(desk: &Desk, config: &Config) -> Vec<Finding> {
     let (master, about_master) = match desk.master_key(config) {
-        Ok(master) => (Some(master), good(MASTER_KEY, "there, and readable by its owner alone")),
+        Ok(master) => (Some(master), good(MASTER_KEY, "there, well-formed, and not exposed")),
         Err(failure) => {
             (None, bad(MASTER_KEY, failure.to_string(), "Without it no server starts. Keep a copy in a safe place."))
         }

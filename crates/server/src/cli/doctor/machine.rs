@@ -32,17 +32,17 @@ pub(super) fn addresses(config: &Config) -> Vec<Finding> {
 }
 
 fn address(check: &'static str, address: SocketAddr, speaks_tls: bool) -> Finding {
-    let problem = match TcpListener::bind(address) {
-        Ok(_) => return good(check, format!("{address} is free")),
-        Err(problem) => problem,
+    let Err(problem) = TcpListener::bind(address) else {
+        return good(check, format!("{address} is free"));
     };
     match problem.kind() {
         io::ErrorKind::AddrInUse if answers_as_ringtrue(address) => {
             good(check, format!("a Ringtrue listens on {address} already"))
         }
-        io::ErrorKind::AddrInUse if speaks_tls => {
-            skipped(check, format!("something listens on {address} already; behind TLS we do not ask whether it is ours"))
-        }
+        io::ErrorKind::AddrInUse if speaks_tls => skipped(
+            check,
+            format!("something listens on {address} already; behind TLS we do not ask whether it is ours"),
+        ),
         io::ErrorKind::AddrInUse => {
             bad(check, format!("something else listens on {address}"), "Stop it, or choose another address.")
         }
@@ -86,7 +86,9 @@ pub(super) fn open_files(config: &Config) -> Finding {
         bad(
             CHECK,
             format!("{limit} are allowed, and `http.max_connections` may need {needed}"),
-            format!("Raise the limit (`ulimit -n {needed}`, or LimitNOFILE={needed} in a systemd unit), or lower the setting."),
+            format!(
+                "Raise the limit (`ulimit -n {needed}`, or LimitNOFILE={needed} in a systemd unit), or lower the setting."
+            ),
         )
     }
 }

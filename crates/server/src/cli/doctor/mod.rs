@@ -11,7 +11,7 @@ use super::{
     arguments::Output,
     desk::Desk,
     failure::Failure,
-    printer::{Printer, Record},
+    printer::{self, Printer, Record},
 };
 use crate::config::{Config, Loaded};
 
@@ -47,7 +47,11 @@ fn skipped(check: &'static str, why: impl Into<String>) -> Finding {
 
 pub(super) async fn doctor(desk: &Desk) -> Result<(), Failure> {
     let findings = match desk.load() {
-        Err(failure) => vec![bad("configuration", failure.to_string(), "Mend it; `ringtrue config default` tells what each key means.")],
+        Err(failure) => vec![bad(
+            "configuration",
+            failure.to_string(),
+            "Mend it; `ringtrue config default` tells what each key means.",
+        )],
         Ok(loaded) => examine(desk, loaded).await,
     };
     let is_well = !findings.iter().any(|finding| matches!(finding.verdict, Verdict::Bad { .. }));
@@ -80,7 +84,7 @@ fn print(printer: Printer, findings: &[Finding], is_well: bool) -> Result<(), Fa
     }
     let mut text: String = findings.iter().map(line).collect();
     text.push_str(if is_well { "\nAll is well.\n" } else { "\nSomething is wrong: see the lines with ✗.\n" });
-    Ok(printer.text(&text)?)
+    Ok(printer::text(&text)?)
 }
 
 fn line(Finding { check, verdict }: &Finding) -> String {

@@ -33,11 +33,11 @@ pub async fn issue(
     Extension(Arrival { address, .. }): Extension<Arrival>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let headers = request.headers().clone();
+    let (parts, body) = request.into_parts();
     let issue = async {
-        let form = read_form(&app, request).await?;
+        let form = read_form(&app, &parts.headers, body).await?;
         let grant_type = form.get("grant_type").ok_or_else(|| missing("grant_type"))?;
-        let client = client::authenticate(&app, address, &headers, &form)?;
+        let client = client::authenticate(&app, address, &parts.headers, &form)?;
         if grant_type != "client_credentials" {
             let detail = "the grant type is `client_credentials`";
             return Err(Problem::new(Code::UnsupportedGrantType, detail));
@@ -65,10 +65,10 @@ pub async fn revoke(
     Extension(Arrival { address, .. }): Extension<Arrival>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let headers = request.headers().clone();
+    let (parts, body) = request.into_parts();
     let revoke = async {
-        let form = read_form(&app, request).await?;
-        let client = client::authenticate(&app, address, &headers, &form)?;
+        let form = read_form(&app, &parts.headers, body).await?;
+        let client = client::authenticate(&app, address, &parts.headers, &form)?;
         let token = form.get("token").ok_or_else(|| missing("token"))?;
         app.engine.revoke_token(&client, token).await?;
         Ok(StatusCode::OK.into_response())

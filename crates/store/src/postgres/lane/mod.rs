@@ -39,10 +39,17 @@
 //! ```
 //!
 //! Three rules keep batches of several nodes from waiting for each other: rows are written in the order of their keys,
-//! tables in the same order by every verb, and a key that occurs twice in a batch is merged beforehand, since PostgreSQL
+//! tables in the same order by every verb, and a key that occurs twice in a batch is merged beforehand, since `PostgreSQL`
 //! changes no row twice in one statement. The lane starts in `data_plane`.
 
-use std::{collections::HashMap, future::poll_fn, panic::AssertUnwindSafe, sync::Arc, task::Poll, time::Duration};
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use ringtrue_engine::ports::StoreError;
@@ -58,6 +65,7 @@ use super::{
     connect::Connector,
     error::{Fault, fault, store_error},
 };
+use crate::gathering::Gathering;
 
 const QUEUE: usize = 8_192;
 /// How long a caller waits for its answer, from the queue to the commit.
@@ -123,6 +131,10 @@ pub(super) struct Batch<'a> {
 
 impl Batch<'_> {
     /// Runs statements, all sent at once. Gives the rows of each.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for verbs that must know who was first, as in the example above")
+    )]
     pub(super) async fn step(&mut self, calls: &[Call]) -> Result<Vec<Vec<Row>>, BatchError> {
         self.send(calls, None).await
     }
@@ -256,6 +268,23 @@ impl<V: Verb> Lane<V> {
     }
 }
 
+/// Waits for the next batch. It is empty when nobody is left who could ask.
+async fn gather<V: Verb>(queue: &mut mpsc::Receiver<Envelope<V>>, gathering: &Gathering) -> Vec<Envelope<V>> {
+    let mut batch = Vec::new();
+    queue.recv_many(&mut batch, V::MAX_BATCH).await;
+    let opened = Instant::now();
+    while !batch.is_empty() && batch.len() < V::MAX_BATCH && gathering.goes_on(batch.len(), opened) {
+        // A timer would be too coarse: this is about microseconds.
+        yield_now().await;
+        while batch.len() < V::MAX_BATCH
+            && let Ok(envelope) = queue.try_recv()
+        {
+            batch.push(envelope);
+        }
+    }
+    batch
+}
+
 /// Runs the batches of a lane on one connection, which is made when it is first needed.
 struct Worker {
     connector: Connector,
@@ -264,20 +293,23 @@ struct Worker {
 
 impl Worker {
     async fn serve<V: Verb>(mut self, queue: Arc<Mutex<mpsc::Receiver<Envelope<V>>>>) {
-        let mut envelopes = Vec::new();
+        let mut gathering = Gathering::default();
         loop {
-            if queue.lock().await.recv_many(&mut envelopes, V::MAX_BATCH).await == 0 {
+            let mut envelopes = gather(&mut *queue.lock().await, &gathering).await;
+            if envelopes.is_empty() {
                 return;
             }
             envelopes.retain(|envelope| !envelope.reply.is_closed());
             let (verbs, replies): (Vec<V>, Vec<_>) =
-                envelopes.drain(..).map(|envelope| (envelope.verb, envelope.reply)).unzip();
-            for (reply, answer) in replies.into_iter().zip(self.settle(&verbs).await) {
+                envelopes.into_iter().map(|envelope| (envelope.verb, envelope.reply)).unzip();
+            let begun = Instant::now();
+            let answers = self.settle(&verbs).await;
+            let waiting = queue.try_lock().map_or(0, |queue| queue.len());
+            gathering = Gathering::after(verbs.len(), waiting, begun.elapsed());
+            for (reply, answer) in replies.into_iter().zip(answers) {
                 // A caller that has gone away does not need its answer.
                 drop(reply.send(answer));
             }
-            // Those who were answered get to ask again before the next batch is closed.
-            yield_now().await;
         }
     }
 
@@ -348,3 +380,6 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What a file can do to its writer. The contract suite sees it only through the ports.
+
+use futures_util::future::join_all;
+use ringtrue_engine::ports::StoreError;
+use tempfile::TempDir;
+
+use super::Sqlite;
+use crate::{
+    StoreOptions,
+    driver::{Database, Ending, values},
+};
+
+async fn fresh() -> (TempDir, Sqlite) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ringtrue.db");
+    super::migrate(path.clone(), jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+    (directory, Sqlite::open(&path, &StoreOptions::default()).await.unwrap())
+}
+
+/// Runs one statement on the writer.
+async fn write(sqlite: &Sqlite, sql: &'static str, value: Option<i64>) -> Result<(), StoreError> {
+    sqlite
+        .transact(move |tx| {
+            Box::pin(async move {
+                match value {
+                    None => tx.run(sql, &[]).await?,
+                    Some(value) => tx.run(sql, values![value]).await?,
+                };
+                Ok(Ending::Commit(()))
+            })
+        })
+        .await
+}
+
+async fn numbers(sqlite: &Sqlite) -> Vec<i64> {
+    let rows = sqlite.read(|tx| Box::pin(async move { tx.run("select n from numbers order by n", &[]).await }));
+    rows.await.unwrap().into_iter().map(|row| row.number().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_bad_verb_fails_alone_in_its_batch() {
+    let (_directory, sqlite) = fresh().await;
+    write(&sqlite, "create table numbers (n integer primary key check (n >= 0)) strict", None).await.unwrap();
+    let put = |number| write(&sqlite, "insert into numbers (n) values ($1)", Some(number));
+    let answers = join_all([1, -1, 2, 2, 3].map(put)).await;
+    let good: Vec<_> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(good, [true, false, true, false, true], "{answers:?}");
+    assert_eq!(numbers(&sqlite).await, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_panic_fails_alone_and_the_writer_goes_on() {
+    let (_directory, sqlite) = fresh().await;
+    write(&sqlite, "create table numbers (n integer primary key) strict", None).await.unwrap();
+    let panics = sqlite.transact::<(), _>(|tx| {
+        Box::pin(async move {
+            tx.run("insert into numbers (n) values (7)", &[]).await?;
+            panic!("as asked")
+        })
+    });
+    let (panicked, stored) =
+        futures_util::join!(panics, write(&sqlite, "insert into numbers (n) values ($1)", Some(1)));
+    assert!(matches!(panicked, Err(StoreError::Refused(_))), "{panicked:?}");
+    stored.unwrap();
+    assert_eq!(numbers(&sqlite).await, [1]);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_unavailable_until_there_is_room() {
+    let (_directory, sqlite) = fresh().await;
+    write(&sqlite, "create table numbers (n integer primary key, filling blob) strict", None).await.unwrap();
+    write(&sqlite, "pragma max_page_count = 60", None).await.unwrap();
+    let put = |number| write(&sqlite, "insert into numbers (n, filling) values ($1, zeroblob(40000))", Some(number));
+    let mut stored = Vec::new();
+    let full = loop {
+        let number = i64::try_from(stored.len()).unwrap();
+        match put(number).await {
+            Ok(()) => stored.push(number),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(&full, StoreError::Unavailable(reason) if reason.contains("disk")), "{full}");
+    assert_eq!(numbers(&sqlite).await, stored);
+    write(&sqlite, "pragma max_page_count = 100000", None).await.unwrap();
+    put(1_000).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_read_only_file_is_unavailable() {
+    let (_directory, sqlite) = fresh().await;
+    write(&sqlite, "pragma query_only = on", None).await.unwrap();
+    let refused = write(&sqlite, "update roll_call set calls = calls + 1", None).await;
+    assert!(matches!(&refused, Err(StoreError::Unavailable(reason)) if reason.contains("written")), "{refused:?}");
+    assert_eq!(sqlite.read(|tx| Box::pin(async move { tx.run("select 1", &[]).await })).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_file_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let (directory, sqlite) = fresh().await;
+    write(&sqlite, "update roll_call set calls = calls + 1", None).await.unwrap();
+    for file in std::fs::read_dir(directory.path()).unwrap() {
+        let mode = file.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+    }
+}
