@@ -19,8 +19,8 @@ use tokio::{task::JoinSet, time::Instant};
 use crate::report::{self, Rates};
 
 const CLIENTS: usize = 64;
-const SECONDS: u64 = 5;
-const ROUNDS: usize = 3;
+const SECONDS: u64 = 2;
+const ROUNDS: usize = 7;
 
 pub async fn compare() -> anyhow::Result<bool> {
     report::heading("Durable writes on PostgreSQL: one row each, 64 writers, synchronous_commit=on");

@@ -10,13 +10,13 @@ impl Rates {
     pub fn new(name: &'static str) -> Self {
         Rates { name, rounds: vec![] }
     }
+}
 
-    /// The middle round: one disturbed round does not count.
-    pub fn median(&self) -> f64 {
-        let mut rounds = self.rounds.clone();
-        rounds.sort_by(f64::total_cmp);
-        rounds.get(rounds.len() / 2).copied().unwrap_or(f64::NAN)
-    }
+/// The middle one: a disturbed round does not count.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 pub fn heading(text: &str) {
@@ -25,12 +25,17 @@ pub fn heading(text: &str) {
 
 pub fn rates(rates: &Rates, unit: &str) {
     let rounds: Vec<String> = rates.rounds.iter().map(|rate| format!("{rate:.0}")).collect();
-    print(&format!("  {:<44} {:>9.0} {unit}   (rounds: {})", rates.name, rates.median(), rounds.join(", ")));
+    print(&format!(
+        "  {:<44} {:>9.0} {unit}   (rounds: {})",
+        rates.name,
+        median(rates.rounds.iter().copied()),
+        rounds.join(", ")
+    ));
 }
 
-/// Prints how many times `ours` is `theirs`. Whether that is enough.
+/// Prints how many times `ours` is `theirs`, in the middle of the rounds. Whether that is enough.
 pub fn ratio(ours: &Rates, theirs: &Rates, at_least: f64) -> bool {
-    let ratio = ours.median() / theirs.median();
+    let ratio = median(ours.rounds.iter().zip(&theirs.rounds).map(|(ours, theirs)| ours / theirs));
     let reached = ratio >= at_least;
     let verdict = if reached { "reached" } else { "NOT REACHED" };
     print(&format!("  {} / {} = {ratio:.2}   (at least {at_least}: {verdict})", ours.name, theirs.name));

@@ -44,6 +44,8 @@ struct Inner {
     control_plane: ControlPlane,
     limiter: RateLimiter,
     settings: Settings,
+    /// The beginning of every token's claims.
+    token_claims: String,
     node: NodeId,
 }
 
@@ -60,6 +62,7 @@ impl Engine {
         let engine = Engine(Arc::new(Inner {
             control_plane: ControlPlane::empty(master),
             limiter: RateLimiter::new(settings.limits),
+            token_claims: tokens::shared_claims(&settings.base_url, settings.region),
             store,
             clock,
             entropy,
@@ -100,6 +103,10 @@ impl Engine {
 
     pub fn base_url(&self) -> &str {
         &self.0.settings.base_url
+    }
+
+    fn token_claims(&self) -> &str {
+        &self.0.token_claims
     }
 
     pub fn urls(&self) -> &UrlPolicy {

@@ -13,9 +13,9 @@ use ringtrue_domain::{
     id::time_ordered,
     product::Scope,
     region::Region,
-    tenancy::{Credential, CredentialOwner, SecretDigest},
+    tenancy::{ClientId, Credential, CredentialOwner, SecretDigest},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::{
@@ -89,18 +89,11 @@ impl TokenBearer {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+/// What is read of a token.
+#[derive(Deserialize)]
 struct Claims<'a> {
     #[serde(borrow)]
-    iss: Cow<'a, str>,
-    #[serde(borrow)]
-    aud: Cow<'a, str>,
-    /// The credential.
-    #[serde(borrow)]
-    sub: Cow<'a, str>,
-    #[serde(borrow)]
     client_id: Cow<'a, str>,
-    iat: i64,
     exp: i64,
     jti: Uuid,
     #[serde(borrow)]
@@ -137,21 +130,17 @@ impl Engine {
         let expires_in = credential
             .expires_at
             .map_or(TOKEN_LIFETIME, |at| (at.as_second() - now.as_second()).clamp(1, TOKEN_LIFETIME));
-        let client_id = Cow::Borrowed(credential.client_id.as_str());
-        let claims = Claims {
-            iss: Cow::Borrowed(self.base_url()),
-            aud: Cow::Borrowed(self.base_url()),
-            sub: client_id.clone(),
-            client_id,
-            iat: now.as_second(),
-            exp: now.as_second() + expires_in,
-            jti: time_ordered(now, self.entropy().bytes()),
-            scope: Cow::Borrowed(scope.as_str()),
-            region: Cow::Borrowed(self.region().as_str()),
-        };
+        let payload = claims(
+            self.token_claims(),
+            &credential.client_id,
+            scope,
+            now.as_second(),
+            expires_in,
+            time_ordered(now, self.entropy().bytes()),
+        );
         let keys = self.control_plane().keys();
         let (header, key) = keys.token_signer(now).ok_or(MintError::NoKey)?;
-        Ok(AccessToken { token: sign(header, key, &claims), expires_in, scope })
+        Ok(AccessToken { token: sign(header, key, &payload), expires_in, scope })
     }
 
     /// Checks a token that a caller presents.
@@ -258,8 +247,28 @@ pub fn digest_of(secret: &str) -> SecretDigest {
     SecretDigest(digest)
 }
 
-fn sign(header: &str, key: &hmac::Key, claims: &Claims<'_>) -> String {
-    let payload = serde_json::to_vec(claims).unwrap_or_default();
+/// The claims that all tokens of a deployment share, as the beginning of a JSON object.
+pub(crate) fn shared_claims(base_url: &str, region: Region) -> String {
+    let base_url = serde_json::Value::from(base_url);
+    format!(r#"{{"iss":{base_url},"aud":{base_url},"region":"{region}""#)
+}
+
+/// Written by hand: this is on the way of every token, and none of these values can need an escape.
+fn claims(shared: &str, client: &ClientId, scope: Scope, issued_at: i64, expires_in: i64, id: Uuid) -> String {
+    use std::fmt::Write;
+
+    let mut claims = String::with_capacity(shared.len() + 256);
+    claims.push_str(shared);
+    let expires_at = issued_at + expires_in;
+    // Writing to a string cannot fail.
+    let _ = write!(
+        claims,
+        r#","sub":"{client}","client_id":"{client}","iat":{issued_at},"exp":{expires_at},"jti":"{id}","scope":"{scope}"}}"#
+    );
+    claims
+}
+
+fn sign(header: &str, key: &hmac::Key, payload: &str) -> String {
     let mut token = String::with_capacity(header.len() + payload.len() * 4 / 3 + 50);
     token.push_str(header);
     token.push('.');
@@ -272,4 +281,37 @@ fn sign(header: &str, key: &hmac::Key, claims: &Claims<'_>) -> String {
 
 fn read(payload: &[u8]) -> Option<Claims<'_>> {
     serde_json::from_slice(payload).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+    use serde_json::Value;
+
+    use super::*;
+
+    /// What another library reads in a token of ours.
+    #[test]
+    fn a_token_is_a_jwt_as_others_know_it() {
+        let secret = [7; 32];
+        let header = BASE64_URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"at+jwt","kid":"k1"}"#);
+        let base_url = "https://eu.api.example.com/\"quoted\"";
+        let id = time_ordered(Timestamp::UNIX_EPOCH, [1; 10]);
+        let client: ClientId = "prj_abc-DEF".parse().unwrap();
+        let shared = shared_claims(base_url, Region::Eu);
+        let payload = claims(&shared, &client, Scope::Management, 4_000_000_000, 3600, id);
+        let token = sign(&header, &hmac::Key::new(hmac::HMAC_SHA256, &secret), &payload);
+
+        let mut validation = Validation::new(Algorithm::HS256);
+        validation.set_audience(&[base_url]);
+        validation.set_issuer(&[base_url]);
+        let read = decode::<Value>(&token, &DecodingKey::from_secret(&secret), &validation).unwrap().claims;
+        assert_eq!(read["exp"], 4_000_003_600_i64);
+        assert_eq!(read["sub"], "prj_abc-DEF");
+        assert_eq!(read["jti"], id.to_string());
+        assert_eq!(read["scope"], "management");
+        assert_eq!(decode_header(&token).unwrap().kid.as_deref(), Some("k1"));
+        assert!(decode::<Value>(&token, &DecodingKey::from_secret(&[8; 32]), &validation).is_err());
+        assert_eq!(self::read(payload.as_bytes()).unwrap().client_id, "prj_abc-DEF");
+    }
 }

@@ -99,12 +99,12 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     if let Some(listen) = config.metrics.listen {
         let listener = bind(listen)?;
         metrics_address = Some(listener.local_addr()?);
-        let router = http::operator_router(app.clone());
+        let door = http::operator_door(app.clone());
         let (limits, metrics) = (limits.clone(), Arc::clone(&metrics));
-        tasks.spawn(listener::serve(listener, None, router, limits, metrics, tasks.clone(), shutdown.clone()));
+        tasks.spawn(listener::serve(listener, None, door, limits, metrics, tasks.clone(), shutdown.clone()));
     }
-    let router = http::router(app);
-    let serving = listener::serve(listener, tls.clone(), router, limits, metrics, tasks.clone(), shutdown.clone());
+    let door = http::public_door(app);
+    let serving = listener::serve(listener, tls.clone(), door, limits, metrics, tasks.clone(), shutdown.clone());
     tasks.spawn(serving);
     Ok(Running { base_url, address, metrics_address, engine, tls, tasks, shutdown })
 }

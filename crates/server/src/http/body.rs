@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
@@ -73,8 +74,13 @@ async fn read(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Resul
     if declared.is_some_and(|length: u64| length > limit as u64) {
         return Err(too_large());
     }
-    let collected = Limited::new(body, limit).collect();
-    match tokio::time::timeout(app.body_timeout, collected).await {
+    let mut collected = std::pin::pin!(Limited::new(body, limit).collect());
+    // A small body is usually there with its head, and needs no timer.
+    let collected = match collected.as_mut().now_or_never() {
+        Some(collected) => Ok(collected),
+        None => tokio::time::timeout(app.body_timeout, collected).await,
+    };
+    match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::bad_request("the body could not be read to its end")),

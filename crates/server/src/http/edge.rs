@@ -8,25 +8,21 @@ use std::{
 use axum::{
     Router,
     body::Body,
-    extract::{MatchedPath, Request, State},
-    middleware::{Next, from_fn_with_state},
+    extract::Request,
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, header};
 use ringtrue_domain::{id::time_ordered, region::Region};
 use tokio::time::Instant;
+use tower::ServiceExt;
 
-use super::{App, caller::Meter, catalogue::Code, problem::Problem};
+use super::{App, Routes, caller::Meter, catalogue::Code, problem::Problem, routes::RouteName};
 use crate::config::RequestLog;
 
 const MAX_URL: usize = 8 * 1024;
 const MAX_HEADERS: usize = 8 * 1024;
 const API_VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
-
-/// The socket at the other end of a connection. The listener puts it into each request.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
 
 /// What the edge knows of a request and handlers ask for.
 #[derive(Clone, Debug)]
@@ -47,49 +43,65 @@ impl RequestId {
     }
 }
 
-/// Puts the edge around a router.
-pub fn wrap(router: Router<App>, app: App) -> Router {
-    router
-        .fallback(|| async { Problem::not_found() })
-        .method_not_allowed_fallback(|| async {
-            Problem::new(Code::MethodNotAllowed, "the `Allow` header lists the methods of this path")
-        })
-        .layer(from_fn_with_state(app.clone(), edge))
-        .with_state(app)
+/// A door: a router with the edge around it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Door {
+    app: App,
+    router: Router,
 }
 
-async fn edge(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let started = Instant::now();
-    let request_id = request_id(&app, request.headers());
-    let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let accept = accept(request.headers());
-    let address = client_address(&app, &request);
-    let meter = Meter::of(request.uri().path());
-    let arrival = Arrival { address, request_id: request_id.clone(), meter: meter.clone() };
-    request.extensions_mut().insert(arrival);
-
-    let response = match admit(&app, &request) {
-        Ok(()) => answer(&app, request, next).await,
-        Err(problem) => problem.into_response(),
-    };
-    let mut response = finish(&app, response, &request_id, accept.as_ref());
-    if let Some(meter) = meter {
-        meter.write(&app, address, response.headers_mut());
+impl Door {
+    pub fn new(routes: Routes, app: App) -> Self {
+        let router = routes
+            .into_router()
+            .fallback(|| async { Problem::not_found() })
+            .method_not_allowed_fallback(|| async {
+                Problem::new(Code::MethodNotAllowed, "the `Allow` header lists the methods of this path")
+            })
+            .with_state(app.clone());
+        Door { app, router }
     }
 
-    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    let elapsed = started.elapsed();
-    app.metrics.request(&method, route, response.status(), elapsed);
-    log(&app, &method, route, &response, &request_id, elapsed);
-    response
+    /// Answers one request that came over a connection with `peer`.
+    pub async fn answer(self, peer: SocketAddr, mut request: Request) -> Response {
+        let Door { app, router } = self;
+        let started = Instant::now();
+        let request_id = request_id(&app, request.headers());
+        let method = request.method().clone();
+        let accept = accept(request.headers());
+        let address = client_address(&app, peer.ip(), request.headers());
+        let meter = Meter::of(request.uri().path());
+        let arrival = Arrival { address, request_id: request_id.clone(), meter: meter.clone() };
+        request.extensions_mut().insert(arrival);
+
+        let response = match admit(&app, &request) {
+            Ok(()) => handle(&app, router, request).await,
+            Err(problem) => problem.into_response(),
+        };
+        let mut response = finish(&app, response, &request_id, accept.as_ref());
+        if let Some(meter) = meter {
+            meter.write(&app, address, response.headers_mut());
+        }
+
+        let route = response.extensions().get::<RouteName>().map_or("unmatched", |name| name.0);
+        let elapsed = started.elapsed();
+        app.metrics.request(&method, route, response.status(), elapsed);
+        log(&app, &method, route, &response, &request_id, elapsed);
+        response
+    }
 }
 
 /// Runs the handler: not for ever, and not into a panic.
-async fn answer(app: &App, request: Request, next: Next) -> Response {
-    let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match tokio::time::timeout(app.request_timeout, handled).await {
-        Ok(Ok(response)) => response,
+async fn handle(app: &App, router: Router, request: Request) -> Response {
+    let mut handled = std::pin::pin!(AssertUnwindSafe(router.oneshot(request)).catch_unwind());
+    // Most are answered from memory, and need no timer.
+    let answered = match handled.as_mut().now_or_never() {
+        Some(answered) => Ok(answered),
+        None => tokio::time::timeout(app.request_timeout, handled).await,
+    };
+    match answered {
+        Ok(Ok(Ok(response))) => response,
+        Ok(Ok(Err(never))) => match never {},
         Ok(Err(_)) => Problem::internal(&"a handler panicked").into_response(),
         Err(_) => Problem::unavailable("the request took too long").into_response(),
     }
@@ -144,11 +156,10 @@ fn path_plays_tricks(path: &str) -> bool {
 }
 
 /// The right-most address that no trusted proxy has added: what stands left of it anyone can have written.
-fn client_address(app: &App, request: &Request) -> IpAddr {
-    let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0.ip());
+fn client_address(app: &App, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let is_trusted = |address: IpAddr| app.trusted_proxies.iter().any(|proxies| proxies.contains(&address));
     let mut address = peer.to_canonical();
-    let forwarded = request.headers().get_all("x-forwarded-for").iter().rev();
+    let forwarded = headers.get_all("x-forwarded-for").iter().rev();
     for hop in forwarded.filter_map(|value| value.to_str().ok()).flat_map(|value| value.rsplit(',')) {
         if !is_trusted(address) {
             break;

@@ -21,14 +21,14 @@ pub mod time;
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{Router, response::Response};
+use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use ipnet::IpNet;
 use ringtrue_engine::Engine;
 use serde::Serialize;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use edge::Peer;
+pub use edge::Door;
 pub use routes::Routes;
 
 use crate::{config::RequestLog, telemetry::metrics::Metrics};
@@ -70,10 +70,9 @@ impl std::ops::Deref for App {
 pub use health::Readiness;
 pub use site::Site;
 
-/// The public API.
-pub fn router(app: App) -> Router {
-    let routes = public_routes();
-    edge::wrap(routes.into_router(), app)
+/// The door to the public API.
+pub fn public_door(app: App) -> Door {
+    Door::new(public_routes(), app)
 }
 
 /// Every public route, with the table that the OpenAPI document is held against.
@@ -82,9 +81,8 @@ pub fn public_routes() -> Routes {
 }
 
 /// What is served on the listener for operators: metrics and health.
-pub fn operator_router(app: App) -> Router {
-    let routes = Routes::default().merge(health::routes()).get("/metrics", health::metrics);
-    edge::wrap(routes.into_router(), app)
+pub fn operator_door(app: App) -> Door {
+    Door::new(Routes::default().merge(health::routes()).get("/metrics", health::metrics), app)
 }
 
 /// A JSON answer.

@@ -2,9 +2,12 @@
 
 use axum::{
     Router,
+    extract::Request,
     handler::Handler,
+    response::Response,
     routing::{MethodRouter, delete, get, patch, post, put},
 };
+use futures_util::{FutureExt, future::Map};
 
 use super::App;
 
@@ -14,13 +17,36 @@ pub struct Routes {
     table: Vec<(&'static str, &'static str)>,
 }
 
+/// The template of the route that gave an answer: for metrics and logs, which must not see paths.
+#[derive(Clone, Copy, Debug)]
+pub struct RouteName(pub &'static str);
+
+/// A handler that signs its answers with the name of its route.
+#[derive(Clone)]
+struct Named<H> {
+    path: &'static str,
+    handler: H,
+}
+
+impl<H: Handler<T, App>, T: 'static> Handler<T, App> for Named<H> {
+    type Future = Map<H::Future, Box<dyn FnOnce(Response) -> Response + Send>>;
+
+    fn call(self, request: Request, app: App) -> Self::Future {
+        let name = RouteName(self.path);
+        self.handler.call(request, app).map(Box::new(move |mut response: Response| {
+            response.extensions_mut().insert(name);
+            response
+        }))
+    }
+}
+
 macro_rules! methods {
     ($($method:ident $name:literal),*) => {
         impl Routes {
             $(
                 #[must_use]
                 pub fn $method<H: Handler<T, App>, T: 'static>(self, path: &'static str, handler: H) -> Self {
-                    self.add($name, path, $method(handler))
+                    self.add($name, path, $method(Named { path, handler }))
                 }
             )*
         }

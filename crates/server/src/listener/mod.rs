@@ -5,7 +5,7 @@
 //! | A peer that … | is dealt with by |
 //! |---|---|
 //! | opens connections without end | caps, in all and per address |
-//! | sends its headers slowly, or nothing at all | hyper's header timeout, which also ends idle connections |
+//! | sends its headers slowly, or nothing at all | [`watch::Watch`], which also ends idle connections |
 //! | sends its body slowly | the body timeout, in `http::body` |
 //! | does not read what we answer | the write timeout of [`stream::Impatient`] |
 //! | stalls in the TLS handshake | a timeout around it |
@@ -13,24 +13,25 @@
 mod cap;
 mod stream;
 mod tls;
+mod watch;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::body::Body;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use ipnet::IpNet;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tower::ServiceExt;
 
-use crate::{http::Peer, telemetry::metrics::Metrics};
+use crate::{http::Door, telemetry::metrics::Metrics};
 use cap::{Cap, Closing, Place};
 use stream::Impatient;
 pub use tls::Tls;
+use watch::Watch;
 
 /// Room for a header that the edge then refuses with a proper answer; past it hyper closes the connection.
 const HEADER_ROOM: usize = 128 * 1024;
@@ -47,11 +48,11 @@ pub struct Limits {
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// Accepts connections and serves them with `router`, until `shutdown`; then lets requests under way end.
+/// Accepts connections and serves them through `door`, until `shutdown`; then lets requests under way end.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
-    router: Router,
+    door: Door,
     limits: Limits,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
@@ -59,11 +60,7 @@ pub async fn serve(
 ) {
     let cap = Cap::new(limits.max_connections, limits.max_connections_per_address, limits.trusted_proxies);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
-        .max_buf_size(HEADER_ROOM)
-        .title_case_headers(true)
-        .half_close(false);
+    http.max_buf_size(HEADER_ROOM).half_close(false);
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return cap.close(),
@@ -83,10 +80,10 @@ pub async fn serve(
         };
         let connection = Connection {
             peer,
-            router: router.clone(),
+            door: door.clone(),
             http: http.clone(),
             metrics: Arc::clone(&metrics),
-            handshake_timeout: limits.header_timeout,
+            header_timeout: limits.header_timeout,
             write_timeout: limits.write_timeout,
             place,
         };
@@ -96,10 +93,10 @@ pub async fn serve(
 
 struct Connection {
     peer: SocketAddr,
-    router: Router,
+    door: Door,
     http: http1::Builder,
     metrics: Arc<Metrics>,
-    handshake_timeout: Duration,
+    header_timeout: Duration,
     write_timeout: Duration,
     /// Given back when the connection ends.
     place: Place,
@@ -112,7 +109,7 @@ impl Connection {
         let _ = stream.set_nodelay(true);
         match tls {
             None => self.requests(stream, closing).await,
-            Some(tls) => match tokio::time::timeout(self.handshake_timeout, tls.accept(stream)).await {
+            Some(tls) => match tokio::time::timeout(self.header_timeout, tls.accept(stream)).await {
                 Ok(Ok(stream)) => self.requests(stream, closing).await,
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                 Err(_) => tracing::debug!("TLS handshake took too long"),
@@ -123,11 +120,14 @@ impl Connection {
     }
 
     async fn requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, closing: Closing) {
-        let peer = Peer(self.peer);
-        let service = service_fn(|mut request: hyper::Request<Incoming>| {
-            request.extensions_mut().insert(peer);
-            let router = self.router.clone();
-            async move { Ok::<_, Infallible>(answer(router, request).await) }
+        let watch = Watch::default();
+        let service = service_fn(|request: hyper::Request<Incoming>| {
+            let (door, peer, busy) = (self.door.clone(), self.peer, watch.busy());
+            async move {
+                let response = door.answer(peer, request.map(Body::new)).await;
+                drop(busy);
+                Ok::<_, Infallible>(response)
+            }
         });
         let stream = TokioIo::new(Impatient::new(stream, self.write_timeout));
         let mut connection = std::pin::pin!(self.http.serve_connection(stream, service));
@@ -137,16 +137,10 @@ impl Connection {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
+            () = watch.until_idle_for(self.header_timeout) => return,
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "connection ended early");
         }
-    }
-}
-
-async fn answer(router: Router, request: hyper::Request<Incoming>) -> axum::response::Response {
-    match router.oneshot(request.map(axum::body::Body::new)).await {
-        Ok(response) => response,
-        Err(never) => match never {},
     }
 }

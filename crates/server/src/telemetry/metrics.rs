@@ -15,13 +15,13 @@ use prometheus_client::{
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
     method: &'static str,
-    route: String,
+    route: &'static str,
     status: u16,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RouteLabels {
-    route: String,
+    route: &'static str,
 }
 
 /// The handles of one route. A label set is looked up in its family once; after that a request costs a few atomics.
@@ -37,7 +37,7 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
-    routes: HashMap<String, Arc<RouteHandles>>,
+    routes: HashMap<&'static str, Arc<RouteHandles>>,
     pub connections: Gauge,
     pub refused_connections: Counter,
 }
@@ -66,23 +66,20 @@ impl Default for Metrics {
 
 impl Metrics {
     /// Counts an answer. `route` is a template of ours, so there are few.
-    pub fn request(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration) {
+    pub fn request(&self, method: &Method, route: &'static str, status: StatusCode, elapsed: Duration) {
         let routes = self.routes.pin();
-        let handles = match routes.get(route) {
-            Some(handles) => handles,
-            None => routes.get_or_insert_with(route.to_owned(), || Arc::new(self.handles(route))),
-        };
+        let handles = routes.get_or_insert_with(route, || Arc::new(self.handles(route)));
         handles.duration.observe(elapsed.as_secs_f64());
         let (method, status) = (known(method), status.as_u16());
         let count = || {
-            let labels = RequestLabels { method, route: route.to_owned(), status };
+            let labels = RequestLabels { method, route, status };
             self.requests.get_or_create_owned(&labels)
         };
         handles.answers.pin().get_or_insert_with((method, status), count).inc();
     }
 
-    fn handles(&self, route: &str) -> RouteHandles {
-        let duration = self.durations.get_or_create_owned(&RouteLabels { route: route.to_owned() });
+    fn handles(&self, route: &'static str) -> RouteHandles {
+        let duration = self.durations.get_or_create_owned(&RouteLabels { route });
         RouteHandles { duration, answers: HashMap::new() }
     }
 
