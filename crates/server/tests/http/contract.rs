@@ -83,6 +83,13 @@ impl Contract {
         self.paths.iter().flat_map(of).collect()
     }
 
+    /// The schema of the JSON body that a route takes.
+    pub fn request_schema(&self, method: &str, template: &str) -> Option<&Value> {
+        let method = method.to_lowercase();
+        let at = format!("/paths/{}/{method}/requestBody/content/application~1json/schema", escape(template));
+        self.root.pointer(&resolve(&self.root, &at).ok()?)
+    }
+
     /// Every error code that a problem may carry.
     pub fn error_codes(&self) -> BTreeSet<String> {
         let codes = self.root.pointer("/components/schemas/Problem/properties/error_code/enum");

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "what should not be, ends the test")]
 
 mod allowed_networks;
+mod answers;
 mod audit;
 mod bearer;
 mod callback_urls;
@@ -14,15 +15,28 @@ mod credentials;
 mod database;
 mod dead_tokens;
 mod document;
+mod edge;
 mod guessing;
+mod health;
+mod hostile;
+mod idempotency;
+mod json;
 mod keys;
 mod metadata;
+mod nodes;
+mod outage;
 mod paging;
+mod privacy;
 mod projects;
+mod rate_limits;
 mod regions;
 mod revoke;
 mod routes;
 mod search;
+mod shutdown;
+mod sizes;
+mod slow_clients;
+mod tenants;
 mod token;
 mod token_errors;
 mod usage;

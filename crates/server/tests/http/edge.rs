@@ -1,0 +1,186 @@
+//! Paths and methods: what there is, what there is not, and what only looks as if there were.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::{
+    client::{self, Request},
+    routes::{self, Ids, fill},
+    world::World,
+};
+
+const METHODS: [&str; 10] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get"];
+
+async fn ids(world: &World) -> Ids {
+    Ids::of(&world.acme, &world.project("Shop", json!({})).await)
+}
+
+/// Every method on every path: those that there are, or 405 with their list.
+#[tokio::test]
+async fn every_method_on_every_path() {
+    let world = World::sqlite().await;
+    let ids = ids(&world).await;
+    let token = world.manager().await;
+    for template in routes::templates() {
+        let path = fill(template, &ids);
+        let there_are = routes::methods_of(template);
+        for method in METHODS.into_iter().filter(|method| !there_are.contains(method)) {
+            for request in [Request::new(method, &path), Request::new(method, &path).bearer(&token)] {
+                let answer = world.send(request).await;
+                assert_eq!(answer.status, 405, "{method} {template}");
+                assert!(method == "HEAD" || answer.code() == "method_not_allowed");
+                let allowed: BTreeSet<_> = answer.header("allow").unwrap().split(',').map(str::trim).collect();
+                assert_eq!(allowed, there_are.iter().copied().collect(), "{method} {template}");
+            }
+        }
+    }
+}
+
+/// A body does not make a wrong method right, nor does a header that asks for another.
+#[tokio::test]
+async fn a_method_is_not_overridden() {
+    let world = World::sqlite().await;
+    let ids = ids(&world).await;
+    let token = world.manager().await;
+    let path = fill("/v1/management/workspaces/{workspace_id}/credentials/{client_id}", &ids);
+    for header in ["X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"] {
+        world.send(Request::post(&path).header(header, "DELETE").bearer(&token)).await.assert(405);
+        world.send(Request::get(&path).header(header, "DELETE").bearer(&token)).await.assert(200);
+    }
+    world.send(Request::get(&format!("{path}?_method=DELETE")).bearer(&token)).await.assert(200);
+    world.send(Request::get(&path).bearer(&token)).await.assert(200);
+}
+
+/// `HEAD` answers as `GET` does, without a body.
+#[tokio::test]
+async fn head_is_get_without_a_body() {
+    let world = World::sqlite().await;
+    let ids = ids(&world).await;
+    let token = world.manager().await;
+    let paths = routes::all().into_iter().filter(|route| route.method == "GET").map(|route| fill(route.template, &ids));
+    for path in paths.chain([format!("{}/projects?size=0", world.acme.path()), "/errors/unknown".to_owned()]) {
+        for authorised in [true, false] {
+            let of = |method: &str| {
+                let request = Request::new(method, &path).header("X-Request-Id", "same");
+                if authorised { request.bearer(&token) } else { request }
+            };
+            let (get, head) = (world.send(of("GET")).await, world.send(of("HEAD")).await);
+            assert_eq!((head.status, head.body.as_slice()), (get.status, &b""[..]), "{path}");
+            let stable = |headers: &[(String, String)]| -> Vec<(String, String)> {
+                let varies = ["date", "x-ratelimit-remaining"];
+                let mut kept = headers.to_vec();
+                kept.retain(|(name, _)| !varies.contains(&name.to_ascii_lowercase().as_str()));
+                kept.sort();
+                kept
+            };
+            assert_eq!(stable(&head.headers), stable(&get.headers), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn paths_that_do_not_exist() {
+    let world = World::sqlite().await;
+    let token = world.manager().await;
+    let (id, workspaces) = (&world.acme.workspace_id, "/v1/management/workspaces");
+    for path in [
+        "/",
+        "/nowhere",
+        "/favicon.ico",
+        "/robots.txt",
+        "/.env",
+        "/.git/config",
+        "/metrics",
+        "/coverage/v0.1/countries/GB",
+        "/coverage/v0.1/device_ip",
+        "/coverage/v0.1/device_ips/1.2.3.4",
+        "/v1",
+        "/v1/",
+        "/v1/management",
+        "/v1/management/",
+        "/v1/management/projects",
+        "/v1/Management/workspaces",
+        "/oauth2",
+        "/oauth2/",
+        "/oauth2/authorize",
+        "/oauth2/introspect",
+        "/.well-known/openid-configuration",
+        "/docs/",
+        "/errors/",
+        "/livez/",
+        &format!("{workspaces}/"),
+        &format!("{workspaces}/{id}/"),
+        &format!("{workspaces}/{id}/nowhere"),
+        &format!("{workspaces}/{id}/projects/"),
+    ] {
+        for method in ["GET", "POST", "DELETE", "OPTIONS"] {
+            let answer = world.send(Request::new(method, path).bearer(&token)).await;
+            assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{method} {path}");
+        }
+    }
+}
+
+/// What some programs would read as another path is no path of ours.
+#[tokio::test]
+async fn paths_that_play_tricks() {
+    let world = World::sqlite().await;
+    let token = world.manager().await;
+    let (id, workspaces) = (&world.acme.workspace_id, "/v1/management/workspaces");
+    for path in [
+        "//v1//management//workspaces",
+        "//v1/management/workspaces",
+        "/v1//management/workspaces",
+        "/v1/management/workspaces//",
+        "/v1/management/./workspaces",
+        "/v1/management/../management/workspaces",
+        "/v1/management/%2e/workspaces",
+        "/v1/management/%2e%2e/management/workspaces",
+        "/v1/management/%2E%2E/management/workspaces",
+        "/v1/management/.%2e/management/workspaces",
+        "/v1/management%2fworkspaces",
+        "/v1/management%2Fworkspaces",
+        "/v1/management\\workspaces",
+        "/v1/management%5cworkspaces",
+        "/v1/management/workspaces;x=y",
+        "/v1/management;x=y/workspaces",
+        "/v1/management/workspaces%3bx=y",
+        "/v1/management/workspaces%00",
+        "/v1/management/%77orkspaces%00.json",
+        "/v1/management/workspaces%2f",
+        "/docs/../livez",
+        "/errors/../livez",
+        "/errors/%2e%2e",
+        "/errors/..%2flivez",
+        &format!("{workspaces}/{id};v=1"),
+        &format!("{workspaces}/{id}/../{id}"),
+        &format!("{workspaces}/{id}%2fprojects"),
+        &format!("{workspaces}/%2e%2e"),
+    ] {
+        let answer = world.send(Request::get(path).bearer(&token)).await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
+    }
+}
+
+/// Targets that are no path at all.
+#[tokio::test]
+async fn targets_in_other_forms() {
+    let world = World::sqlite().await;
+    let address = world.node.address;
+    for (request, expected) in [
+        (Request::get(&format!("http://{address}/livez")), &[200][..]),
+        (Request::get("http://elsewhere.example/livez"), &[200]),
+        (Request::get("/livez?"), &[200]),
+        (Request::get("/livez?x=y"), &[200]),
+        (Request::new("OPTIONS", "*"), &[404, 405]),
+        (Request::new("CONNECT", "elsewhere.example:443"), &[404, 405]),
+        (Request::get("livez"), &[400, 404]),
+        (Request::get("/livez#x"), &[200, 400]),
+        (Request::get("/l\u{ef}vez"), &[400, 404]),
+        (Request::get("/livez%"), &[400, 404]),
+        (Request::get("/%ff"), &[404]),
+    ] {
+        let answer = client::send(address, &request).await;
+        assert!(expected.contains(&answer.status), "{request:?} is {}", answer.status);
+    }
+}

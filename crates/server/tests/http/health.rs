@@ -1,0 +1,61 @@
+//! Is it alive, is it ready, and how is it doing.
+
+use serde_json::json;
+
+use crate::{
+    client::{self, Request},
+    on_both_stores,
+    world::{World, token_request},
+};
+
+async fn a_node_that_serves_is_alive_and_ready(world: World) {
+    let operators = world.node.metrics_address.unwrap();
+    for address in [world.node.address, operators] {
+        let alive = client::send(address, &Request::get("/livez")).await.assert(200);
+        assert_eq!(alive.json(), json!({"status": "alive"}));
+        let ready = client::send(address, &Request::get("/readyz")).await.assert(200);
+        assert_eq!(ready.json(), json!({"status": "ready"}));
+    }
+}
+
+/// Metrics have a door of their own, and nothing else is behind it.
+#[tokio::test]
+async fn metrics_are_for_operators_only() {
+    let world = World::sqlite().await;
+    let operators = world.node.metrics_address.unwrap();
+    world.send(Request::get("/metrics")).await.assert(404);
+    let metrics = client::send(operators, &Request::get("/metrics")).await.assert(200);
+    assert!(metrics.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    assert!(metrics.text().ends_with("# EOF\n"));
+    for path in ["/oauth2/token", "/v1/management/workspaces", "/docs", "/openapi.json"] {
+        client::send(operators, &Request::get(path)).await.assert(404);
+    }
+}
+
+/// What callers send does not become a label: routes and methods come from closed sets.
+#[tokio::test]
+async fn metrics_count_routes_and_not_paths() {
+    let world = World::sqlite().await;
+    let token = world.manager().await;
+    world.send(Request::get(&world.acme.path()).bearer(&token)).await.assert(200);
+    world.send(Request::get(&world.acme.path()).bearer(&token)).await.assert(200);
+    world.send(token_request("nobody", "nothing", "management")).await.assert(401);
+    for number in 0..20 {
+        world.send(Request::get(&format!("/nowhere/{number}?x={number}"))).await.assert(404);
+        world.send(Request::new(&format!("METHOD{number}"), "/livez")).await.assert(405);
+    }
+    let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
+    let workspace =
+        r#"ringtrue_http_requests_total{method="GET",route="/v1/management/workspaces/{workspace_id}",status="200"} 2"#;
+    let refused = r#"ringtrue_http_requests_total{method="POST",route="/oauth2/token",status="401"} 1"#;
+    let unmatched = r#"ringtrue_http_requests_total{method="GET",route="unmatched",status="404"} 20"#;
+    let odd = r#"ringtrue_http_requests_total{method="other",route="/livez",status="405"} 20"#;
+    for line in [workspace, refused, unmatched, odd] {
+        assert!(metrics.lines().any(|given| given == line), "{line} is not in\n{metrics}");
+    }
+    for sent in [world.acme.workspace_id.as_str(), "nowhere", "METHOD1", "nobody"] {
+        assert!(!metrics.contains(sent), "{sent}");
+    }
+}
+
+on_both_stores!(a_node_that_serves_is_alive_and_ready);

@@ -1,0 +1,233 @@
+//! `Idempotency-Key`: a create that may be sent twice and is done once.
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+use crate::{
+    client::{Answer, Request},
+    on_both_stores,
+    routes::{self, Ids},
+    world::{World, eventually, send_to},
+};
+
+/// Every create gives the first answer again, to the byte, secret included.
+async fn a_repetition_gets_the_first_answer(world: World) {
+    let ids = Ids::of(&world.acme, &world.project("Shop", json!({})).await);
+    for (number, route) in routes::creates().enumerate() {
+        let request = route.request(&ids).header("Idempotency-Key", format!("key-{number}"));
+        let first = world.manage(request.clone()).await.assert(201);
+        assert_eq!(first.header("idempotent-replayed"), None);
+        assert!(first.text().contains("client_secret"));
+        for _ in 0..3 {
+            world.advance(SignedDuration::from_secs(1));
+            let again = world.manage(request.clone()).await.assert(201);
+            assert_eq!(again.header("idempotent-replayed"), Some("true"));
+            assert_eq!(again.body, first.body, "{route:?}");
+            assert_eq!(again.header("content-type"), first.header("content-type"));
+        }
+    }
+    let projects = world.manage(Request::get(&format!("{}/projects", world.acme.path()))).await.json();
+    assert_eq!(projects["page"]["total_elements"], 2, "one by hand, one by the route");
+}
+
+async fn another_request_with_the_same_key_is_422(world: World) {
+    let (projects, credentials) =
+        (format!("{}/projects", world.acme.path()), format!("{}/credentials", world.acme.path()));
+    let create = async |path: &str, body: &str| {
+        world.manage(Request::post(path).body("application/json", body).header("Idempotency-Key", "key")).await
+    };
+    let first = create(&projects, r#"{"name":"Shop"}"#).await.assert(201);
+    for (path, body) in [
+        (&projects, r#"{"name":"Other"}"#),
+        (&projects, r#"{"name":"Shop","mode":"live"}"#),
+        (&projects, r#"{"name":"Shop" }"#),
+        (&credentials, "{}"),
+    ] {
+        create(path, body).await.assert_problem(422, "idempotency_key_reused");
+    }
+    assert_eq!(create(&projects, r#"{"name":"Shop"}"#).await.body, first.body);
+
+    let project = world.project("Another", json!({})).await;
+    let elsewhere = format!("{}/credentials", project.path);
+    let create =
+        async |path: &str| world.manage(Request::post(path).json(&json!({})).header("Idempotency-Key", "2")).await;
+    create(&credentials).await.assert(201);
+    create(&elsewhere).await.assert_problem(422, "idempotency_key_reused");
+}
+
+/// Many at once: one does it, the others get its answer or are told to wait.
+async fn of_many_at_once_one_does_it(world: World) {
+    let token = world.manager().await;
+    let path = format!("{}/credentials", world.acme.path());
+    for round in 0..3 {
+        let key = format!("round-{round}");
+        let one = || world.send(Request::post(&path).bearer(&token).json(&json!({})).header("Idempotency-Key", &key));
+        let answers = futures_util::future::join_all((0..24).map(|_| one())).await;
+        let mut made = vec![];
+        for answer in answers {
+            match (answer.status, answer.header("idempotent-replayed")) {
+                (201, replayed) => made.push((replayed.is_none(), answer.body)),
+                (409, None) => assert_eq!(answer.code(), "idempotency_in_progress"),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(made.iter().filter(|(is_first, _)| *is_first).count(), 1);
+        assert!(made.iter().all(|(_, body)| *body == made[0].1));
+        let again = one().await.assert(201);
+        assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &made[0].1));
+    }
+    let list = world.manage(Request::get(&format!("{path}?size=100"))).await.assert(200).json();
+    assert_eq!(list["page"]["total_elements"], 1 + 3);
+}
+
+async fn keys_of_another_workspace_are_others(world: World) {
+    let other = world.another_tenant().await;
+    let tokens = [(world.acme.path(), world.manager().await), (other.path(), world.manager_of(&other).await)];
+    let mut bodies: Vec<Value> = vec![];
+    for (path, token) in tokens {
+        let request = Request::post(&format!("{path}/projects")).bearer(&token).json(&json!({"name": "Shop"}));
+        let answer = world.send(request.header("Idempotency-Key", "same")).await.assert(201);
+        assert_eq!(answer.header("idempotent-replayed"), None);
+        bodies.push(answer.json()["project_id"].clone());
+    }
+    assert_ne!(bodies[0], bodies[1]);
+}
+
+async fn a_key_is_free_again_after_a_day(world: World) {
+    let path = format!("{}/credentials", world.acme.path());
+    let create = async || {
+        world.manage(Request::post(&path).json(&json!({})).header("Idempotency-Key", "daily")).await.assert(201)
+    };
+    let first = create().await;
+    world.advance(SignedDuration::from_hours(24) - SignedDuration::from_millis(1));
+    assert_eq!(create().await.body, first.body);
+    world.advance(SignedDuration::from_millis(1));
+    world.node.engine.tidy_up().await.unwrap();
+    let second = create().await;
+    assert_eq!(second.header("idempotent-replayed"), None);
+    assert_ne!(second.body, first.body);
+    assert_eq!(create().await.body, second.body);
+}
+
+/// A key that is over is free, whether or not anybody has tidied up.
+async fn a_key_that_is_over_need_not_be_swept_first(world: World) {
+    let path = format!("{}/credentials", world.acme.path());
+    let create =
+        async |body: &Value| world.manage(Request::post(&path).json(body).header("Idempotency-Key", "daily")).await;
+    create(&json!({})).await.assert(201);
+    world.advance(SignedDuration::from_hours(24));
+    let other = create(&json!({"scopes": ["management"]})).await.assert(201);
+    assert_eq!(other.header("idempotent-replayed"), None);
+}
+
+/// A create that did nothing has used nothing up.
+async fn a_request_that_fails_frees_its_key(world: World) {
+    let taken = world.project("Taken", json!({})).await;
+    let other = world.another_tenant().await;
+    let create = async |path: &str, body: &Value| {
+        world.manage(Request::post(path).json(body).header("Idempotency-Key", "once")).await
+    };
+    let (projects, elsewhere) = (format!("{}/projects", world.acme.path()), format!("{}/projects", other.path()));
+    create(&projects, &json!({"name": ""})).await.assert_problem(400, "bad_request");
+    create(&projects, &json!({"name": "Taken"})).await.assert_problem(409, "project_name_taken");
+    create(&projects, &json!({"name": "Taken"})).await.assert_problem(409, "project_name_taken");
+    let http =
+        json!({"name": "New", "mode": "live", "configuration": {"discovery": {"callback_url": "http://x.example"}}});
+    create(&projects, &http).await.assert_problem(400, "callback_url_invalid");
+    create(&elsewhere, &json!({"name": "New"})).await.assert_problem(403, "forbidden");
+    world.manage(Request::patch(&taken.path).json(&json!({"name": "Free"}))).await.assert(200);
+    let done = create(&projects, &json!({"name": "Taken"})).await.assert(201);
+    assert_eq!(done.header("idempotent-replayed"), None);
+}
+
+#[tokio::test]
+async fn keys_have_1_to_255_visible_characters() {
+    let world = World::sqlite().await;
+    let path = format!("{}/credentials", world.acme.path());
+    let create =
+        async |key: &[u8]| world.manage(Request::post(&path).json(&json!({})).header("Idempotency-Key", key)).await;
+    for good in ["x", "!~", "a/b?c=d", "\"quoted\"", "8e03978e-40d5-43e8-bc93-6894a57f9324", &"x".repeat(255)] {
+        create(good.as_bytes()).await.assert(201);
+    }
+    for bad in [&b""[..], b"a b", b"a\tb", "schl\u{fc}ssel".as_bytes(), b"\xff", &[b'x'; 256], &[b'x'; 4000]] {
+        let answer = create(bad).await.assert_problem(400, "bad_request");
+        assert!(answer.detail().contains("Idempotency-Key"), "{}", answer.detail());
+    }
+    let twice = Request::post(&path).json(&json!({})).header("Idempotency-Key", "a").header("Idempotency-Key", "b");
+    world.manage(twice).await.assert_problem(400, "bad_request");
+}
+
+#[tokio::test]
+async fn without_a_key_every_request_is_a_new_one() {
+    let world = World::sqlite().await;
+    let path = format!("{}/credentials", world.acme.path());
+    let create =
+        async || world.manage(Request::post(&path).json(&json!({}))).await.assert(201).json()["client_id"].clone();
+    assert_ne!(create().await, create().await);
+}
+
+/// What is stored for a repetition is sealed: whoever copies the database learns no secret from it.
+async fn a_stored_answer_is_sealed(world: World) {
+    let path = format!("{}/projects", world.acme.path());
+    let create = Request::post(&path).json(&json!({"name": "Shop"})).header("Idempotency-Key", "my-very-own-key");
+    let created = world.manage(create).await.assert(201).json();
+    let secret = created["credentials"][0]["client_secret"].as_str().unwrap().to_owned();
+    let id = created["credentials"][0]["client_id"].as_str().unwrap().to_owned();
+    let dump = world.database.dump();
+    assert!(
+        !found(&dump, &secret) && !found(&dump, secret.trim_start_matches("rts_")),
+        "the secret is in the database"
+    );
+    assert!(!found(&dump, "my-very-own-key"), "the key is in the database");
+    assert!(found(&dump, &id), "while the client id is: the search finds what is there");
+}
+
+/// A caller that hangs up is not told, but what it asked for is done, once.
+async fn a_caller_that_hangs_up_can_ask_again(world: World) {
+    let token = world.manager().await;
+    let projects = format!("{}/projects", world.acme.path());
+    let request = Request::post(&projects).bearer(&token).json(&json!({"name": "Shop"})).header("Idempotency-Key", "k");
+    for _ in 0..5 {
+        let mut stream = TcpStream::connect(world.node.address).await.unwrap();
+        stream.write_all(&request.bytes(world.node.address)).await.unwrap();
+    }
+    let ask = async || match world.send(request.clone()).await {
+        Answer { status: 201, .. } => true,
+        answer => {
+            answer.assert_problem(409, "idempotency_in_progress");
+            false
+        }
+    };
+    eventually("the answer is there", ask).await;
+    assert_eq!(world.manage(Request::get(&projects)).await.json()["page"]["total_elements"], 1);
+}
+
+async fn any_node_repeats_the_answer(world: World) {
+    let second = world.second_node().await;
+    let token = world.manager().await;
+    let path = format!("{}/credentials", world.acme.path());
+    let request = Request::post(&path).bearer(&token).json(&json!({})).header("Idempotency-Key", "k");
+    let first = world.send(request.clone()).await.assert(201);
+    let again = send_to(second.address, request).await.assert(201);
+    assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &first.body));
+}
+
+on_both_stores!(
+    a_repetition_gets_the_first_answer,
+    another_request_with_the_same_key_is_422,
+    of_many_at_once_one_does_it,
+    keys_of_another_workspace_are_others,
+    a_key_is_free_again_after_a_day,
+    a_key_that_is_over_need_not_be_swept_first,
+    a_request_that_fails_frees_its_key,
+    a_stored_answer_is_sealed,
+    a_caller_that_hangs_up_can_ask_again,
+    any_node_repeats_the_answer,
+);
+
+/// Looks for a text as it is, and in hex, as PostgreSQL shows bytes.
+fn found(dump: &[u8], text: &str) -> bool {
+    let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    [text.as_bytes(), hex.as_bytes()].iter().any(|needle| dump.windows(needle.len()).any(|window| window == *needle))
+}

@@ -1,0 +1,120 @@
+//! The database goes away and comes back: 503 with a time to wait in between, never a 500, and nothing lost.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use serde_json::json;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+};
+
+use crate::{
+    client::Request,
+    database::{Database, server},
+    world::{World, basic, eventually},
+};
+
+/// The way to PostgreSQL, which can be cut.
+struct Way {
+    port: u16,
+    is_open: Arc<watch::Sender<bool>>,
+    task: JoinHandle<()>,
+}
+
+impl Way {
+    #[expect(clippy::disallowed_methods, reason = "it ends with its test")]
+    async fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = url::Url::parse(&server()).unwrap();
+        let target: SocketAddr = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap()).parse().unwrap();
+        let is_open = Arc::new(watch::Sender::new(true));
+        let watched = Arc::clone(&is_open);
+        let task = tokio::spawn(async move {
+            loop {
+                let Ok((mut here, _)) = listener.accept().await else { return };
+                let mut state = watched.subscribe();
+                tokio::spawn(async move {
+                    if !*state.borrow() {
+                        return;
+                    }
+                    let Ok(mut there) = TcpStream::connect(target).await else { return };
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut here, &mut there) => {}
+                        _ = state.wait_for(|is_open| !is_open) => {}
+                    }
+                });
+            }
+        });
+        Way { port, is_open, task }
+    }
+
+    fn cut(&self) {
+        self.is_open.send_replace(false);
+    }
+
+    fn mend(&self) {
+        self.is_open.send_replace(true);
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[tokio::test]
+async fn without_its_database_the_service_says_so_and_recovers() {
+    let way = Way::open().await;
+    let world = World::with(Database::postgres().await.behind(way.port), |_| {}).await;
+    let project = world.project("Before", json!({})).await;
+    let token = world.manager().await;
+    let projects = format!("{}/projects", world.acme.path());
+
+    way.cut();
+    for request in [
+        Request::get(&project.path).bearer(&token),
+        Request::get(&projects).bearer(&token),
+        Request::post(&projects).bearer(&token).json(&json!({"name": "During"})),
+        Request::patch(&project.path).bearer(&token).json(&json!({"name": "Changed"})),
+        Request::delete(&format!("{}/credentials/{}", project.path, project.client_id)).bearer(&token),
+        Request::get("/readyz"),
+    ] {
+        let answer = world.send(request.clone()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (503, "service_unavailable"), "{request:?}");
+        assert!(answer.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
+        let told = answer.text();
+        assert!(!told.contains("postgres") && !told.contains("127.0.0.1:5"), "nothing of our insides: {told}");
+    }
+    world.send(Request::get("/livez")).await.assert(200);
+    world.token_request(&project.client_id, &project.client_secret, "sim_swap").await.assert(200);
+    let revoke = Request::post("/oauth2/revoke")
+        .header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret))
+        .form(&[("token", &token)]);
+    world.send(revoke).await.assert_problem(503, "service_unavailable");
+
+    way.mend();
+    eventually("ready again", async || world.send(Request::get("/readyz")).await.status == 200).await;
+    let list = world.send(Request::get(&projects).bearer(&token)).await.assert(200).json();
+    assert_eq!(list["page"]["total_elements"], 1);
+    assert_eq!(list["content"][0]["name"], "Before", "what was refused was not done");
+    world.send(Request::post(&projects).bearer(&token).json(&json!({"name": "After"}))).await.assert(201);
+}
+
+/// A key whose request met the outage is not lost: the same request, sent again, is done once.
+#[tokio::test]
+async fn a_create_that_met_the_outage_can_be_repeated() {
+    let way = Way::open().await;
+    let world = World::with(Database::postgres().await.behind(way.port), |_| {}).await;
+    let token = world.manager().await;
+    let path = format!("{}/projects", world.acme.path());
+    let create = || Request::post(&path).bearer(&token).json(&json!({"name": "Shop"})).header("Idempotency-Key", "k");
+    way.cut();
+    world.send(create()).await.assert_problem(503, "service_unavailable");
+    way.mend();
+    eventually("done at last", async || world.send(create()).await.status == 201).await;
+    assert_eq!(world.send(Request::get(&path).bearer(&token)).await.json()["page"]["total_elements"], 1);
+}

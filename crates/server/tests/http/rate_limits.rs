@@ -1,0 +1,229 @@
+//! Rate limits: per workspace and second, told in three headers, the same however many nodes there are.
+
+use jiff::SignedDuration;
+use ringtrue_domain::tenancy::RateLimits;
+use ringtrue_server::wiring::Running;
+use serde_json::json;
+
+use crate::{
+    answers::all_kinds,
+    client::{Answer, Request},
+    on_both_stores,
+    routes::{self, Ids},
+    world::{World, send_to, token_request},
+};
+
+const DOOR: &str = "/v1/management/workspaces";
+
+/// Limit, remaining, reset.
+#[track_caller]
+fn standing(answer: &Answer) -> [u32; 3] {
+    ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"].map(|name| {
+        let value = answer.header(name).unwrap_or_else(|| panic!("{name} is missing: {answer:?}"));
+        value.parse().unwrap_or_else(|_| panic!("{name} is {value}"))
+    })
+}
+
+#[track_caller]
+fn refused(answer: &Answer) {
+    assert_eq!((answer.status, answer.code().as_str()), (429, "too_many_requests"));
+    let wait: u32 = answer.header("retry-after").expect("a time to wait").parse().expect("whole seconds");
+    assert!(wait >= 1);
+}
+
+#[tokio::test]
+async fn every_management_answer_tells_where_the_caller_stands() {
+    let world = World::sqlite().await;
+    for (request, answer) in all_kinds(&world).await {
+        if request.target.starts_with("/v1/management/") {
+            let [limit, remaining, _] = standing(&answer);
+            assert!(limit >= 1 && remaining <= limit, "{request:?}");
+        }
+    }
+    let project = world.project("Other shop", json!({})).await;
+    let ids = Ids::of(&world.acme, &project);
+    let product = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
+    for route in routes::managed() {
+        for request in [
+            route.request(&ids),
+            route.request(&ids).bearer("nonsense"),
+            route.request(&ids).bearer(&product),
+            Request { method: "TRACE".to_owned(), ..route.request(&ids) },
+            Request::new(route.method, &format!("{}/nowhere/at/all", routes::fill(route.template, &ids))),
+        ] {
+            standing(&world.send(request).await);
+        }
+    }
+}
+
+async fn a_limit_holds_within_its_second(world: World) {
+    limit(&world, 3).await;
+    let token = world.manager().await;
+    for second in 0..3 {
+        for (call, expected) in [[3, 2, 1], [3, 1, 1], [3, 0, 1]].into_iter().enumerate() {
+            let answer = world.send(Request::get(DOOR).bearer(&token)).await.assert(200);
+            assert_eq!(standing(&answer), expected, "call {call} of second {second}");
+        }
+        for _ in 0..5 {
+            let answer = world.send(Request::get(DOOR).bearer(&token)).await;
+            refused(&answer);
+            assert_eq!(standing(&answer), [3, 0, 1]);
+        }
+        world.advance(SignedDuration::from_secs(1));
+    }
+}
+
+/// All calls of a workspace count together, whichever of its credentials makes them, and whatever comes of them.
+async fn all_calls_of_a_workspace_count_together(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let path = format!("{}/credentials", world.acme.path());
+    let credential = world.manage(Request::post(&path).json(&json!({}))).await.assert(201).json();
+    let one = world.manager().await;
+    let two = world
+        .token(credential["client_id"].as_str().unwrap(), credential["client_secret"].as_str().unwrap(), "management")
+        .await;
+    let product = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
+    limit(&world, 5).await;
+    world.advance(SignedDuration::from_secs(1));
+    world.send(Request::get(DOOR).bearer(&one)).await.assert(200);
+    world.send(Request::get(DOOR).bearer(&two)).await.assert(200);
+    world.send(Request::get(&project.path).bearer(&one)).await.assert(200);
+    world.send(Request::patch(&project.path).bearer(&two).json(&json!({"mode": "x"}))).await.assert(400);
+    world.send(Request::get(DOOR).bearer(&product)).await.assert(403);
+    for token in [&one, &two, &product] {
+        refused(&world.send(Request::get(DOOR).bearer(token)).await);
+    }
+    refused(&world.send(Request::post(&path).bearer(&one).json(&json!({}))).await);
+}
+
+async fn one_workspace_does_not_use_up_anothers_limit(world: World) {
+    let other = world.another_tenant().await;
+    limit(&world, 2).await;
+    let (token, others) = (world.manager().await, world.manager_of(&other).await);
+    for _ in 0..20 {
+        world.send(Request::get(DOOR).bearer(&token)).await;
+        world.send(Request::get(DOOR).bearer(&others)).await.assert(200);
+    }
+    let answer = world.send(Request::get(DOOR).bearer(&token)).await;
+    refused(&answer);
+    assert_eq!(standing(&answer)[0], 2);
+    assert_eq!(standing(&world.send(Request::get(DOOR).bearer(&others)).await)[0], 1_000_000);
+}
+
+/// Who shows no good token is counted by address, and takes nothing from those who do.
+#[tokio::test]
+async fn strangers_are_limited_among_themselves() {
+    let world = World::configured(|config| {
+        config.rate_limits.management = 5;
+        config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    })
+    .await;
+    let from = async |address: &str| world.send(Request::get(DOOR).header("X-Forwarded-For", address)).await;
+    for left in (0..5).rev() {
+        assert_eq!(standing(&from("203.0.113.1").await.assert(401)), [5, left, 1]);
+    }
+    for _ in 0..5 {
+        refused(&from("203.0.113.1").await);
+    }
+    from("203.0.113.2").await.assert(401);
+    for _ in 0..5 {
+        world.manage(Request::get(DOOR).header("X-Forwarded-For", "203.0.113.1")).await.assert(200);
+    }
+}
+
+#[tokio::test]
+async fn a_client_asks_for_tokens_at_its_own_limit() {
+    let world = World::configured(|config| config.rate_limits.token = 4).await;
+    let other = world.another_tenant().await;
+    let ask = async |id: &str, secret: &str| world.send(token_request(id, secret, "management")).await;
+    for second in 0..3 {
+        for _ in 0..4 {
+            ask(&world.acme.client_id, &world.acme.client_secret).await.assert(200);
+        }
+        let answer = ask(&world.acme.client_id, &world.acme.client_secret).await;
+        refused(&answer);
+        assert_eq!(answer.json()["error"], "too_many_requests");
+        let revoke = token_request(&world.acme.client_id, &world.acme.client_secret, "management");
+        refused(&world.send(Request { target: "/oauth2/revoke".to_owned(), ..revoke }).await);
+        ask(&other.client_id, &other.client_secret).await.assert(200);
+        world.advance(SignedDuration::from_secs(1));
+        assert!(second < 3);
+    }
+}
+
+/// A hundred at once: the limit and not one more, and nobody gets a 5xx.
+async fn a_crowd_is_let_in_up_to_the_limit(world: World) {
+    limit(&world, 10).await;
+    let token = world.manager().await;
+    let calls = (0..100).map(|_| world.send(Request::get(DOOR).bearer(&token)));
+    let answers = futures_util::future::join_all(calls).await;
+    let admitted = answers.iter().filter(|answer| answer.status == 200).count();
+    assert_eq!(admitted, 10);
+    for answer in answers.iter().filter(|answer| answer.status != 200) {
+        refused(answer);
+        assert_eq!(standing(answer), [10, 0, 1]);
+    }
+}
+
+/// However many nodes there are, together they admit what one would.
+async fn nodes_share_a_limit(world: World) {
+    limit(&world, 7).await;
+    let others = [world.second_node().await, world.second_node().await];
+    let nodes: Vec<&Running> = [&world.node, &others[0], &others[1]].into();
+    for node in &nodes {
+        node.engine.control_plane().refresh(node.engine.store()).await.unwrap();
+    }
+    let token = world.manager().await;
+    for second in 0..6 {
+        world.advance(SignedDuration::from_secs(1));
+        // Each hears of the others, as it does every second.
+        for node in nodes.iter().chain(&nodes) {
+            node.engine.beat().await.unwrap();
+        }
+        let mut admitted = 0;
+        for call in 0..42 {
+            let answer = send_to(nodes[call % nodes.len()].address, Request::get(DOOR).bearer(&token)).await;
+            let [limit, remaining, _] = standing(&answer);
+            assert!(limit == 7 && remaining <= 7);
+            admitted += usize::from(answer.status == 200);
+        }
+        assert_eq!(admitted, 7, "in second {second}");
+    }
+}
+
+/// A node that leaves gives its share back.
+async fn a_node_that_leaves_gives_its_share_back(world: World) {
+    limit(&world, 8).await;
+    let (second, shutdown) = world.mortal_node().await;
+    let token = world.manager().await;
+    let admitted = async || {
+        world.advance(SignedDuration::from_secs(1));
+        let mut admitted = 0;
+        for _ in 0..12 {
+            admitted += usize::from(world.send(Request::get(DOOR).bearer(&token)).await.status == 200);
+        }
+        admitted
+    };
+    world.node.engine.beat().await.unwrap();
+    assert_eq!(admitted().await, 4);
+    shutdown.cancel();
+    second.finished().await;
+    world.node.engine.beat().await.unwrap();
+    assert_eq!(admitted().await, 8);
+}
+
+on_both_stores!(
+    a_limit_holds_within_its_second,
+    all_calls_of_a_workspace_count_together,
+    one_workspace_does_not_use_up_anothers_limit,
+    a_crowd_is_let_in_up_to_the_limit,
+    nodes_share_a_limit,
+    a_node_that_leaves_gives_its_share_back,
+);
+
+/// Gives the first tenant a limit of its own, as its operator would.
+async fn limit(world: &World, management: u32) {
+    let limits = RateLimits { management: Some(management), ..RateLimits::default() };
+    let workspace = world.acme.workspace_id.parse().unwrap();
+    world.node.engine.limit_workspace(workspace, limits).await.unwrap().expect("the workspace");
+}

@@ -1,0 +1,235 @@
+//! Clients that are slow, or worse: they are given up, and nobody else notices.
+//!
+//! Nothing here asserts how long anything takes: only that the server ends it, and that others are served meanwhile.
+
+use std::time::Duration;
+
+use ringtrue_server::config::Config;
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+};
+
+use crate::{
+    client::{self, Request, parse, to_the_end, try_parse},
+    world::{World, eventually, held},
+};
+
+/// Short enough for a test, long enough for an honest request on a busy machine.
+fn impatient(config: &mut Config) {
+    config.http.header_timeout = Duration::from_millis(700);
+    config.http.body_timeout = Duration::from_millis(700);
+    config.http.idle_timeout = Duration::from_millis(700);
+}
+
+async fn connect(world: &World) -> TcpStream {
+    TcpStream::connect(world.node.address).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_closed() {
+    let world = World::configured(impatient).await;
+    let mut stream = connect(&world).await;
+    to_the_end(&mut stream).await;
+}
+
+#[tokio::test]
+async fn half_a_head_is_not_waited_for() {
+    let world = World::configured(impatient).await;
+    for start in ["G", "GET /livez HTTP/1.1\r\n", "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: "] {
+        let mut stream = connect(&world).await;
+        stream.write_all(start.as_bytes()).await.unwrap();
+        let answer = to_the_end(&mut stream).await;
+        assert!(!answer.starts_with(b"HTTP/1.1 200"), "{start:?}");
+    }
+}
+
+/// A byte now and then does not buy more time.
+#[tokio::test]
+async fn a_dripping_head_is_not_waited_for() {
+    let world = World::configured(impatient).await;
+    let (mut read, mut write) = connect(&world).await.into_split();
+    let drip = async {
+        write.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ").await?;
+        loop {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            write.write_all(b"a").await?;
+        }
+    };
+    tokio::select! {
+        _ = to_the_end(&mut read) => {}
+        broken = drip => { let _: std::io::Result<()> = broken; }
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed() {
+    let world = World::configured(impatient).await;
+    let mut stream = connect(&world).await;
+    let request = Request::get("/livez").header("Connection", "keep-alive");
+    stream.write_all(&request.bytes(world.node.address)).await.unwrap();
+    let answer = to_the_end(&mut stream).await;
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "served first, then closed");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_408() {
+    let world = World::configured(impatient).await;
+    let request = create(&world).await.header("Content-Length", "100");
+    let answer = client::exchange(world.node.address, &request.bytes(world.node.address)).await;
+    held(&request, parse(&answer, false)).assert_problem(408, "request_timeout");
+    let form = Request::post("/oauth2/token")
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .header("Content-Length", "100");
+    let answer = client::exchange(world.node.address, &form.bytes(world.node.address)).await;
+    held(&form, parse(&answer, false)).assert_problem(408, "request_timeout");
+}
+
+#[tokio::test]
+async fn a_dripping_body_is_408() {
+    let world = World::configured(impatient).await;
+    let request = create(&world).await.header("Content-Length", "10000");
+    let (mut read, mut write) = connect(&world).await.into_split();
+    let head = request.bytes(world.node.address);
+    let drip = async {
+        write.write_all(&head).await?;
+        loop {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            write.write_all(b" ").await?;
+        }
+    };
+    let answer = tokio::select! {
+        answer = to_the_end(&mut read) => answer,
+        broken = drip => {
+            let _: std::io::Result<()> = broken;
+            to_the_end(&mut read).await
+        }
+    };
+    held(&request, parse(&answer, false)).assert_problem(408, "request_timeout");
+}
+
+/// Who asks for page after page and reads none of them is cut off, and holds nothing.
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut_off() {
+    let world = World::configured(|config| config.http.idle_timeout = Duration::from_millis(700)).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let stream = socket.connect(world.node.address).await.unwrap();
+    let request = Request::get("/docs").header("Connection", "keep-alive").bytes(world.node.address);
+    let (_unread, mut write) = stream.into_split();
+    eventually("the connection is there", async || connections(&world).await == 2).await;
+    let ask_on = async {
+        while write.write_all(&request).await.is_ok() {}
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = ask_on => {}
+        () = eventually("the connection is given up", async || connections(&world).await == 1) => {}
+    }
+}
+
+/// Hundreds of slow connections, and another client is served all the while.
+#[tokio::test]
+async fn others_are_served_meanwhile() {
+    let world = World::configured(|config| config.http.header_timeout = Duration::from_secs(2)).await;
+    let token = world.manager().await;
+    let mut slow = vec![];
+    for number in 0..300 {
+        let mut stream = connect(&world).await;
+        let start: &[u8] = match number % 3 {
+            0 => b"",
+            1 => b"GET /livez HTTP/1.1\r\nX-",
+            _ => b"POST /oauth2/token HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
+        };
+        stream.write_all(start).await.unwrap();
+        slow.push(stream);
+        if number % 10 == 0 {
+            world.send(Request::get("/v1/management/workspaces").bearer(&token)).await.assert(200);
+        }
+    }
+    for _ in 0..20 {
+        world.send(Request::get("/v1/management/workspaces").bearer(&token)).await.assert(200);
+    }
+    for stream in &mut slow {
+        to_the_end(stream).await;
+    }
+    eventually("no connection is left behind", async || connections(&world).await == 1).await;
+}
+
+/// One address cannot take every place, and places come back.
+#[tokio::test]
+async fn one_address_has_so_many_connections_and_no_more() {
+    let world = World::configured(|config| config.http.max_connections_per_address = 5).await;
+    let mut held_open = vec![];
+    for _ in 0..5 {
+        held_open.push(connect(&world).await);
+    }
+    eventually("all five are in", async || connections(&world).await == 6).await;
+    for _ in 0..3 {
+        let mut sixth = connect(&world).await;
+        assert_eq!(to_the_end(&mut sixth).await, b"", "closed without a word");
+    }
+    held_open.pop();
+    let served = async || {
+        let mut stream = connect(&world).await;
+        let _ = stream.write_all(&Request::get("/livez").bytes(world.node.address)).await;
+        let mut answer = vec![];
+        let _ = stream.read_to_end(&mut answer).await;
+        try_parse(&answer).is_some_and(|answer| answer.status == 200)
+    };
+    eventually("a place is free again", served).await;
+}
+
+/// A proxy speaks for many: the cap per address is not for it.
+#[tokio::test]
+async fn a_trusted_proxy_may_have_more() {
+    let world = World::configured(|config| {
+        config.http.max_connections_per_address = 2;
+        config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    })
+    .await;
+    let mut held_open = vec![];
+    for _ in 0..6 {
+        held_open.push(connect(&world).await);
+    }
+    world.send(Request::get("/livez")).await.assert(200);
+}
+
+#[tokio::test]
+async fn there_are_so_many_connections_in_all() {
+    let world = World::configured(|config| {
+        config.http.max_connections = 4;
+        config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    })
+    .await;
+    let mut held_open = vec![];
+    for _ in 0..4 {
+        held_open.push(connect(&world).await);
+    }
+    eventually("all four are in", async || connections(&world).await == 5).await;
+    let mut fifth = connect(&world).await;
+    assert_eq!(to_the_end(&mut fifth).await, b"");
+    let refused = metric(&world, "ringtrue_http_connections_refused_total").await;
+    assert!(refused >= 1, "{refused}");
+}
+
+/// Connections open at this moment, that of the question included.
+async fn connections(world: &World) -> u64 {
+    metric(world, "ringtrue_http_connections").await
+}
+
+async fn metric(world: &World, name: &str) -> u64 {
+    let answer = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.assert(200);
+    let text = answer.text();
+    let line = text.lines().find(|line| line.split(' ').next() == Some(name)).unwrap_or_else(|| panic!("no {name}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// A create without its body.
+async fn create(world: &World) -> Request {
+    let token = world.manager().await;
+    let body = json!({"name": "Slow"}).to_string();
+    assert!(body.len() < 100);
+    Request::post(&format!("{}/projects", world.acme.path())).bearer(&token).header("Content-Type", "application/json")
+}
