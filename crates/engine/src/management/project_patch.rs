@@ -220,3 +220,83 @@ fn changed_members(before: &Project, after: &Project) -> Vec<String> {
     .map(|(member, _)| member.to_owned())
     .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use ringtrue_domain::{
+        id::time_ordered,
+        tenancy::{ProjectId, Revision, WorkspaceId},
+    };
+
+    use super::*;
+
+    fn project(mode: Mode, callback_url: &str) -> Project {
+        let id = time_ordered(Timestamp::UNIX_EPOCH, [0; 10]);
+        let callback_url = CallbackUrl::parse(callback_url, &policy_for(mode, &UrlPolicy::default())).unwrap();
+        Project {
+            id: ProjectId(id),
+            workspace: WorkspaceId(id),
+            name: "Shop".parse().unwrap(),
+            mode,
+            disabled: false,
+            configuration: Configuration {
+                reverse_sms: ReverseSmsSettings {
+                    callback_url: Some(callback_url),
+                    ttl: Ttl::try_from(120).ok(),
+                    prefix: None,
+                },
+                ..Configuration::default()
+            },
+            products: Product::ALL.to_vec(),
+            allowed_networks: vec![],
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+            revision: Revision::FIRST,
+        }
+    }
+
+    fn reverse_sms(patch: ReverseSmsPatch) -> ProjectPatch {
+        let configuration = ConfigurationPatch { reverse_sms: Patch::Set(patch), ..ConfigurationPatch::default() };
+        ProjectPatch { configuration: Patch::Set(configuration), ..ProjectPatch::default() }
+    }
+
+    #[test]
+    fn what_is_not_mentioned_stays_and_null_takes_away() {
+        let before = project(Mode::Live, "https://example.com/cb");
+        let patch = reverse_sms(ReverseSmsPatch { ttl: Patch::Clear, ..ReverseSmsPatch::default() });
+        let (after, changes) = patch.apply(&before, &UrlPolicy::default()).unwrap();
+        assert_eq!(after.configuration.reverse_sms.ttl, None);
+        assert_eq!(after.configuration.reverse_sms.callback_url, before.configuration.reverse_sms.callback_url);
+        assert_eq!(changes, ["configuration.reverse_sms.ttl"]);
+
+        let everything = ProjectPatch { configuration: Patch::Clear, ..ProjectPatch::default() };
+        let (after, changes) = everything.apply(&before, &UrlPolicy::default()).unwrap();
+        assert_eq!(after.configuration, Configuration::default());
+        assert_eq!(changes, ["configuration.reverse_sms.callback_url", "configuration.reverse_sms.ttl"]);
+    }
+
+    #[test]
+    fn a_patch_that_says_what_is_already_so_changes_nothing() {
+        let before = project(Mode::Live, "https://example.com/cb");
+        let patch = ProjectPatch { name: Some(before.name.clone()), disabled: Some(false), ..ProjectPatch::default() };
+        let (after, changes) = patch.apply(&before, &UrlPolicy::default()).unwrap();
+        assert_eq!((after, changes.len()), (before, 0));
+    }
+
+    #[test]
+    fn going_live_judges_the_urls_that_the_sandbox_let_pass() {
+        let before = project(Mode::Sandbox, "http://example.com/cb");
+        let go_live = ProjectPatch { mode: Some(Mode::Live), ..ProjectPatch::default() };
+        let refused = go_live.clone().apply(&before, &UrlPolicy::default()).unwrap_err();
+        let pointer = "/configuration/reverse_sms/callback_url".to_owned();
+        assert_eq!(refused, InvalidUrl::Callback { pointer, cause: UrlError::HttpNotAllowed });
+
+        let url = Patch::Set("https://example.com/cb".to_owned());
+        let with_a_better_url = ProjectPatch {
+            mode: Some(Mode::Live),
+            ..reverse_sms(ReverseSmsPatch { callback_url: url, ..ReverseSmsPatch::default() })
+        };
+        assert!(with_a_better_url.apply(&before, &UrlPolicy::default()).is_ok());
+    }
+}

@@ -52,14 +52,14 @@ pub struct Door {
 
 impl Door {
     pub fn new(routes: Routes, app: App) -> Self {
-        let router = routes
+        let inside = routes
             .into_router()
             .fallback(|| async { Problem::not_found() })
             .method_not_allowed_fallback(|| async {
                 Problem::new(Code::MethodNotAllowed, "the `Allow` header lists the methods of this path")
             })
             .with_state(app.clone());
-        Door { app, router }
+        Door { app, router: inside }
     }
 
     /// Answers one request that came over a connection with `peer`.
