@@ -1,7 +1,7 @@
 //! The keys of a deployment: made, sealed by the master key, opened, rotated.
 //!
 //! Keys are rows that only the master key opens, so a copy of the database alone signs nothing and reads nothing.
-//! When a key is used follows from its [`KeySchedule`]; see `domain::key_schedule`.
+//! When a key is used follows from its schedule; see `domain::key_schedule`.
 
 mod master;
 mod ring;

@@ -84,7 +84,7 @@ pub trait ProjectStore: Send + Sync {
     async fn update_project(&self, project: &Project, audit: &AuditEvent) -> Result<ProjectUpdated, StoreError>;
 }
 
-/// Deleted credentials are invisible here; [`ControlPlaneStore::changes_since`] still tells of them.
+/// Deleted credentials are invisible here; [`changes_since`](super::ControlPlaneStore::changes_since) still tells of them.
 #[async_trait]
 pub trait CredentialStore: Send + Sync {
     async fn create_credential(
