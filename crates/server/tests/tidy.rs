@@ -31,6 +31,7 @@ const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("engine", &["domain"]),
     ("store", &["domain", "engine"]),
+    ("smpp", &[]),
     ("server", &["domain", "engine", "store"]),
 ];
 

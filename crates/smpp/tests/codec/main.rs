@@ -1,0 +1,10 @@
+//! From octets to meaning and back: cases as data, and properties.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod pdu;
+mod pdu_properties;
+mod reassembly;
+mod text;
+mod text_properties;
+mod udh;
