@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 
 use crate::{
     keys::{KeyRing, MasterKey, UnopenedKey},
-    ports::{Changes, Revocation, Store, StoreError, TokenId, Version},
+    ports::{Changes, Clock, Revocation, Store, StoreError, TokenId, Version},
 };
 
 /// Half of the second within which a revocation must have reached every node.
@@ -91,9 +91,9 @@ impl ControlPlane {
     }
 
     /// Takes over what has changed in the database since the last time.
-    pub async fn refresh(&self, store: &dyn Store) -> Result<(), RefreshError> {
+    pub async fn refresh(&self, store: &dyn Store, now: Timestamp) -> Result<(), RefreshError> {
         let _in_order = self.refreshing.lock().await;
-        let changes = store.changes_since(Version(self.version.load(Ordering::Acquire))).await?;
+        let changes = store.changes_since(Version(self.version.load(Ordering::Acquire)), now).await?;
         self.take_over(changes)?;
         Ok(())
     }
@@ -123,13 +123,13 @@ impl ControlPlane {
     }
 
     /// Follows the database until the future is dropped.
-    pub async fn follow(&self, store: &dyn Store) {
+    pub async fn follow(&self, store: &dyn Store, clock: &dyn Clock) {
         let hint = store.change_hint();
         let mut was_well = true;
         loop {
             // Whichever comes first; a hint that was missed costs one poll.
             let _ = tokio::time::timeout(POLL, hint.notified()).await;
-            let refreshed = self.refresh(store).await;
+            let refreshed = self.refresh(store, clock.now()).await;
             match &refreshed {
                 Err(error) if was_well => tracing::warn!(%error, "the control plane is not up to date"),
                 Ok(()) if !was_well => tracing::info!("the control plane is up to date again"),

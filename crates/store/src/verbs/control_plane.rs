@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use ringtrue_engine::ports::{Changes, ControlPlaneStore, StoreError, Version};
 use tokio::sync::Notify;
 
 use super::SqlStore;
 use crate::{
-    driver::{Database, Tx, values},
+    driver::{Database, Tx, Value, values},
     row::Row,
     rows::{self, credential_columns, key_columns, project_columns, workspace_columns},
 };
+
+/// For how long a node that starts is told of a deleted credential.
+const DELETED_ARE_TOLD_MILLIS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Raises the version, and keeps its row locked until the transaction ends.
 pub(crate) async fn next_version(tx: &mut dyn Tx) -> Result<Version, StoreError> {
@@ -30,8 +34,8 @@ fn version(row: Option<Row>) -> Result<Version, StoreError> {
 
 #[async_trait]
 impl<D: Database> ControlPlaneStore for SqlStore<D> {
-    async fn changes_since(&self, known: Version) -> Result<Changes, StoreError> {
-        self.database.read(move |tx| Box::pin(changes_since(tx, known))).await
+    async fn changes_since(&self, known: Version, now: Timestamp) -> Result<Changes, StoreError> {
+        self.database.read(move |tx| Box::pin(changes_since(tx, known, now))).await
     }
 
     fn change_hint(&self) -> Arc<Notify> {
@@ -39,27 +43,33 @@ impl<D: Database> ControlPlaneStore for SqlStore<D> {
     }
 }
 
-async fn changes_since(tx: &mut (dyn Tx + '_), known: Version) -> Result<Changes, StoreError> {
+async fn changes_since(tx: &mut (dyn Tx + '_), known: Version, now: Timestamp) -> Result<Changes, StoreError> {
     let version = version(tx.first("select version from control_version where id = 1", &[]).await?)?;
-    if version == known {
+    let is_everything = known == Version(0) || version < known;
+    if version == known && !is_everything {
         // What every poll of an idle deployment finds.
         return Ok(Changes { version, ..Changes::default() });
     }
+    let known = if is_everything { Version(0) } else { known };
+    // Whoever has a credential in memory must hear that it was deleted, however long ago that was.
+    let deleted_since =
+        if is_everything { now.as_millisecond().saturating_sub(DELETED_ARE_TOLD_MILLIS) } else { i64::MIN };
     let keys = tx.first("select count(*) from sealed_keys where changed > $1", values![known.0]).await?;
     let keys_have_changed = keys.map_or(Ok(0), Row::number)? > 0;
     Ok(Changes {
         version,
+        is_everything,
         workspaces: all(
             tx,
             concat!("select ", workspace_columns!(), " from workspaces where changed > $1 order by changed, id"),
-            known,
+            values![known.0],
             rows::workspace,
         )
         .await?,
         projects: all(
             tx,
             concat!("select ", project_columns!(), " from projects where changed > $1 order by changed, id"),
-            known,
+            values![known.0],
             rows::project,
         )
         .await?,
@@ -68,17 +78,18 @@ async fn changes_since(tx: &mut (dyn Tx + '_), known: Version) -> Result<Changes
             concat!(
                 "select ",
                 credential_columns!(),
-                " from credentials where changed > $1 order by changed, client_id"
+                " from credentials where changed > $1 and (deleted_at is null or deleted_at >= $2) \
+                 order by changed, client_id"
             ),
-            known,
+            values![known.0, deleted_since],
             rows::credential,
         )
         .await?,
-        keys: if keys_have_changed { Some(all_keys(tx).await?) } else { None },
+        keys: if is_everything || keys_have_changed { Some(all_keys(tx).await?) } else { None },
         revocations: all(
             tx,
-            "select token_id, expires_at from revocations where changed > $1 order by changed, token_id",
-            known,
+            "select token_id, expires_at from revocations where changed > $1 and expires_at > $2 order by changed, token_id",
+            values![known.0, now],
             rows::revocation,
         )
         .await?,
@@ -88,10 +99,10 @@ async fn changes_since(tx: &mut (dyn Tx + '_), known: Version) -> Result<Changes
 async fn all<T>(
     tx: &mut dyn Tx,
     sql: &'static str,
-    known: Version,
+    values: &[Value],
     of: fn(Row) -> Result<T, StoreError>,
 ) -> Result<Vec<T>, StoreError> {
-    tx.run(sql, values![known.0]).await?.into_iter().map(of).collect()
+    tx.run(sql, values).await?.into_iter().map(of).collect()
 }
 
 /// In the order in which they were added.

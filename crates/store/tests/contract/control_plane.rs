@@ -14,14 +14,16 @@ use ringtrue_engine::ports::{Changes, KeyPurpose, Revocation, SealedKey, Store, 
 use crate::{bench::Bench, sample};
 
 pub async fn an_idle_store_has_no_changes(bench: &Bench) {
-    let changes = bench.store.changes_since(Version(0)).await.unwrap();
+    let changes = bench.store.changes_since(Version(0), sample::now()).await.unwrap();
     assert_eq!(changes.version, Version(0));
-    assert!(changes.workspaces.is_empty() && changes.keys.is_none());
+    assert!(changes.is_everything && changes.workspaces.is_empty());
+    assert_eq!(changes.keys, Some(vec![]));
 
     sample::stored_workspace(&*bench.store).await;
-    let version = bench.store.changes_since(Version(0)).await.unwrap().version;
-    let changes = bench.store.changes_since(version).await.unwrap();
+    let version = bench.store.changes_since(Version(0), sample::now()).await.unwrap().version;
+    let changes = bench.store.changes_since(version, sample::now()).await.unwrap();
     assert_eq!(changes.version, version);
+    assert!(!changes.is_everything);
     assert!(changes.workspaces.is_empty() && changes.credentials.is_empty() && changes.keys.is_none());
 }
 
@@ -36,8 +38,9 @@ pub async fn everything_is_a_change_since_nothing(bench: &Bench) {
     let event = sample::event(acme.id, Action::CredentialDeleted);
     store.delete_credential(credential.owner, &credential.client_id, sample::later(9), &event).await.unwrap();
 
-    let changes = store.changes_since(Version(0)).await.unwrap();
+    let changes = store.changes_since(Version(0), sample::now()).await.unwrap();
     assert_eq!(changes.version, Version(5));
+    assert!(changes.is_everything);
     assert_eq!(changes.workspaces, [acme]);
     assert_eq!(changes.projects, [project]);
     assert_eq!(changes.keys, Some(vec![key]));
@@ -51,33 +54,89 @@ pub async fn only_what_changed_is_a_change(bench: &Bench) {
     let acme = sample::stored_workspace(store).await;
     let (project, credential) = sample::stored_project(store, acme.id, "Shop").await;
     store.add_first_key(&sample::key(KeyPurpose::Seal), &sample::event(None, Action::KeyCreated)).await.unwrap();
-    let since = store.changes_since(Version(0)).await.unwrap().version;
+    let since = store.changes_since(Version(0), sample::now()).await.unwrap().version;
 
     let disabled = Project { disabled: true, revision: project.revision.next(), ..project };
     store.update_project(&disabled, &sample::event(acme.id, Action::ProjectUpdated)).await.unwrap();
-    let changes = store.changes_since(since).await.unwrap();
+    let changes = store.changes_since(since, sample::now()).await.unwrap();
     assert_eq!(changes.projects, [disabled]);
+    assert!(!changes.is_everything);
     assert!(changes.workspaces.is_empty() && changes.credentials.is_empty() && changes.keys.is_none());
 
     let event = sample::event(acme.id, Action::CredentialDeleted);
     store.delete_credential(credential.owner, &credential.client_id, sample::now(), &event).await.unwrap();
-    let changes = store.changes_since(changes.version).await.unwrap();
+    let changes = store.changes_since(changes.version, sample::now()).await.unwrap();
     assert_eq!(changes.credentials, [Credential { deleted_at: Some(sample::now()), ..credential }]);
     assert!(changes.projects.is_empty());
+}
+
+/// A database that was restored from a backup knows less than the nodes that go on running.
+pub async fn a_database_that_went_back_tells_everything(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let (project, _) = sample::stored_project(store, acme.id, "Shop").await;
+    let known = store.changes_since(Version(0), sample::now()).await.unwrap().version;
+
+    let ahead = Version(known.0 + 7);
+    let changes = store.changes_since(ahead, sample::now()).await.unwrap();
+    assert!(changes.is_everything);
+    assert_eq!(changes.version, known);
+    assert_eq!((changes.workspaces, changes.projects), (vec![acme], vec![project]));
+    assert_eq!((changes.credentials.len(), changes.keys), (2, Some(vec![])));
+}
+
+pub async fn an_empty_database_in_place_of_another_tells_so(bench: &Bench) {
+    let changes = bench.store.changes_since(Version(7), sample::now()).await.unwrap();
+    assert!(changes.is_everything && changes.workspaces.is_empty() && changes.credentials.is_empty());
+    assert_eq!((changes.version, changes.keys), (Version(0), Some(vec![])));
+}
+
+pub async fn a_revocation_that_is_over_is_not_told(bench: &Bench) {
+    let store = &*bench.store;
+    sample::stored_workspace(store).await;
+    let (short, long) = (sample::revocation(), Revocation { expires_at: sample::later(7200), ..sample::revocation() });
+    for revocation in [short, long] {
+        store.revoke(revocation).await.unwrap();
+    }
+    for known in [Version(0), Version(1)] {
+        let told = async |at| store.changes_since(known, at).await.unwrap().revocations;
+        assert_eq!(told(sample::later(3599)).await, [short, long], "since {known:?}");
+        assert_eq!(told(sample::later(3600)).await, [long], "since {known:?}");
+        assert_eq!(told(sample::later(7200)).await, [], "since {known:?}");
+    }
+}
+
+pub async fn a_credential_that_was_deleted_long_ago_is_told_only_to_those_who_may_have_it(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let (_, credential) = sample::stored_project(store, acme.id, "Shop").await;
+    let known = store.changes_since(Version(0), sample::now()).await.unwrap().version;
+    let event = sample::event(acme.id, Action::CredentialDeleted);
+    store.delete_credential(credential.owner, &credential.client_id, sample::now(), &event).await.unwrap();
+
+    let day = 24 * 60 * 60;
+    let is_told = async |since, at| {
+        let told = store.changes_since(since, at).await.unwrap().credentials;
+        told.iter().any(|one| one.client_id == credential.client_id && one.deleted_at.is_some())
+    };
+    assert!(is_told(Version(0), sample::later(day)).await);
+    assert!(!is_told(Version(0), sample::later(day + 1)).await);
+    // This one was cut off for longer than a day, and still lets the credential in.
+    assert!(is_told(known, sample::later(day + 1)).await);
 }
 
 pub async fn a_refused_change_is_no_change(bench: &Bench) {
     let store = &*bench.store;
     let acme = sample::stored_workspace(store).await;
     sample::stored_project(store, acme.id, "Shop").await;
-    let before = store.changes_since(Version(0)).await.unwrap().version;
+    let before = store.changes_since(Version(0), sample::now()).await.unwrap().version;
     let twin = sample::project(acme.id, "Shop");
     let credential = sample::credential(CredentialOwner::Project(acme.id, twin.id));
     store.create_project(&twin, &credential, &[], None).await.unwrap();
     let name = "Nobody".parse().unwrap();
     let event = sample::event(acme.id, Action::WorkspaceUpdated);
     store.rename_workspace(WorkspaceId(sample::uuid()), &name, sample::now(), &event).await.unwrap();
-    assert_eq!(store.changes_since(before).await.unwrap().version, before);
+    assert_eq!(store.changes_since(before, sample::now()).await.unwrap().version, before);
 }
 
 pub async fn a_change_is_hinted_at(bench: &Bench) {
@@ -108,9 +167,9 @@ pub async fn a_reader_that_polls_misses_nothing(bench: &Bench) {
     let reader = async {
         let mut copy = Copy::default();
         while writing.load(Ordering::SeqCst) {
-            copy.apply(bench.store.changes_since(copy.version).await.unwrap());
+            copy.apply(bench.store.changes_since(copy.version, sample::now()).await.unwrap());
         }
-        copy.apply(bench.store.changes_since(copy.version).await.unwrap());
+        copy.apply(bench.store.changes_since(copy.version, sample::now()).await.unwrap());
         copy
     };
     let everybody = async {
@@ -120,7 +179,7 @@ pub async fn a_reader_that_polls_misses_nothing(bench: &Bench) {
     let ((), copy) = join(everybody, reader).await;
 
     let mut whole = Copy::default();
-    whole.apply(bench.store.changes_since(Version(0)).await.unwrap());
+    whole.apply(bench.store.changes_since(Version(0), sample::now()).await.unwrap());
     assert_eq!(copy, whole);
     assert_eq!((whole.projects.len(), whole.revocations.len()), (12 * 3, 12 * 12));
     assert!(whole.workspaces.len() == 1 && whole.keys.len() == 1);

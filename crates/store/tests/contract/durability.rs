@@ -10,11 +10,11 @@ pub async fn what_was_answered_is_there_after_opening_again(bench: &Bench) {
     first.revoke(revocation).await.unwrap();
     let request = sample::claim(acme.id.0, 1, 1);
     first.claim(&request).await.unwrap();
-    let version = first.changes_since(Version(0)).await.unwrap().version;
+    let version = first.changes_since(Version(0), sample::now()).await.unwrap().version;
     drop(first);
 
     let second = bench.database.open().await;
-    let changes = second.changes_since(Version(0)).await.unwrap();
+    let changes = second.changes_since(Version(0), sample::now()).await.unwrap();
     assert_eq!(changes.version, version);
     assert_eq!((changes.workspaces, changes.projects), (vec![acme.clone()], vec![project]));
     assert_eq!(changes.revocations, [revocation]);
@@ -29,5 +29,5 @@ pub async fn two_processes_share_a_database(bench: &Bench) {
     let acme = sample::stored_workspace(&*bench.store).await;
     assert_eq!(other.find_workspace(acme.id, acme.id).await.unwrap(), Found::Mine(acme.clone()));
     sample::stored_project(&*other, acme.id, "Shop").await;
-    assert_eq!(bench.store.changes_since(Version(1)).await.unwrap().projects.len(), 1);
+    assert_eq!(bench.store.changes_since(Version(1), sample::now()).await.unwrap().projects.len(), 1);
 }

@@ -77,6 +77,10 @@ contract! {
         an_idle_store_has_no_changes,
         everything_is_a_change_since_nothing,
         only_what_changed_is_a_change,
+        a_database_that_went_back_tells_everything,
+        an_empty_database_in_place_of_another_tells_so,
+        a_revocation_that_is_over_is_not_told,
+        a_credential_that_was_deleted_long_ago_is_told_only_to_those_who_may_have_it,
         a_refused_change_is_no_change,
         a_change_is_hinted_at,
         a_reader_that_polls_misses_nothing;

@@ -23,7 +23,7 @@ pub async fn an_empty_database_is_not_opened(bench: &Bench) {
 pub async fn migrating_twice_is_migrating_once(bench: &Bench) {
     sample::stored_workspace(&*bench.store).await;
     assert_eq!(migrate(&bench.database.url(), sample::now()).await.unwrap(), [] as [&str; 0]);
-    assert_eq!(bench.store.changes_since(Version(0)).await.unwrap().workspaces.len(), 1);
+    assert_eq!(bench.store.changes_since(Version(0), sample::now()).await.unwrap().workspaces.len(), 1);
 }
 
 pub async fn many_migrate_at_once(bench: &Bench) {

@@ -55,7 +55,7 @@ pub async fn what_has_expired_is_forgotten(bench: &Bench) {
     }
     assert_eq!(store.forget_expired(sample::later(9)).await.unwrap(), 0);
     assert_eq!(store.forget_expired(sample::later(11)).await.unwrap(), 2);
-    assert_eq!(store.changes_since(Version(0)).await.unwrap().revocations, [fresh]);
+    assert_eq!(store.changes_since(Version(0), sample::now()).await.unwrap().revocations, [fresh]);
     let again = sample::claim(fresh_key.tenant, 1, 1);
     assert_eq!(store.claim(&again).await.unwrap(), ClaimOutcome::InProgress);
     store.ping().await.unwrap();

@@ -39,13 +39,13 @@ pub async fn a_read_only_database_is_unavailable(bench: &Bench) {
         assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
     }
     // What can be read is read.
-    until_it_answers(async || store.changes_since(Version(0)).await).await;
+    until_it_answers(async || store.changes_since(Version(0), sample::now()).await).await;
 
     bench.database.allow_writes(blocked).await;
     until_it_answers(async || store.ping().await).await;
     let revocation = sample::revocation();
     until_it_answers(async || store.revoke(revocation).await).await;
-    assert!(store.changes_since(Version(0)).await.unwrap().revocations.contains(&revocation));
+    assert!(store.changes_since(Version(0), sample::now()).await.unwrap().revocations.contains(&revocation));
 }
 
 /// Connections are cut again and again under load: what was answered is there, and work goes on.
@@ -74,7 +74,7 @@ pub async fn a_database_that_comes_back_is_used_again(bench: &Bench) {
     let (acknowledged, ()) = join(join_all((0..8).map(|_| revoke_until_the_end())), cut).await;
 
     until_it_answers(async || store.ping().await).await;
-    let changes = until_it_answers(async || store.changes_since(Version(0)).await).await;
+    let changes = until_it_answers(async || store.changes_since(Version(0), sample::now()).await).await;
     let stored: BTreeSet<_> = changes.revocations.iter().map(|Revocation { token, .. }| *token).collect();
     let acknowledged: Vec<_> = acknowledged.into_iter().flatten().collect();
     assert!(!acknowledged.is_empty());
@@ -121,7 +121,7 @@ async fn a_silent_postgres_is_unavailable_within_seconds() {
             match number % 3 {
                 0 => store.ping().await,
                 1 => store.revoke(sample::revocation()).await,
-                _ => store.changes_since(Version(0)).await.map(drop),
+                _ => store.changes_since(Version(0), sample::now()).await.map(drop),
             }
         }
     }));

@@ -10,14 +10,14 @@ pub async fn revoking_twice_is_revoking_once(bench: &Bench) {
     let revocation = sample::revocation();
     store.revoke(revocation).await.unwrap();
     store.revoke(revocation).await.unwrap();
-    assert_eq!(store.changes_since(Version(0)).await.unwrap().revocations, [revocation]);
+    assert_eq!(store.changes_since(Version(0), sample::now()).await.unwrap().revocations, [revocation]);
 
     // Several of the same batch.
     let revocation = sample::revocation();
     for answer in join_all((0..20).map(|_| store.revoke(revocation))).await {
         answer.unwrap();
     }
-    assert_eq!(store.changes_since(Version(0)).await.unwrap().revocations.len(), 2);
+    assert_eq!(store.changes_since(Version(0), sample::now()).await.unwrap().revocations.len(), 2);
 }
 
 pub async fn many_revoke_at_once(bench: &Bench) {
@@ -27,7 +27,7 @@ pub async fn many_revoke_at_once(bench: &Bench) {
     for answer in join_all(revoked).await {
         answer.unwrap();
     }
-    let changes = bench.store.changes_since(Version(0)).await.unwrap();
+    let changes = bench.store.changes_since(Version(0), sample::now()).await.unwrap();
     let tokens = |revocations: &[ringtrue_engine::ports::Revocation]| {
         revocations.iter().map(|revocation| revocation.token).collect::<BTreeSet<_>>()
     };
@@ -50,12 +50,12 @@ pub async fn a_caller_that_goes_away_harms_nobody(bench: &Bench) {
             })
             .await;
         }
-        let known = store.changes_since(Version(0)).await.unwrap().version;
+        let known = store.changes_since(Version(0), sample::now()).await.unwrap().version;
         assert!(known >= Version(0));
         for answer in staying.await {
             answer.unwrap();
         }
-        let stored = store.changes_since(Version(0)).await.unwrap().revocations;
+        let stored = store.changes_since(Version(0), sample::now()).await.unwrap().revocations;
         assert!(stays.iter().all(|revocation| stored.contains(revocation)));
     }
 }

@@ -76,5 +76,5 @@ pub async fn a_workspace_is_created_whole_or_not_at_all(bench: &Bench) {
     let refused = store.create_workspace(&other, &foreign, &[]).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     assert_eq!(store.find_workspace(other.id, other.id).await.unwrap(), Found::Nothing);
-    assert_eq!(store.changes_since(Version(0)).await.unwrap().workspaces, [acme]);
+    assert_eq!(store.changes_since(Version(0), sample::now()).await.unwrap().workspaces, [acme]);
 }

@@ -22,18 +22,25 @@ pub struct Version(pub i64);
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     pub version: Version,
+    /// Whether this is the whole control plane, to be taken in place of whatever was known: what is not in it is not
+    /// there.
+    pub is_everything: bool,
     pub workspaces: Vec<Workspace>,
     pub projects: Vec<Project>,
     pub credentials: Vec<Credential>,
-    /// All keys, when any of them has changed; `None` when none has.
+    /// All keys, when any of them has changed or everything is told; `None` when none has.
     pub keys: Option<Vec<SealedKey>>,
     pub revocations: Vec<Revocation>,
 }
 
 #[async_trait]
 pub trait ControlPlaneStore: Send + Sync {
-    /// Everything when `version` is zero. One consistent reading.
-    async fn changes_since(&self, version: Version) -> Result<Changes, StoreError>;
+    /// Everything when `version` is zero, and when the database has not come as far: then it is an older one, restored
+    /// from a backup for instance. One consistent reading.
+    ///
+    /// Left out is what nobody needs any more: revocations that are over by `now` and, where everything is told,
+    /// credentials that were deleted more than a day before.
+    async fn changes_since(&self, version: Version, now: Timestamp) -> Result<Changes, StoreError>;
 
     /// Notified when another node may have changed something. A hint: it may be late, or never come.
     fn change_hint(&self) -> Arc<Notify>;
