@@ -85,6 +85,19 @@ pub(crate) trait Database: DataPlane {
         T: Send + 'static,
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;
 
+    /// As [`transact`](Database::transact), and never behind what tenants ask for: a node that cannot say that it is
+    /// alive is taken for dead.
+    fn transact_apart<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static;
+
+    /// As [`read`](Database::read), and never behind what tenants ask for: a revocation must reach every node at once.
+    fn read_apart<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;
+
     fn change_hint(&self) -> &Arc<Notify>;
 
     /// Called after a change of the control plane was committed here.

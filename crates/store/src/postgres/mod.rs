@@ -1,8 +1,9 @@
 //! The ports over `PostgreSQL`.
 //!
-//! Three kinds of connections: a pool for whatever is rare, one connection or more for each [`lane`] of verbs that are
-//! committed together, and one that [`listen`]s for changes of other nodes. Each is replaced when it breaks; nothing
-//! waits for an absent server longer than its deadline.
+//! Four kinds of connections: a pool for whatever is rare, one connection or more for each [`lane`] of verbs that are
+//! committed together, one that [`listen`]s for changes of other nodes, and two apart, to read and to write what keeps
+//! the node itself alive while tenants keep the pool busy. Each is replaced when it breaks; nothing waits for an absent
+//! server longer than its deadline.
 //!
 //! Connections are sessions with settings of their own, so a pooler in between must work in session mode.
 
@@ -42,6 +43,10 @@ const TRANSACTION_TIMEOUT: Duration = STATEMENT_TIMEOUT.saturating_add(Duration:
 #[derive(Debug)]
 pub(crate) struct Postgres {
     pool: Pool,
+    /// One connection that only writes for the node.
+    writer_apart: Pool,
+    /// One connection that only reads for the node.
+    reader_apart: Pool,
     lanes: Lanes,
     listener: Listener,
 }
@@ -49,37 +54,83 @@ pub(crate) struct Postgres {
 impl Postgres {
     pub(crate) fn open(address: &PostgresAddress, options: &StoreOptions) -> Result<Self, StoreError> {
         let connector = Connector::new(address)?;
-        let manager = Manager::from_connect(
-            address.config.clone(),
-            connector.clone(),
-            ManagerConfig { recycling_method: RecyclingMethod::Fast },
-        );
-        let pool = Pool::builder(manager)
-            .max_size(options.connections.max(1))
-            .wait_timeout(Some(POOL_WAIT))
-            .create_timeout(Some(CONNECT_TIMEOUT))
-            .recycle_timeout(Some(CONNECT_TIMEOUT))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|error| StoreError::Refused(error.to_string()))?;
-        let lanes = Lanes::start(&Connector::for_lanes(address)?);
-        Ok(Postgres { pool, lanes, listener: Listener::start(connector) })
+        let connections = |number| pool(address, &connector, number);
+        Ok(Postgres {
+            pool: connections(options.connections.max(1))?,
+            writer_apart: connections(1)?,
+            reader_apart: connections(1)?,
+            lanes: Lanes::start(&Connector::for_lanes(address)?),
+            listener: Listener::start(connector.clone()),
+        })
     }
+}
 
-    /// Runs `work` on a connection of the pool. One that has seen an error is not used again: it may be broken, or its
-    /// prepared statements may be out of date.
-    async fn on_connection<T>(
-        &self,
-        work: impl AsyncFnOnce(&mut Object) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        let mut client = self.pool.get().await.map_err(|error| pool_error(&error))?;
-        let late = |_| StoreError::Unavailable("the transaction took too long".to_owned());
-        let answer = timeout(TRANSACTION_TIMEOUT, work(&mut client)).await.map_err(late).flatten();
-        if matches!(answer, Err(StoreError::Unavailable(_) | StoreError::Refused(_))) {
-            drop(Object::take(client));
-        }
-        answer
+/// Connections that are made when they are needed.
+fn pool(address: &PostgresAddress, connector: &Connector, connections: usize) -> Result<Pool, StoreError> {
+    let manager = Manager::from_connect(
+        address.config.clone(),
+        connector.clone(),
+        ManagerConfig { recycling_method: RecyclingMethod::Fast },
+    );
+    Pool::builder(manager)
+        .max_size(connections)
+        .wait_timeout(Some(POOL_WAIT))
+        .create_timeout(Some(CONNECT_TIMEOUT))
+        .recycle_timeout(Some(CONNECT_TIMEOUT))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| StoreError::Refused(error.to_string()))
+}
+
+/// Runs `work` on a connection of the pool. One that has seen an error is not used again: it may be broken, or its
+/// prepared statements may be out of date.
+async fn on_connection<T>(
+    pool: &Pool,
+    work: impl AsyncFnOnce(&mut Object) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let mut client = pool.get().await.map_err(|error| pool_error(&error))?;
+    let late = |_| StoreError::Unavailable("the transaction took too long".to_owned());
+    let answer = timeout(TRANSACTION_TIMEOUT, work(&mut client)).await.map_err(late).flatten();
+    if matches!(answer, Err(StoreError::Unavailable(_) | StoreError::Refused(_))) {
+        drop(Object::take(client));
     }
+    answer
+}
+
+async fn transact<T, W>(pool: &Pool, work: W) -> Result<T, StoreError>
+where
+    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T>,
+{
+    let refused = |error: tokio_postgres::Error| store_error(&error);
+    on_connection(pool, async move |client| {
+        let mut tx = PostgresTx::new(client.transaction().await.map_err(refused)?);
+        let ending = work(&mut tx).await;
+        match ending {
+            Ok(Ending::Commit(answer)) => tx.commit().await.map(|()| answer),
+            Ok(Ending::Rollback(answer)) => tx.rollback().await.map(|()| answer),
+            Err(error) => {
+                tx.rollback().await?;
+                Err(error)
+            }
+        }
+    })
+    .await
+}
+
+async fn read<T, W>(pool: &Pool, work: W) -> Result<T, StoreError>
+where
+    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T>,
+{
+    let refused = |error: tokio_postgres::Error| store_error(&error);
+    on_connection(pool, async move |client| {
+        let snapshot =
+            client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start();
+        let mut tx = PostgresTx::new(snapshot.await.map_err(refused)?);
+        let answer = work(&mut tx).await?;
+        tx.commit().await?;
+        Ok(answer)
+    })
+    .await
 }
 
 impl Database for Postgres {
@@ -90,20 +141,7 @@ impl Database for Postgres {
         T: Send + 'static,
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
     {
-        let refused = |error: tokio_postgres::Error| store_error(&error);
-        self.on_connection(async move |client| {
-            let mut tx = PostgresTx::new(client.transaction().await.map_err(refused)?);
-            let ending = work(&mut tx).await;
-            match ending {
-                Ok(Ending::Commit(answer)) => tx.commit().await.map(|()| answer),
-                Ok(Ending::Rollback(answer)) => tx.rollback().await.map(|()| answer),
-                Err(error) => {
-                    tx.rollback().await?;
-                    Err(error)
-                }
-            }
-        })
-        .await
+        transact(&self.pool, work).await
     }
 
     async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
@@ -111,16 +149,23 @@ impl Database for Postgres {
         T: Send + 'static,
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
     {
-        let refused = |error: tokio_postgres::Error| store_error(&error);
-        self.on_connection(async move |client| {
-            let snapshot =
-                client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true).start();
-            let mut tx = PostgresTx::new(snapshot.await.map_err(refused)?);
-            let answer = work(&mut tx).await?;
-            tx.commit().await?;
-            Ok(answer)
-        })
-        .await
+        read(&self.pool, work).await
+    }
+
+    async fn transact_apart<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+    {
+        transact(&self.writer_apart, work).await
+    }
+
+    async fn read_apart<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+    {
+        read(&self.reader_apart, work).await
     }
 
     fn change_hint(&self) -> &Arc<Notify> {

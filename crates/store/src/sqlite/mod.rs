@@ -1,4 +1,4 @@
-//! The ports over `SQLite`: one thread that writes, a few that read.
+//! The ports over `SQLite`: one thread that writes, a few that read for tenants, and one that reads for the node.
 //!
 //! The file may be written by another process too, the command line for instance: `SQLite`'s own lock makes the two take
 //! turns, and whoever waits longer than [`connection::BUSY_TIMEOUT`] is told that the database is unavailable.
@@ -31,6 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Sqlite {
     writer: writer::Writer,
     readers: readers::Readers,
+    reader_apart: readers::Readers,
     change_hint: Arc<Notify>,
 }
 
@@ -39,7 +40,8 @@ impl Sqlite {
         // The writer first: it makes the files that a reader needs to find.
         let writer = writer::Writer::start(path.to_owned()).await?;
         let readers = readers::Readers::start(path, options.readers.max(1)).await?;
-        Ok(Sqlite { writer, readers, change_hint: Arc::default() })
+        let reader_apart = readers::Readers::start(path, 1).await?;
+        Ok(Sqlite { writer, readers, reader_apart, change_hint: Arc::default() })
     }
 }
 
@@ -61,6 +63,23 @@ impl Database for Sqlite {
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
     {
         within_patience(self.readers.run(work)).await
+    }
+
+    /// There is one writer for everybody, and a turn with it is short: no query of a tenant runs there.
+    async fn transact_apart<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+    {
+        self.transact(work).await
+    }
+
+    async fn read_apart<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+    {
+        within_patience(self.reader_apart.run(work)).await
     }
 
     fn change_hint(&self) -> &Arc<Notify> {

@@ -35,7 +35,7 @@ fn version(row: Option<Row>) -> Result<Version, StoreError> {
 #[async_trait]
 impl<D: Database> ControlPlaneStore for SqlStore<D> {
     async fn changes_since(&self, known: Version, now: Timestamp) -> Result<Changes, StoreError> {
-        self.database.read(move |tx| Box::pin(changes_since(tx, known, now))).await
+        self.database.read_apart(move |tx| Box::pin(changes_since(tx, known, now))).await
     }
 
     fn change_hint(&self) -> Arc<Notify> {

@@ -26,7 +26,7 @@ async fn call_the_roll(tx: &mut dyn Tx) -> Result<(), StoreError> {
 impl<D: Database> NodeStore for SqlStore<D> {
     async fn heartbeat(&self, node: NodeId, now: Timestamp, dead_before: Timestamp) -> Result<Vec<NodeId>, StoreError> {
         self.database
-            .transact(move |tx| {
+            .transact_apart(move |tx| {
                 Box::pin(async move {
                     // Nodes take turns: after an outage each may take the other for dead, and two of them would wait
                     // for each other's row.
@@ -48,7 +48,7 @@ impl<D: Database> NodeStore for SqlStore<D> {
 
     async fn leave(&self, node: NodeId) -> Result<(), StoreError> {
         self.database
-            .transact(move |tx| {
+            .transact_apart(move |tx| {
                 Box::pin(async move {
                     tx.run("delete from nodes where id = $1", values![node]).await?;
                     Ok(Ending::Commit(()))
@@ -68,7 +68,7 @@ impl<D: Database> RevocationStore for SqlStore<D> {
 #[async_trait]
 impl<D: Database> Housekeeping for SqlStore<D> {
     async fn ping(&self) -> Result<(), StoreError> {
-        let write = self.database.transact(|tx| {
+        let write = self.database.transact_apart(|tx| {
             Box::pin(async move {
                 call_the_roll(tx).await?;
                 Ok(Ending::Commit(()))

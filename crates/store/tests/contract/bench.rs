@@ -5,7 +5,8 @@ use std::{env, sync::Arc};
 use ringtrue_engine::ports::Store;
 use ringtrue_store::{StoreOptions, StoreUrl, migrate, open};
 use tempfile::TempDir;
-use tokio_postgres::NoTls;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, NoTls};
 
 use crate::sample;
 
@@ -117,6 +118,29 @@ impl Database {
         }
     }
 
+    /// Makes whoever reads the audit log wait, for as long as the answer is kept.
+    pub async fn slow_audit_log_down(&self) -> Option<Session> {
+        match self {
+            Database::Sqlite { .. } => {
+                // Nothing makes a reader wait here, so it is given something to do: for more than a moment, and not so
+                // much that it would outlive the tests.
+                self.execute(
+                    "alter table audit_events rename to quick_events;
+                     create view audit_events as
+                       with recursive step (n) as (select 1 union all select n + 1 from step where n < 4000000)
+                       select * from quick_events where (select count(*) from step) > 0",
+                )
+                .await;
+                None
+            }
+            Database::Postgres { server, name } => {
+                let session = Session::start(&in_database(server, name)).await;
+                session.client.batch_execute("begin; lock table audit_events in access exclusive mode").await.unwrap();
+                Some(session)
+            }
+        }
+    }
+
     /// Ends all sessions, as a server that restarts does. A file has none.
     pub async fn cut_connections(&self) {
         if let Database::Postgres { name, .. } = self {
@@ -144,11 +168,27 @@ fn in_database(server: &str, name: &str) -> String {
     format!("{base}/{name}")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the task ends with the connection, before this function does")]
 async fn execute(url: &str, sql: &str) {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    let driver = tokio::spawn(connection);
-    client.batch_execute(sql).await.unwrap();
-    drop(client);
-    driver.await.unwrap().unwrap();
+    let session = Session::start(url).await;
+    session.client.batch_execute(sql).await.unwrap();
+    session.end().await;
+}
+
+/// A session that is not the store's.
+pub struct Session {
+    client: Client,
+    driver: JoinHandle<Result<(), tokio_postgres::Error>>,
+}
+
+impl Session {
+    #[expect(clippy::disallowed_methods, reason = "the task ends with the connection")]
+    async fn start(url: &str) -> Self {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+        Session { client, driver: tokio::spawn(connection) }
+    }
+
+    async fn end(self) {
+        drop(self.client);
+        self.driver.await.unwrap().unwrap();
+    }
 }

@@ -119,6 +119,7 @@ contract! {
         a_node_lives_while_it_is_heard_of,
         a_node_leaves,
         many_nodes_are_heard_at_once,
+        a_node_lives_on_while_tenants_keep_the_database_busy,
         what_has_expired_is_forgotten,
         only_a_bounded_number_is_forgotten_at_once;
     filters:

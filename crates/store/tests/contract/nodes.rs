@@ -1,4 +1,4 @@
-use futures_util::future::join_all;
+use futures_util::future::{Either, join_all, select};
 use ringtrue_engine::ports::{ClaimOutcome, NodeId, Revocation, Version};
 
 use crate::{bench::Bench, sample};
@@ -39,6 +39,28 @@ pub async fn many_nodes_are_heard_at_once(bench: &Bench) {
         let live = bench.store.heartbeat(nodes[0], now, now).await.unwrap();
         assert_eq!(live, nodes, "round {round}");
     }
+}
+
+pub async fn a_node_lives_on_while_tenants_keep_the_database_busy(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let slow = bench.database.slow_audit_log_down().await;
+
+    // More than there are connections or readers. They are asked for first.
+    let tenants = join_all((0..12).map(|_| store.audit_events(acme.id, sample::whole())));
+    let node = async {
+        let id = NodeId(sample::uuid());
+        let changes = store.changes_since(Version(0), sample::now()).await.unwrap();
+        assert_eq!(changes.workspaces.len(), 1);
+        assert_eq!(store.heartbeat(id, sample::now(), sample::now()).await.unwrap(), [id]);
+        store.ping().await.unwrap();
+        store.leave(id).await.unwrap();
+    };
+    match select(tenants, Box::pin(node)).await {
+        Either::Left(_) => panic!("the node waited until all tenants were answered"),
+        Either::Right(((), tenants)) => drop(tenants),
+    }
+    drop(slow);
 }
 
 pub async fn what_has_expired_is_forgotten(bench: &Bench) {
