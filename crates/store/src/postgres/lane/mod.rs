@@ -141,7 +141,8 @@ impl Batch<'_> {
 
     /// Runs the last statements and commits, all sent at once.
     pub(super) async fn commit(mut self, calls: &[Call]) -> Result<(Vec<Vec<Row>>, Committed), BatchError> {
-        // After a failed statement this commits nothing and succeeds; but then that statement's error is what counts.
+        // After a statement that the server refused this commits nothing and succeeds; but then that statement's error
+        // is what counts. After one that could not even be sent it is not sent either.
         let rows = self.send(calls, Some("commit")).await?;
         Ok((rows, Committed(())))
     }
@@ -163,7 +164,7 @@ impl Batch<'_> {
             .chain(calls.iter().zip(statements).map(query))
             .chain(last.map(command))
             .collect();
-        let mut answers = in_order(sent).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut answers = in_order(sent).await?;
         if first.is_some() {
             answers.remove(0);
         }
@@ -181,28 +182,31 @@ async fn query(client: &Client, call: &Call, statement: Statement) -> Result<Vec
 
 /// Polls all once, in their order, which is the order that they are sent in; then waits for the answers, which come in
 /// the same order.
-async fn in_order<T: Unpin>(mut pending: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+///
+/// One that fails before all are sent was not sent itself: a value did not fit. Then those after it, `commit` among
+/// them, are not sent either, and the caller rolls back.
+async fn in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
     let mut answers: Vec<Option<T>> = pending.iter().map(|_| None).collect();
     let (mut all_were_sent, mut answered) = (false, 0);
     poll_fn(|context| {
         if !all_were_sent {
             all_were_sent = true;
             for (future, answer) in pending.iter_mut().zip(&mut answers) {
-                if let Poll::Ready(early) = future.poll_unpin(context) {
+                if let Poll::Ready(early) = future.poll_unpin(context)? {
                     *answer = Some(early);
                 }
             }
         }
         while answered < pending.len() {
             if answers[answered].is_none() {
-                match pending[answered].poll_unpin(context) {
+                match pending[answered].poll_unpin(context)? {
                     Poll::Ready(answer) => answers[answered] = Some(answer),
                     Poll::Pending => return Poll::Pending,
                 }
             }
             answered += 1;
         }
-        Poll::Ready(answers.drain(..).flatten().collect())
+        Poll::Ready(Ok(answers.drain(..).flatten().collect()))
     })
     .await
 }

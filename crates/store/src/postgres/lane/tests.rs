@@ -1,9 +1,11 @@
 //! A lane on a real server, with a verb made for trouble. The contract suite sees lanes only through the ports.
 
-use std::{collections::BTreeSet, env};
+use std::{collections::BTreeSet, env, error::Error};
 
+use bytes::BytesMut;
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
+use tokio_postgres::types::{IsNull, Type, to_sql_checked};
 
 use super::*;
 use crate::url::{Address, StoreUrl};
@@ -13,6 +15,8 @@ use crate::url::{Address, StoreUrl};
 enum Put {
     Number(i64),
     Panic,
+    /// A number, with a value that cannot be sent after it.
+    Misfit(i64),
     /// Holds its batch up until the test lets go of the table.
     Wait,
 }
@@ -28,7 +32,7 @@ impl Verb for Put {
             let numbers: Vec<i64> = batch
                 .iter()
                 .filter_map(|put| match put {
-                    Put::Number(number) => Some(*number),
+                    Put::Number(number) | Put::Misfit(number) => Some(*number),
                     Put::Panic => panic!("as asked"),
                     Put::Wait => None,
                 })
@@ -38,11 +42,30 @@ impl Verb for Put {
             let known: Vec<i64> =
                 known.iter().flatten().map(|row| row.try_get(0)).collect::<Result<_, tokio_postgres::Error>>()?;
             let insert = Call::new("insert into numbers select distinct unnest($1::bigint[]) on conflict do nothing");
-            let (_, committed) = tx.commit(&[insert.with(numbers)]).await?;
+            let mut calls = vec![insert.with(numbers)];
+            if batch.iter().any(|put| matches!(put, Put::Misfit(_))) {
+                calls.push(Call::new("select $1::bigint").with(Unsendable));
+            }
+            let (_, committed) = tx.commit(&calls).await?;
             let is_new = |put: &Put| matches!(put, Put::Number(number) if !known.contains(number));
             Ok((batch.iter().map(is_new).collect(), committed))
         })
     }
+}
+
+#[derive(Debug)]
+struct Unsendable;
+
+impl ToSql for Unsendable {
+    fn to_sql(&self, _: &Type, _: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        Err("it does not fit".into())
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
 /// One table for all tests of this file, so they take turns.
@@ -94,6 +117,17 @@ async fn a_panic_fails_alone_and_the_lane_goes_on() {
     let answers = join_all(verbs.into_iter().map(|verb| lane.submit(verb))).await;
     assert!(matches!(&answers[..], [Ok(true), Err(StoreError::Refused(_)), Ok(true)]), "{answers:?}");
     assert_eq!(stored(&client).await, BTreeSet::from([1, 2]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_sent_whole_is_not_committed_in_part() {
+    let _turn = TURN.lock().await;
+    let (lane, client) = start().await;
+    let verbs = [Put::Number(1), Put::Misfit(2), Put::Number(3)];
+    let answers = join_all(verbs.into_iter().map(|verb| lane.submit(verb))).await;
+    assert!(matches!(&answers[..], [Ok(true), Err(StoreError::Refused(_)), Ok(true)]), "{answers:?}");
+    assert_eq!(stored(&client).await, BTreeSet::from([1, 3]));
+    assert!(lane.submit(Put::Number(2)).await.unwrap(), "nothing was left open");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
