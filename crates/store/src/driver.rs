@@ -70,8 +70,9 @@ pub(crate) type Reading<'t, T> = BoxFuture<'t, Result<T, StoreError>>;
 
 /// A database that runs verbs as transactions.
 pub(crate) trait Database: DataPlane {
-    /// The last statement of a transaction that changed the control plane, where other nodes listen for it.
-    const ANNOUNCE: Option<&'static str>;
+    /// Raises the version, gives it, and has it announced with the commit where other nodes listen: one round trip
+    /// with the row locked.
+    const RAISE_VERSION: &'static str;
 
     /// Runs `work` as one transaction, and answers when its end is durable.
     fn transact<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send

@@ -25,8 +25,8 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of every session. A commit is durable when it is answered, whatever the server's default. A transaction
-/// whose client has died does not keep its locks for long.
-const SESSION: &str = "-c statement_timeout=5000 -c synchronous_commit=on -c idle_in_transaction_session_timeout=10000 \
+/// whose client has died does not keep its locks for long: all nodes may be waiting for the one that it holds.
+const SESSION: &str = "-c statement_timeout=5000 -c synchronous_commit=on -c idle_in_transaction_session_timeout=2000 \
                        -c default_transaction_isolation=read\\ committed -c jit=off";
 /// Settings of a lane's sessions, on top of those. Lanes find rows by their keys and never scan: a plan that was made
 /// while a table was small must not scan it when it has grown.
@@ -172,4 +172,23 @@ fn roots_of_the_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     roots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::url::{Address, StoreUrl};
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "where the test server is comes from whoever started it")]
+    async fn a_session_that_does_nothing_keeps_its_locks_for_two_seconds() {
+        let server = std::env::var("POSTGRES_FOR_TESTS")
+            .expect("POSTGRES_FOR_TESTS names no PostgreSQL server: run `make test`");
+        let Address::Postgres(address) = server.parse::<StoreUrl>().unwrap().0 else { panic!("{server}") };
+        for connector in [Connector::new(&address).unwrap(), Connector::for_lanes(&address).unwrap()] {
+            let (client, _) = connector.connect().await.unwrap();
+            let row = client.query_one("show idle_in_transaction_session_timeout", &[]).await.unwrap();
+            assert_eq!(row.get::<_, String>(0), "2s");
+        }
+    }
 }

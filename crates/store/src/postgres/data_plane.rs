@@ -11,7 +11,7 @@ use super::{
     Postgres,
     connect::Connector,
     lane::{Batch, BatchError, Call, Lane, Running, Verb},
-    listen::ANNOUNCE,
+    listen::RAISE_VERSION,
 };
 use crate::{
     driver::{Abandoned, DataPlane},
@@ -66,7 +66,7 @@ impl Verb for Revocation {
             let tokens: Vec<Uuid> = batch.iter().map(|revocation| revocation.token.0).collect();
             let ends: Vec<i64> = batch.iter().map(|revocation| revocation.expires_at.as_millisecond()).collect();
             let calls = [
-                Call::new("update control_version set version = version + 1 where id = 1"),
+                Call::new(RAISE_VERSION),
                 Call::new(
                     "insert into revocations (token_id, expires_at, changed)
                      select new.token_id, new.expires_at, control.version
@@ -76,7 +76,6 @@ impl Verb for Revocation {
                 )
                 .with(tokens)
                 .with(ends),
-                Call::new(ANNOUNCE),
             ];
             let (_, committed) = tx.commit(&calls).await?;
             Ok((vec![(); batch.len()], committed))

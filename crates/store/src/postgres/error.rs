@@ -27,7 +27,12 @@ pub(super) fn fault(error: &Error) -> Fault {
     let code = answer.code();
     let class = code.code().get(..2).unwrap_or_default();
     let passes = matches!(class, "08" | "53" | "57" | "58" | "F0" | "XX")
-        || [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::LOCK_NOT_AVAILABLE].contains(code);
+        || [
+            SqlState::READ_ONLY_SQL_TRANSACTION,
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+        ]
+        .contains(code);
     if passes { Fault::Server } else { Fault::Statement }
 }
 

@@ -17,8 +17,9 @@ use super::{
     error::store_error,
 };
 
-/// The last statement of a transaction that changed the control plane. It is heard when that commits.
-pub(super) const ANNOUNCE: &str = "select pg_notify('ringtrue_control', '')";
+/// Begins a change of the control plane. Whoever listens hears of it when it commits, and not if it does not.
+pub(super) const RAISE_VERSION: &str = "update control_version set version = version + 1 where id = 1
+                                        returning version, pg_notify('ringtrue_control', '')";
 const LISTEN: &str = "listen ringtrue_control";
 
 const BEFORE_RECONNECTING: Duration = Duration::from_secs(1);

@@ -134,7 +134,7 @@ where
 }
 
 impl Database for Postgres {
-    const ANNOUNCE: Option<&'static str> = Some(listen::ANNOUNCE);
+    const RAISE_VERSION: &'static str = listen::RAISE_VERSION;
 
     async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>
     where

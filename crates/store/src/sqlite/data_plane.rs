@@ -12,7 +12,7 @@ impl DataPlane for Sqlite {
     async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
         self.transact(move |tx| {
             Box::pin(async move {
-                let version = next_version(tx).await?;
+                let version = next_version::<Sqlite>(tx).await?;
                 tx.run(
                     "insert into revocations (token_id, expires_at, changed) values ($1, $2, $3) on conflict do nothing",
                     values![revocation.token.0, revocation.expires_at, version.0],

@@ -47,7 +47,8 @@ impl Sqlite {
 
 impl Database for Sqlite {
     /// Nobody listens in another process: there the poll must do.
-    const ANNOUNCE: Option<&'static str> = None;
+    const RAISE_VERSION: &'static str =
+        "update control_version set version = version + 1 where id = 1 returning version";
 
     async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>
     where

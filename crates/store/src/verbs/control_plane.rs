@@ -18,9 +18,8 @@ use crate::{
 const DELETED_ARE_TOLD_MILLIS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Raises the version, and keeps its row locked until the transaction ends.
-pub(crate) async fn next_version(tx: &mut dyn Tx) -> Result<Version, StoreError> {
-    let row = tx.first("update control_version set version = version + 1 where id = 1 returning version", &[]).await?;
-    version(row)
+pub(crate) async fn next_version<D: Database>(tx: &mut dyn Tx) -> Result<Version, StoreError> {
+    version(tx.first(D::RAISE_VERSION, &[]).await?)
 }
 
 fn version(row: Option<Row>) -> Result<Version, StoreError> {

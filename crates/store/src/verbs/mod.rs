@@ -20,7 +20,7 @@ use ringtrue_domain::page::{Page, PageRequest};
 use ringtrue_engine::ports::{Store, StoreError, Version};
 
 use crate::{
-    driver::{Database, Ended, Ending, Sql, Tx, Value, values},
+    driver::{Database, Ended, Sql, Tx, Value, values},
     row::Row,
 };
 
@@ -51,12 +51,8 @@ impl<D: Database> SqlStore<D> {
             .database
             .transact(move |tx| {
                 Box::pin(async move {
-                    let version = next_version(tx).await?;
-                    let ending = work(&mut *tx, version).await?;
-                    if let (Ending::Commit(_), Some(announcement)) = (&ending, D::ANNOUNCE) {
-                        tx.run(announcement, &[]).await?;
-                    }
-                    Ok(ending)
+                    let version = next_version::<D>(tx).await?;
+                    work(tx, version).await
                 })
             })
             .await?;
