@@ -3,6 +3,7 @@
 //! - [`pdu`]: what goes over the wire, as types, and how it is read and written.
 //! - [`text`]: what the octets of a message say, and how a text becomes octets.
 //! - [`udh`], [`content`], [`reassembly`]: the pieces of a longer message, and how they become one again.
+//! - [`session`]: requests and answers in both directions over one stream.
 //!
 //! Reading is total: whatever octets arrive, the result is a PDU or an error that still knows which request it was
 //! about, so that it can be answered and the link kept. A peer that loses its link over one odd message sends that
@@ -16,5 +17,6 @@
 pub mod content;
 pub mod pdu;
 pub mod reassembly;
+pub mod session;
 pub mod text;
 pub mod udh;
