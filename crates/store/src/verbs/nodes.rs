@@ -16,6 +16,9 @@ use crate::{
 /// How long `ping` waits: whoever asks for readiness asks again soon.
 const PING_PATIENCE: Duration = Duration::from_secs(2);
 
+/// For how long a deleted credential is kept, so that a node that was cut off hears of it.
+const DELETED_ARE_KEPT_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
+
 /// A write that costs next to nothing and cannot be done on a read-only or full database.
 async fn call_the_roll(tx: &mut dyn Tx) -> Result<(), StoreError> {
     tx.run("update roll_call set calls = calls + 1 where id = 1", &[]).await?;
@@ -100,7 +103,17 @@ impl<D: Database> Housekeeping for SqlStore<D> {
                             values![now],
                         )
                         .await?;
-                    Ok(Ending::Commit((revocations.len() + keys.len()) as u64))
+                    // No change of the control plane: everybody has known for long that they are deleted.
+                    let credentials = tx
+                        .run(
+                            "delete from credentials where client_id in
+                               (select client_id from credentials where deleted_at < $1
+                                 order by deleted_at, client_id limit 1000)
+                             returning 1",
+                            values![now.as_millisecond().saturating_sub(DELETED_ARE_KEPT_MILLIS)],
+                        )
+                        .await?;
+                    Ok(Ending::Commit((revocations.len() + keys.len() + credentials.len()) as u64))
                 })
             })
             .await

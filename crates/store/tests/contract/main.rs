@@ -121,6 +121,7 @@ contract! {
         many_nodes_are_heard_at_once,
         a_node_lives_on_while_tenants_keep_the_database_busy,
         what_has_expired_is_forgotten,
+        a_credential_that_was_deleted_long_ago_is_forgotten,
         only_a_bounded_number_is_forgotten_at_once;
     filters:
         filters_find_what_they_say,
