@@ -18,7 +18,7 @@ use ringtrue_engine::ports::{ClaimOutcome, ClaimRequest, KeyId, NodeId, Revocati
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::row::Row;
+use crate::{migration::Migration, row::Row};
 
 /// A statement. A borrowed one is prepared once and kept; an owned one was composed for this call alone.
 pub(crate) type Sql = Cow<'static, str>;
@@ -70,6 +70,9 @@ pub(crate) type Reading<'t, T> = BoxFuture<'t, Result<T, StoreError>>;
 
 /// A database that runs verbs as transactions.
 pub(crate) trait Database: DataPlane {
+    /// The migrations that this binary was built for.
+    const SCHEMA: &'static [Migration];
+
     /// Raises the version, gives it, and has it announced with the commit where other nodes listen: one round trip
     /// with the row locked.
     const RAISE_VERSION: &'static str;

@@ -25,6 +25,7 @@ use tokio_postgres::IsolationLevel;
 use crate::{
     StoreOptions,
     driver::{Database, Ended, Ending, Reading, Tx},
+    migration::{self, Migration},
     url::PostgresAddress,
 };
 use connect::{CONNECT_TIMEOUT, Connector, STATEMENT_TIMEOUT};
@@ -134,6 +135,8 @@ where
 }
 
 impl Database for Postgres {
+    const SCHEMA: &'static [Migration] = migration::POSTGRES;
+
     const RAISE_VERSION: &'static str = listen::RAISE_VERSION;
 
     async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use crate::{
     StoreOptions,
     driver::{Database, Ended, Reading, Tx},
+    migration::{self, Migration},
 };
 
 pub(crate) use schema::{migrate, schema_state};
@@ -46,6 +47,8 @@ impl Sqlite {
 }
 
 impl Database for Sqlite {
+    const SCHEMA: &'static [Migration] = migration::SQLITE;
+
     /// Nobody listens in another process: there the poll must do.
     const RAISE_VERSION: &'static str =
         "update control_version set version = version + 1 where id = 1 returning version";

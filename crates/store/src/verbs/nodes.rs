@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::SqlStore;
 use crate::{
     driver::{Database, Ending, Tx, values},
+    migration::Migration,
     row::Row,
 };
 
@@ -23,6 +24,20 @@ const DELETED_ARE_KEPT_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
 async fn call_the_roll(tx: &mut dyn Tx) -> Result<(), StoreError> {
     tx.run("update roll_call set calls = calls + 1 where id = 1", &[]).await?;
     Ok(())
+}
+
+/// The same, and how many of the `known` migrations the database has behind it. Newer ones do not count: during an
+/// upgrade the schema is expanded first, and nodes of the previous release go on until they are replaced.
+async fn call_the_roll_and_count_steps(tx: &mut dyn Tx, known: &[Migration]) -> Result<Option<usize>, StoreError> {
+    let newest = known.last().map_or(0, |step| step.version);
+    let row = tx
+        .first(
+            "update roll_call set calls = calls + 1 where id = 1
+             returning (select count(*) from schema_migrations where version <= $1)",
+            values![newest],
+        )
+        .await?;
+    Ok(row.map(Row::number).transpose()?.and_then(|steps| usize::try_from(steps).ok()))
 }
 
 #[async_trait]
@@ -73,7 +88,15 @@ impl<D: Database> Housekeeping for SqlStore<D> {
     async fn ping(&self) -> Result<(), StoreError> {
         let write = self.database.transact_apart(|tx| {
             Box::pin(async move {
-                call_the_roll(tx).await?;
+                let steps = call_the_roll_and_count_steps(tx, D::SCHEMA).await?;
+                if steps != Some(D::SCHEMA.len()) {
+                    return Err(StoreError::Refused(format!(
+                        "{} of the {} migrations that this Ringtrue was built for are in the database: it is another \
+                         or an older one; run `ringtrue migrate`",
+                        steps.unwrap_or(0),
+                        D::SCHEMA.len()
+                    )));
+                }
                 Ok(Ending::Commit(()))
             })
         });

@@ -137,6 +137,7 @@ contract! {
         many_migrate_at_once,
         a_database_that_is_behind_is_not_opened,
         a_database_of_a_newer_release_is_not_opened,
+        a_node_notices_that_the_schema_went_back,
         an_edited_migration_is_noticed;
     outages:
         a_read_only_database_is_unavailable,

@@ -1,5 +1,5 @@
 use futures_util::future::join_all;
-use ringtrue_engine::ports::Version;
+use ringtrue_engine::ports::{StoreError, Version};
 use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate, open, schema_state};
 
 use crate::{bench::Bench, sample};
@@ -58,7 +58,23 @@ pub async fn a_database_of_a_newer_release_is_not_opened(bench: &Bench) {
     assert!(refused.contains("0099_tomorrow") && refused.contains("newer"), "{refused}");
     let refused = migrate(&url, sample::now()).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Unknown { .. }), "{refused}");
+    // Who had opened it before goes on: the schema is expanded first, and then the nodes are replaced.
     bench.store.ping().await.unwrap();
+}
+
+pub async fn a_node_notices_that_the_schema_went_back(bench: &Bench) {
+    let store = &*bench.store;
+    store.ping().await.unwrap();
+    for lost in ["version = 2", "version >= 1"] {
+        bench.database.execute(&format!("delete from schema_migrations where {lost}")).await;
+        let refused = store.ping().await;
+        let steps = format!("of the {} migrations", NAMES.len());
+        let is_told = |reason: &str| reason.contains(&steps) && reason.contains("ringtrue migrate");
+        assert!(matches!(&refused, Err(StoreError::Refused(reason)) if is_told(reason)), "{refused:?}");
+    }
+    bench.database.execute("drop table schema_migrations").await;
+    let refused = store.ping().await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
 }
 
 pub async fn an_edited_migration_is_noticed(bench: &Bench) {
