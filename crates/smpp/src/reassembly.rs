@@ -26,7 +26,7 @@ pub struct Limits {
     pub patience: Duration,
     pub open_messages: usize,
     pub open_messages_per_sender: usize,
-    /// Of all parts that are held.
+    /// Of all parts that are held, each counted with what it takes to hold it.
     pub octets: usize,
 }
 
@@ -36,7 +36,7 @@ impl Default for Limits {
             patience: Duration::from_mins(5),
             open_messages: 10_000,
             open_messages_per_sender: 8,
-            octets: 4 * 1024 * 1024,
+            octets: 8 * 1024 * 1024,
         }
     }
 }
@@ -108,19 +108,28 @@ struct Open<I> {
     destination: Address,
     reference: u16,
     first_seen: I,
-    parts: Vec<Option<Held>>,
-    missing: u8,
+    total: u8,
+    /// In the order of their numbers. No place is kept for those that are missing: most never come.
+    parts: Vec<Held>,
 }
 
 #[derive(PartialEq, Eq)]
 struct Held {
+    sequence: u8,
     data_coding: DataCoding,
     octets: Vec<u8>,
 }
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Held({:?}, {} octets)", self.data_coding, self.octets.len())
+        write!(f, "Held({}, {:?}, {} octets)", self.sequence, self.data_coding, self.octets.len())
+    }
+}
+
+impl Held {
+    /// A part without octets takes room all the same.
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.octets.len()
     }
 }
 
@@ -145,19 +154,18 @@ impl<I: Copy + Ord + Add<Duration, Output = I>> Reassembly<I> {
         if sequence == 0 || sequence > total {
             return Err(Refusal::Numbering { sequence, total });
         }
-        let place = usize::from(sequence - 1);
-        let part = Held { data_coding: content.data_coding, octets: content.octets.to_vec() };
+        let part = Held { sequence, data_coding: content.data_coding, octets: content.octets.to_vec() };
 
         let known = self.take(source, destination, segment).filter(|open| {
             let overdue = open.first_seen + self.limits.patience <= now;
-            !overdue && open.parts[place].as_ref().is_none_or(|held| *held == part)
+            !overdue && open.part(sequence).is_none_or(|held| *held == part)
         });
         let mut open = known.unwrap_or_else(|| Open::new(destination, segment, now));
-        let placed = self.place(source, &mut open, place, part);
-        if placed.is_ok() && open.missing == 0 {
+        let placed = self.place(source, &mut open, part);
+        if placed.is_ok() && open.missing() == 0 {
             return Ok(Outcome::Complete(open.join()));
         }
-        if !open.is_empty() {
+        if !open.parts.is_empty() {
             self.put_back(source, open);
         }
         placed
@@ -173,10 +181,10 @@ impl<I: Copy + Ord + Add<Duration, Output = I>> Reassembly<I> {
                 self.octets -= open.octets();
                 abandoned.push(Abandoned {
                     source: source.clone(),
-                    destination: open.destination,
                     first_seen: open.first_seen,
-                    total: u8::try_from(open.parts.len()).unwrap_or(u8::MAX),
-                    missing: open.missing,
+                    total: open.total,
+                    missing: open.missing(),
+                    destination: open.destination,
                 });
             }
         }
@@ -194,32 +202,27 @@ impl<I: Copy + Ord + Add<Duration, Output = I>> Reassembly<I> {
         self.messages
     }
 
-    fn place(&self, source: &Address, open: &mut Open<I>, place: usize, part: Held) -> Result<Outcome<I>, Refusal> {
-        if open.parts[place].is_some() {
-            return Ok(Outcome::Duplicate);
-        }
-        let first = open.is_empty();
+    fn place(&self, source: &Address, open: &mut Open<I>, part: Held) -> Result<Outcome<I>, Refusal> {
+        let Err(at) = open.position(part.sequence) else { return Ok(Outcome::Duplicate) };
+        let first = open.parts.is_empty();
         let of_sender = self.by_sender.get(source).map_or(0, Vec::len);
-        if first && open.missing > 1 && of_sender >= self.limits.open_messages_per_sender {
+        if first && open.total > 1 && of_sender >= self.limits.open_messages_per_sender {
             return Err(Refusal::SenderFull);
         }
-        if first && open.missing > 1 && self.messages >= self.limits.open_messages {
+        if first && open.total > 1 && self.messages >= self.limits.open_messages {
             return Err(Refusal::Full);
         }
-        if self.octets + open.octets() + part.octets.len() > self.limits.octets {
+        if self.octets + open.octets() + part.weight() > self.limits.octets {
             return Err(Refusal::Full);
         }
-        open.parts[place] = Some(part);
-        open.missing -= 1;
-        Ok(Outcome::Held { first, missing: open.missing })
+        open.parts.insert(at, part);
+        Ok(Outcome::Held { first, missing: open.missing() })
     }
 
     fn take(&mut self, source: &Address, destination: &Address, segment: Segment) -> Option<Open<I>> {
         let messages = self.by_sender.get_mut(source)?;
         let at = messages.iter().position(|open| {
-            open.reference == segment.reference
-                && open.parts.len() == usize::from(segment.total)
-                && open.destination == *destination
+            open.reference == segment.reference && open.total == segment.total && open.destination == *destination
         })?;
         let open = messages.swap_remove(at);
         if messages.is_empty() {
@@ -243,23 +246,32 @@ impl<I> Open<I> {
             destination: destination.clone(),
             reference: segment.reference,
             first_seen: now,
-            parts: std::iter::repeat_with(|| None).take(segment.total.into()).collect(),
-            missing: segment.total,
+            total: segment.total,
+            parts: vec![],
         }
     }
 
-    fn is_empty(&self) -> bool {
-        usize::from(self.missing) == self.parts.len()
+    fn missing(&self) -> u8 {
+        u8::try_from(self.parts.len()).map_or(0, |held| self.total.saturating_sub(held))
+    }
+
+    /// Where a part is, or where it would be.
+    fn position(&self, sequence: u8) -> Result<usize, usize> {
+        self.parts.binary_search_by_key(&sequence, |part| part.sequence)
+    }
+
+    fn part(&self, sequence: u8) -> Option<&Held> {
+        self.position(sequence).ok().map(|at| &self.parts[at])
     }
 
     fn octets(&self) -> usize {
-        self.parts.iter().flatten().map(|part| part.octets.len()).sum()
+        self.parts.iter().map(Held::weight).sum()
     }
 
     /// Joins neighbours of the same coding.
     fn join(self) -> LongMessage<I> {
         let mut runs: Vec<(DataCoding, Vec<u8>)> = vec![];
-        for Held { data_coding, octets } in self.parts.into_iter().flatten() {
+        for Held { data_coding, octets, .. } in self.parts {
             match runs.last_mut() {
                 Some((coding, run)) if *coding == data_coding => run.extend(octets),
                 _ => runs.push((data_coding, octets)),

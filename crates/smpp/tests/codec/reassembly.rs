@@ -37,7 +37,7 @@ fn text(outcome: Result<Outcome<Duration>, Refusal>) -> (String, u64) {
 }
 
 const SMALL: Limits =
-    Limits { patience: Duration::from_secs(10), open_messages: 3, open_messages_per_sender: 2, octets: 20 };
+    Limits { patience: Duration::from_secs(10), open_messages: 3, open_messages_per_sender: 2, octets: 1000 };
 
 #[test]
 fn parts_come_in_any_order_and_twice() {
@@ -95,10 +95,18 @@ fn room_is_bounded_and_what_is_held_stays() {
     assert!(inbox.add("2", (1, 2, 1), "a", 0).is_ok());
     assert_eq!(inbox.add("3", (1, 2, 1), "a", 0), Err(Refusal::Full));
     assert_eq!(text(inbox.add("3", (1, 1, 1), "whole by itself", 0)).0, "whole by itself");
-    assert_eq!(inbox.add("1", (1, 2, 2), "more than is left", 0).map(|_| ()), Ok(()), "20 octets just fit");
-    assert_eq!(inbox.add("2", (1, 2, 2), "more than there is room", 0), Err(Refusal::Full));
+    assert_eq!(inbox.add("2", (1, 2, 2), &"b".repeat(900), 0), Err(Refusal::Full));
     assert_eq!(text(inbox.add("2", (1, 2, 2), "b", 0)).0, "ab");
     assert_eq!(text(inbox.add("1", (2, 2, 2), "b", 0)).0, "ab");
+    assert_eq!(text(inbox.add("1", (1, 2, 2), "b", 0)).0, "ab");
+    assert_eq!(inbox.parts.open_messages(), 0);
+}
+
+#[test]
+fn parts_without_octets_take_room_too() {
+    let mut inbox = Inbox::new(SMALL);
+    let taken = (1..=255).take_while(|sequence| inbox.add("1", (1, 255, *sequence), "", 0).is_ok()).count();
+    assert!((1..100).contains(&taken), "{taken}");
 }
 
 #[test]
