@@ -5,6 +5,8 @@
 //! own, and by hint or poll after a change of another node.
 
 use std::{
+    collections::HashSet,
+    hash::Hash,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -13,7 +15,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use papaya::HashMap;
 use ringtrue_domain::tenancy::{ClientId, Credential, Project, ProjectId, Workspace, WorkspaceId};
 use tokio::sync::Mutex;
@@ -25,6 +27,8 @@ use crate::{
 
 /// Half of the second within which a revocation must have reached every node.
 const POLL: Duration = Duration::from_millis(500);
+/// How long a deleted credential is told from one that never was.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 
 #[derive(Debug, thiserror::Error)]
 pub enum RefreshError {
@@ -98,25 +102,18 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Tenants first: a key that does not open must not keep a deleted credential alive.
     fn take_over(&self, changes: Changes) -> Result<(), UnopenedKey> {
+        let all = changes.is_everything;
+        lay(&self.workspaces, changes.workspaces.into_iter().map(|it| (it.id, Arc::new(it))), all);
+        lay(&self.projects, changes.projects.into_iter().map(|it| (it.id, Arc::new(it))), all);
+        lay(&self.credentials, changes.credentials.into_iter().map(|it| (it.client_id.clone(), Arc::new(it))), all);
+        for revocation in changes.revocations {
+            self.revoke(revocation);
+        }
         if let Some(stored) = &changes.keys {
             let ring = KeyRing::open(stored, &self.master, &self.keys.load())?;
             self.keys.store(Arc::new(ring));
-        }
-        let workspaces = self.workspaces.pin();
-        for workspace in changes.workspaces {
-            workspaces.insert(workspace.id, Arc::new(workspace));
-        }
-        let projects = self.projects.pin();
-        for project in changes.projects {
-            projects.insert(project.id, Arc::new(project));
-        }
-        let credentials = self.credentials.pin();
-        for credential in changes.credentials {
-            credentials.insert(credential.client_id.clone(), Arc::new(credential));
-        }
-        for revocation in changes.revocations {
-            self.revoke(revocation);
         }
         self.version.store(changes.version.0, Ordering::Release);
         Ok(())
@@ -139,8 +136,25 @@ impl ControlPlane {
         }
     }
 
-    /// Drops the revocations of tokens that have expired by themselves.
+    /// Drops the revocations of tokens that have expired by themselves, and credentials that were deleted so long ago
+    /// that nobody need be told so.
     pub fn forget_expired(&self, now: Timestamp) {
         self.revoked.pin().retain(|_, expires_at| now < *expires_at);
+        self.credentials.pin().retain(|_, credential| credential.deleted_at.is_none_or(|at| now < at + REMEMBERED));
+    }
+}
+
+/// Takes entries over. When they are everything, what is not among them goes.
+fn lay<K: Clone + Eq + Hash, V>(map: &HashMap<K, V>, entries: impl Iterator<Item = (K, V)>, are_everything: bool) {
+    let map = map.pin();
+    let mut told = HashSet::new();
+    for (key, value) in entries {
+        if are_everything {
+            told.insert(key.clone());
+        }
+        map.insert(key, value);
+    }
+    if are_everything {
+        map.retain(|key, _| told.contains(key));
     }
 }

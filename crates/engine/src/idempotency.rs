@@ -17,11 +17,17 @@ use crate::{
 const LEASE: SignedDuration = SignedDuration::from_secs(60);
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
 
-/// An answer as it went out the first time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An answer as it went out the first time. It may hold a secret, so `Debug` shows its status only.
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoredAnswer {
     pub status: u16,
     pub body: Vec<u8>,
+}
+
+impl std::fmt::Debug for StoredAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StoredAnswer({}, …)", self.status)
+    }
 }
 
 /// The right to be the request that does the work.

@@ -70,9 +70,9 @@ impl Engine {
             node,
         }));
         // Existing keys are opened first: a wrong master key must not add a key of its own.
-        engine.control_plane().refresh(engine.store(), engine.clock().now()).await?;
+        engine.refresh().await?;
         keys::ensure_keys(engine.store(), engine.control_plane().master(), engine.clock(), engine.entropy()).await?;
-        engine.control_plane().refresh(engine.store(), engine.clock().now()).await?;
+        engine.refresh().await?;
         engine.beat().await?;
         Ok(engine)
     }
@@ -117,6 +117,11 @@ impl Engine {
         self.0.node
     }
 
+    /// Takes over what other nodes have changed, now.
+    pub async fn refresh(&self) -> Result<(), RefreshError> {
+        self.control_plane().refresh(self.store(), self.clock().now()).await
+    }
+
     /// Follows the changes of other nodes until the future is dropped.
     pub async fn follow_changes(&self) {
         self.control_plane().follow(self.store(), self.clock()).await;
@@ -124,7 +129,7 @@ impl Engine {
 
     /// Takes a change of our own over at once, so that the next request sees it.
     async fn see_own_change(&self) {
-        if let Err(error) = self.control_plane().refresh(self.store(), self.clock().now()).await {
+        if let Err(error) = self.refresh().await {
             // The change is stored; the next poll takes it over.
             tracing::warn!(%error, "a change of our own will be seen late");
         }

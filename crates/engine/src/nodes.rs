@@ -39,11 +39,17 @@ impl Engine {
         }
     }
 
-    /// Deletes what has expired, once. Says how many rows went.
+    /// Deletes what has expired, a bounded number of rows in each transaction. Says how many went.
     pub async fn tidy_up(&self) -> Result<u64, StoreError> {
         let now = self.clock().now();
         self.control_plane().forget_expired(now);
-        self.store().forget_expired(now).await
+        let mut deleted = 0;
+        loop {
+            match self.store().forget_expired(now).await? {
+                0 => return Ok(deleted),
+                rows => deleted += rows,
+            }
+        }
     }
 
     /// Tidies up until the future is dropped.

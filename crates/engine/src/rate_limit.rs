@@ -118,6 +118,8 @@ impl Window {
         let limit = u64::from(limit).min(COUNT_MASK);
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
+            // A thread that looked at the clock a moment ago must not bring an old window back.
+            let window = window.max(seen >> COUNT_BITS);
             let before = if seen >> COUNT_BITS == window { seen & COUNT_MASK } else { 0 };
             if before >= limit {
                 return Err(Full);
@@ -237,8 +239,9 @@ fn get(cache: &Cache<Subject, Arc<Window>>, subject: Subject) -> Arc<Window> {
     }
 }
 
-/// One customer of an internet provider has a whole /64 of IPv6 addresses: they count as one.
-fn subscriber(address: IpAddr) -> IpAddr {
+/// Whom an address stands for. One customer of an internet provider has a whole /64 of IPv6 addresses: they count as
+/// one.
+pub fn subscriber(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

@@ -27,11 +27,17 @@ use crate::{
 pub const TOKEN_LIFETIME: i64 = 3600;
 
 /// What the token endpoint gives out.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AccessToken {
     pub token: String,
     pub expires_in: i64,
     pub scope: Scope,
+}
+
+impl std::fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AccessToken({}, …)", self.scope)
+    }
 }
 
 /// Why a client is not served.

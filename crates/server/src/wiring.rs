@@ -76,6 +76,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         metrics: Arc::clone(&metrics),
         trusted_proxies: config.http.trusted_proxies.clone(),
         request_log: config.log.requests,
+        traces: config.telemetry.otlp_endpoint.is_some(),
         body_timeout: config.http.body_timeout,
         request_timeout: config.http.request_timeout,
         tasks: tasks.clone(),
@@ -92,7 +93,8 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         max_connections: config.http.max_connections,
         max_connections_per_address: config.http.max_connections_per_address,
         header_timeout: config.http.header_timeout,
-        write_timeout: config.http.idle_timeout,
+        idle_timeout: config.http.idle_timeout,
+        write_timeout: config.http.write_timeout,
         trusted_proxies: config.http.trusted_proxies,
     };
     let mut metrics_address = None;

@@ -57,12 +57,13 @@ impl KeyRing {
         Ok(KeyRing { keys })
     }
 
-    /// The first part of every token made with the active key, and that key.
+    /// The first part of every token made with the key in use, and that key.
     pub(crate) fn token_signer(&self, now: Timestamp) -> Option<(&str, &hmac::Key)> {
-        self.in_state(now, |state| state == KeyState::Active).find_map(|(_, material)| match material {
+        self.in_use(now, |material| match material {
             Material::Token { header, key } => Some((header.as_str(), &**key)),
             Material::Callback { .. } | Material::Seal(_) => None,
         })
+        .map(|(_, signer)| signer)
     }
 
     /// The key that made a token with this first part. A key about to be used counts: another node may be ahead.
@@ -83,12 +84,13 @@ impl KeyRing {
             .collect()
     }
 
-    /// Seals with the active seal key, whose id goes in front. `None`: there is none.
+    /// Seals with the seal key in use, whose id goes in front. `None`: there is none.
     pub(crate) fn seal(&self, entropy: &dyn Entropy, context: &[u8], plain: &[u8], now: Timestamp) -> Option<Vec<u8>> {
-        self.in_state(now, |state| state == KeyState::Active).find_map(|(id, material)| match material {
-            Material::Seal(key) => Some([id.0.as_bytes(), key.seal(entropy, context, plain).as_slice()].concat()),
+        let (id, key) = self.in_use(now, |material| match material {
+            Material::Seal(key) => Some(key),
             Material::Token { .. } | Material::Callback { .. } => None,
-        })
+        })?;
+        Some([id.0.as_bytes(), key.seal(entropy, context, plain).as_slice()].concat())
     }
 
     pub(crate) fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
@@ -104,6 +106,20 @@ impl KeyRing {
         KeyPurpose::ALL.into_iter().all(|purpose| {
             self.in_state(now, |state| state == KeyState::Active).any(|(_, material)| material.purpose() == purpose)
         })
+    }
+
+    /// The active key of a kind; when a clock that was set back leaves none, the one that becomes active first.
+    fn in_use<'a, K>(&'a self, now: Timestamp, kind: impl Fn(&'a Material) -> Option<K>) -> Option<(KeyId, K)> {
+        let rank = |schedule: &KeySchedule| match schedule.state(now) {
+            KeyState::Active => Some((0, schedule.active_from)),
+            KeyState::Next => Some((1, schedule.active_from)),
+            KeyState::Retiring | KeyState::Gone => None,
+        };
+        self.keys
+            .iter()
+            .filter_map(|(id, schedule, material)| Some((rank(schedule)?, *id, kind(material)?)))
+            .min_by_key(|(rank, ..)| *rank)
+            .map(|(_, id, key)| (id, key))
     }
 
     fn in_state(&self, now: Timestamp, wanted: impl Fn(KeyState) -> bool) -> impl Iterator<Item = (KeyId, &Material)> {

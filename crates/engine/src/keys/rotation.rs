@@ -83,7 +83,8 @@ pub async fn rotate(
     let now = clock.now();
     let mut keys = store.all_keys().await?;
     keys.retain(|key| key.purpose == purpose);
-    let newest = keys.iter().max_by_key(|key| key.schedule.active_from).ok_or(RotateError::NoKey(purpose))?;
+    // In the order in which they were made, which is not that of their use after an emergency.
+    let newest = keys.last().ok_or(RotateError::NoKey(purpose))?;
     if !emergency && newest.schedule.state(now) == KeyState::Next {
         return Err(RotateError::UnderWay(purpose));
     }
@@ -95,9 +96,12 @@ pub async fn rotate(
         }
         // Without its seal key, what was sealed is lost: the old ones only stop being used.
         (true, KeyPurpose::Seal) => {
-            let kept = RotationPolicy { announce: SignedDuration::ZERO, ..policy(purpose) };
-            let (successor, relieved) = kept.rotate(newest.schedule, now);
-            (successor, BTreeMap::from([(newest.id, relieved)]))
+            let stop_using = |key: &SealedKey| {
+                let gone_at = Some(now + policy(purpose).keep);
+                (key.id, KeySchedule { retires_at: Some(now), gone_at, ..key.schedule })
+            };
+            let in_use = keys.iter().filter(|key| matches!(key.schedule.state(now), KeyState::Active | KeyState::Next));
+            (KeySchedule::active_at_once(now), in_use.map(stop_using).collect())
         }
         (true, KeyPurpose::Token | KeyPurpose::Callback) => {
             let relieved = keys.iter().map(|key| (key.id, rotate_at_once(key.schedule, now).1)).collect();

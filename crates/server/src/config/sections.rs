@@ -33,6 +33,7 @@ pub struct Http {
     pub body_timeout: Duration,
     pub request_timeout: Duration,
     pub idle_timeout: Duration,
+    pub write_timeout: Duration,
     pub shutdown_grace: Duration,
 }
 
@@ -164,6 +165,7 @@ fn http(settings: &Settings) -> Result<Http, ConfigError> {
         body_timeout: settings.read("http.body_timeout", &timeout)?,
         request_timeout: settings.read("http.request_timeout", &timeout)?,
         idle_timeout: settings.read("http.idle_timeout", &Span(TENTH..=HOUR))?,
+        write_timeout: settings.read("http.write_timeout", &timeout)?,
         shutdown_grace: settings.read("http.shutdown_grace", &Span(Duration::ZERO..=HOUR))?,
     })
 }

@@ -16,6 +16,7 @@ use http::{HeaderMap, HeaderValue, header};
 use ringtrue_domain::{id::time_ordered, region::Region};
 use tokio::time::Instant;
 use tower::ServiceExt;
+use tracing::{Instrument, Span, field};
 
 use super::{App, Routes, caller::Meter, catalogue::Code, problem::Problem, routes::RouteName};
 use crate::config::RequestLog;
@@ -74,8 +75,9 @@ impl Door {
         let arrival = Arrival { address, request_id: request_id.clone(), meter: meter.clone() };
         request.extensions_mut().insert(arrival);
 
+        let span = span(&app, &method, &request_id);
         let response = match admit(&app, &request) {
-            Ok(()) => handle(&app, router, request).await,
+            Ok(()) => handle(&app, router, request).instrument(span.clone()).await,
             Err(problem) => problem.into_response(),
         };
         let mut response = finish(&app, response, &request_id, accept.as_ref());
@@ -84,11 +86,26 @@ impl Door {
         }
 
         let route = response.extensions().get::<RouteName>().map_or("unmatched", |name| name.0);
+        span.record("http.route", route).record("http.status", response.status().as_u16());
         let elapsed = started.elapsed();
         app.metrics.request(&method, route, response.status(), elapsed);
         log(&app, &method, route, &response, &request_id, elapsed);
         response
     }
+}
+
+/// The request in a trace, when traces are collected: its route, never its path.
+fn span(app: &App, method: &http::Method, request_id: &RequestId) -> Span {
+    if !app.traces {
+        return Span::none();
+    }
+    tracing::info_span!(
+        "request",
+        http.method = %method,
+        http.route = field::Empty,
+        http.status = field::Empty,
+        request.id = request_id.as_str(),
+    )
 }
 
 /// Runs the handler: not for ever, and not into a panic.
@@ -160,16 +177,24 @@ fn client_address(app: &App, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let is_trusted = |address: IpAddr| app.trusted_proxies.iter().any(|proxies| proxies.contains(&address));
     let mut address = peer.to_canonical();
     let forwarded = headers.get_all("x-forwarded-for").iter().rev();
-    for hop in forwarded.filter_map(|value| value.to_str().ok()).flat_map(|value| value.rsplit(',')) {
+    for hop in forwarded.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b',')) {
         if !is_trusted(address) {
             break;
         }
-        match hop.trim().parse::<IpAddr>() {
-            Ok(hop) => address = hop.to_canonical(),
-            Err(_) => break,
+        match hop_address(hop) {
+            Some(hop) => address = hop.to_canonical(),
+            // What stands further left is no better than this.
+            None => break,
         }
     }
     address
+}
+
+/// An address, which some proxies write with its port.
+fn hop_address(hop: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(hop).ok()?.trim();
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
 }
 
 /// What the caller would like to be answered with. A list may come in several headers.

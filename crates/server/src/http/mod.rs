@@ -44,6 +44,8 @@ pub struct Shared {
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     pub request_log: RequestLog,
+    /// Whether somebody collects traces.
+    pub traces: bool,
     pub body_timeout: Duration,
     pub request_timeout: Duration,
     /// Work that goes on when its caller hangs up.

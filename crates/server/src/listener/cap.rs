@@ -7,6 +7,7 @@ use std::{
 };
 
 use ipnet::IpNet;
+use ringtrue_engine::rate_limit::subscriber;
 use tokio::sync::oneshot;
 
 #[derive(Clone, Debug)]
@@ -56,8 +57,8 @@ impl Cap {
     }
 
     pub fn take(&self, address: IpAddr) -> Option<(Place, Closing)> {
-        let address = address.to_canonical();
-        let is_exempt = self.0.exempt.iter().any(|range| range.contains(&address));
+        let is_exempt = self.0.exempt.iter().any(|range| range.contains(&address.to_canonical()));
+        let address = subscriber(address);
         let mut taken = self.0.lock();
         let of_address = taken.by_address.get(&address).copied().unwrap_or(0);
         let is_full = taken.open.len() >= self.0.most || (of_address >= self.0.most_per_address && !is_exempt);

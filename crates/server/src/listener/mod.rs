@@ -33,8 +33,11 @@ use stream::Impatient;
 pub use tls::Tls;
 use watch::Watch;
 
-/// Room for a header that the edge then refuses with a proper answer; past it hyper closes the connection.
-const HEADER_ROOM: usize = 128 * 1024;
+/// Room for a header that the edge then refuses with a proper answer; past it hyper refuses it without one. Not more
+/// than that needs, since every connection may fill it: decisions/0007-oversized-credentials.md.
+const HEADER_ROOM: usize = 72 * 1024;
+/// How long a connection without a request under way is kept when the node stops: long enough to send an answer.
+const FAREWELL: Duration = Duration::from_millis(500);
 /// When the process has no file descriptors left, waiting helps and trying again at once does not.
 const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(50);
 
@@ -42,7 +45,11 @@ const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(50);
 pub struct Limits {
     pub max_connections: usize,
     pub max_connections_per_address: usize,
+    /// For the first request of a connection.
     pub header_timeout: Duration,
+    /// Between two requests.
+    pub idle_timeout: Duration,
+    /// While the peer does not read.
     pub write_timeout: Duration,
     /// Their connections carry many clients: the cap per address is not for them.
     pub trusted_proxies: Vec<IpNet>,
@@ -58,7 +65,8 @@ pub async fn serve(
     tasks: TaskTracker,
     shutdown: CancellationToken,
 ) {
-    let cap = Cap::new(limits.max_connections, limits.max_connections_per_address, limits.trusted_proxies);
+    let cap = Cap::new(limits.max_connections, limits.max_connections_per_address, limits.trusted_proxies.clone());
+    let limits = Arc::new(limits);
     let mut http = http1::Builder::new();
     http.max_buf_size(HEADER_ROOM).half_close(false);
     loop {
@@ -83,8 +91,7 @@ pub async fn serve(
             door: door.clone(),
             http: http.clone(),
             metrics: Arc::clone(&metrics),
-            header_timeout: limits.header_timeout,
-            write_timeout: limits.write_timeout,
+            limits: Arc::clone(&limits),
             place,
         };
         tasks.spawn(connection.serve(stream, tls.clone(), closing));
@@ -96,8 +103,7 @@ struct Connection {
     door: Door,
     http: http1::Builder,
     metrics: Arc<Metrics>,
-    header_timeout: Duration,
-    write_timeout: Duration,
+    limits: Arc<Limits>,
     /// Given back when the connection ends.
     place: Place,
 }
@@ -109,7 +115,7 @@ impl Connection {
         let _ = stream.set_nodelay(true);
         match tls {
             None => self.requests(stream, closing).await,
-            Some(tls) => match tokio::time::timeout(self.header_timeout, tls.accept(stream)).await {
+            Some(tls) => match tokio::time::timeout(self.limits.header_timeout, tls.accept(stream)).await {
                 Ok(Ok(stream)) => self.requests(stream, closing).await,
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                 Err(_) => tracing::debug!("TLS handshake took too long"),
@@ -129,15 +135,19 @@ impl Connection {
                 Ok::<_, Infallible>(response)
             }
         });
-        let stream = TokioIo::new(Impatient::new(stream, self.write_timeout));
+        let stream = TokioIo::new(Impatient::new(stream, self.limits.write_timeout, watch.clone()));
         let mut connection = std::pin::pin!(self.http.serve_connection(stream, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = closing.signal() => {
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                // What is being answered is waited for; a peer that has not finished its request is not.
+                tokio::select! {
+                    ended = connection => ended,
+                    () = watch.until_idle_for(FAREWELL) => return,
+                }
             }
-            () = watch.until_idle_for(self.header_timeout) => return,
+            () = watch.until_idle(self.limits.header_timeout, self.limits.idle_timeout) => return,
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "connection ended early");

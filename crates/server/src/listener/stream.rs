@@ -12,17 +12,27 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
+use super::watch::Watch;
+
 /// Fails a write that makes no progress for a while. Reading is guarded elsewhere, where it is known what is awaited.
 pub struct Impatient<S> {
     stream: S,
     patience: Duration,
+    watch: Watch,
     /// Runs only while a write is blocked.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Impatient<S> {
-    pub fn new(stream: S, patience: Duration) -> Self {
-        Impatient { stream, patience, deadline: None }
+    pub fn new(stream: S, patience: Duration, watch: Watch) -> Self {
+        Impatient { stream, patience, watch, deadline: None }
+    }
+
+    /// Only bytes that went out count: hyper flushes whenever it is polled, also when nothing is written.
+    fn note(&self, progress: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(1..)) = progress {
+            self.watch.wrote();
+        }
     }
 
     fn judge<T>(&mut self, cx: &mut Context<'_>, progress: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -47,6 +57,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let progress = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.note(&progress);
         self.judge(cx, progress)
     }
 
@@ -56,6 +67,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let progress = Pin::new(&mut self.stream).poll_write_vectored(cx, buffers);
+        self.note(&progress);
         self.judge(cx, progress)
     }
 
@@ -83,7 +95,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_does_not_read_is_given_up() {
         let (ours, _theirs) = tokio::io::duplex(16);
-        let mut stream = Impatient::new(ours, Duration::from_secs(30));
+        let mut stream = Impatient::new(ours, Duration::from_secs(30), Watch::default());
         let error = stream.write_all(&[0; 64]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }

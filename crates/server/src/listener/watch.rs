@@ -13,13 +13,15 @@ use std::{
 /// hyper has a timeout for headers, but sets a timer anew for every request. Here one timer per connection looks, once
 /// in a while, whether anything has happened since it looked last. A peer that sends a header slowly, or nothing, is
 /// noticed after one to two periods.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Watch(Arc<Requests>);
 
 #[derive(Debug, Default)]
 struct Requests {
     begun: AtomicU64,
     answered: AtomicU64,
+    /// Times that the peer took something of an answer.
+    written: AtomicU64,
 }
 
 /// A request that is being answered.
@@ -32,13 +34,25 @@ impl Watch {
         Busy(Arc::clone(&self.0))
     }
 
+    /// The peer has taken something: an answer on its way is no idleness.
+    pub fn wrote(&self) {
+        self.0.written.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Returns when a whole period has passed in which no request was being answered.
     pub async fn until_idle_for(&self, period: Duration) {
+        self.until_idle(period, period).await;
+    }
+
+    /// As [`until_idle_for`](Self::until_idle_for), with a period of its own until the first request has come.
+    pub async fn until_idle(&self, before_the_first: Duration, between_two: Duration) {
         let mut seen = self.state();
         loop {
-            tokio::time::sleep(period).await;
+            let [begun, ..] = seen;
+            let has_spoken = begun > 0;
+            tokio::time::sleep(if has_spoken { between_two } else { before_the_first }).await;
             let now = self.state();
-            let (begun, answered) = now;
+            let [begun, answered, _] = now;
             if now == seen && begun == answered {
                 return;
             }
@@ -46,8 +60,8 @@ impl Watch {
         }
     }
 
-    fn state(&self) -> (u64, u64) {
-        (self.0.begun.load(Ordering::Relaxed), self.0.answered.load(Ordering::Relaxed))
+    fn state(&self) -> [u64; 3] {
+        [&self.0.begun, &self.0.answered, &self.0.written].map(|count| count.load(Ordering::Relaxed))
     }
 }
 

@@ -8,3 +8,4 @@ mod doctor;
 mod process;
 mod serve;
 mod setup;
+mod traces;

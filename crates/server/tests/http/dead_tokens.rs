@@ -8,7 +8,7 @@ use crate::{
     client::Request,
     keys::master,
     on_both_stores,
-    world::{World, accepted_at, basic, eventually, send_to, token_request},
+    world::{World, accepted_at, basic, send_to, soon, token_request},
 };
 
 /// How a token comes to its end.
@@ -35,11 +35,10 @@ async fn they_die_on_every_other_node(world: World) {
     let second = world.second_node().await;
     for end in ENDS {
         let token = doomed(&world, end).await;
-        eventually("the other node knows the credential", async || accepted_at(second.address, &token.token).await)
-            .await;
+        soon("the other node knows the credential", async || accepted_at(second.address, &token.token).await).await;
         bring_about(&world, end, &token).await;
         let is_dead = async || !accepted_at(second.address, &token.token).await;
-        eventually("the token is dead on the other node", is_dead).await;
+        soon("the token is dead on the other node", is_dead).await;
     }
 }
 
@@ -52,10 +51,10 @@ async fn clients_are_refused_on_every_other_node(world: World) {
             send_to(second.address, token_request(&token.client_id, &token.client_secret, "sim_swap")).await.status
         };
         // Asking with the secret would count as guessing.
-        eventually("the other node knows the client", async || accepted_at(second.address, &token.token).await).await;
+        soon("the other node knows the client", async || accepted_at(second.address, &token.token).await).await;
         assert_eq!(ask().await, 200);
         bring_about(&world, end, &token).await;
-        eventually("the other node refuses the client", async || ask().await == 401).await;
+        soon("the other node refuses the client", async || ask().await == 401).await;
     }
 }
 
@@ -63,10 +62,10 @@ async fn an_enabled_project_is_back_on_every_node(world: World) {
     let second = world.second_node().await;
     let token = doomed(&world, End::ProjectDisabled).await;
     bring_about(&world, End::ProjectDisabled, &token).await;
-    eventually("dead there too", async || !accepted_at(second.address, &token.token).await).await;
+    soon("dead there too", async || !accepted_at(second.address, &token.token).await).await;
     world.manage(Request::patch(&token.project).json(&json!({"disabled": false}))).await.assert(200);
     assert!(world.accepts(&token.token).await, "a token that has not expired is good again");
-    eventually("good there too", async || accepted_at(second.address, &token.token).await).await;
+    soon("good there too", async || accepted_at(second.address, &token.token).await).await;
 }
 
 /// A new key for tokens, now, and the old ones gone: what a stolen key has signed is worth nothing.
@@ -77,7 +76,7 @@ async fn an_emergency_rotation_ends_every_token(world: World) {
 
     rotate(&world, true).await;
     for address in [world.node.address, second.address] {
-        eventually("the old key is gone", async || !accepted_at(address, &old).await).await;
+        soon("the old key is gone", async || !accepted_at(address, &old).await).await;
     }
     let new = world.manager().await;
     for address in [world.node.address, second.address] {
@@ -92,11 +91,11 @@ async fn an_ordinary_rotation_ends_no_token(world: World) {
     rotate(&world, false).await;
     let seen = async || {
         let keys = world.node.engine.store().all_keys().await.unwrap().len();
-        world.node.engine.control_plane().refresh(world.node.engine.store()).await.unwrap();
-        second.engine.control_plane().refresh(second.engine.store()).await.unwrap();
+        world.node.engine.refresh().await.unwrap();
+        second.engine.refresh().await.unwrap();
         keys == 4
     };
-    eventually("both nodes have the new key", seen).await;
+    soon("both nodes have the new key", seen).await;
     for seconds in [0, 5, 5, 5, 600, 1800] {
         world.advance(SignedDuration::from_secs(seconds));
         let fresh = world.manager().await;

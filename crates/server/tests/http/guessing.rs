@@ -83,6 +83,37 @@ async fn the_real_client_at_another_address_is_served() {
     assert_eq!(from("2001:db8:1:2::1", secret).await, 200);
 }
 
+/// A hop that cannot be read ends the search: what the caller wrote to the left of it is not believed.
+#[tokio::test]
+async fn what_a_proxy_could_not_read_is_not_passed_over() {
+    let world = World::configured(behind_a_proxy).await;
+    for guess in 0..10 {
+        let request = token_request(&world.acme.client_id, "wrong", "management")
+            .header("X-Forwarded-For", format!("198.51.100.{guess}"))
+            .header("X-Forwarded-For", b"\xff");
+        world.send(request).await.assert(401);
+    }
+    let request = token_request(&world.acme.client_id, &world.acme.client_secret, "management")
+        .header("X-Forwarded-For", "198.51.100.200")
+        .header("X-Forwarded-For", b"\xff");
+    world.send(request).await.assert(429);
+}
+
+#[tokio::test]
+async fn a_hop_may_name_its_port() {
+    let world = World::configured(behind_a_proxy).await;
+    let from = async |address: &str, secret: &str| {
+        let request = token_request(&world.acme.client_id, secret, "management").header("X-Forwarded-For", address);
+        world.send(request).await.status
+    };
+    for port in 1..=10 {
+        assert_eq!(from(&format!("203.0.113.66:{port}"), "wrong").await, 401);
+    }
+    for (address, status) in [("203.0.113.66", 429), ("203.0.113.7:55", 200), ("[2001:db8::1]:443", 200)] {
+        assert_eq!(from(address, &world.acme.client_secret).await, status, "{address}");
+    }
+}
+
 #[tokio::test]
 async fn one_ipv6_network_is_one_address() {
     let world = World::configured(behind_a_proxy).await;

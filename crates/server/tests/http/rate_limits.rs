@@ -171,7 +171,7 @@ async fn nodes_share_a_limit(world: World) {
     let others = [world.second_node().await, world.second_node().await];
     let nodes: Vec<&Running> = [&world.node, &others[0], &others[1]].into();
     for node in &nodes {
-        node.engine.control_plane().refresh(node.engine.store()).await.unwrap();
+        node.engine.refresh().await.unwrap();
     }
     let token = world.manager().await;
     for second in 0..6 {

@@ -62,6 +62,20 @@ async fn idle_connections_do_not_hold_it_up() {
     assert!(to_the_end(&mut idle).await.starts_with(b"HTTP/1.1 200"));
 }
 
+/// Nor does a peer that never finishes its request, or never begins one.
+#[tokio::test]
+async fn half_a_request_does_not_hold_it_up() {
+    let world = World::sqlite().await;
+    let (node, shutdown) = world.mortal_node().await;
+    let silent = TcpStream::connect(node.address).await.unwrap();
+    let mut half = TcpStream::connect(node.address).await.unwrap();
+    half.write_all(b"GET /livez HTTP/1.1\r\nHost: ").await.unwrap();
+    world_has_served(node.address).await;
+    shutdown.cancel();
+    timeout(PATIENCE, node.finished()).await.expect("the node ends");
+    drop((silent, half));
+}
+
 /// A probe that is heard while the node stops says that it is not ready, so that nobody is sent there any more.
 #[tokio::test]
 async fn a_node_that_stops_is_not_ready() {

@@ -21,6 +21,7 @@ fn impatient(config: &mut Config) {
     config.http.header_timeout = Duration::from_millis(700);
     config.http.body_timeout = Duration::from_millis(700);
     config.http.idle_timeout = Duration::from_millis(700);
+    config.http.write_timeout = Duration::from_millis(700);
 }
 
 async fn connect(world: &World) -> TcpStream {
@@ -112,10 +113,8 @@ async fn a_dripping_body_is_408() {
 /// Who asks for page after page and reads none of them is cut off, and holds nothing.
 #[tokio::test]
 async fn a_client_that_does_not_read_is_cut_off() {
-    let world = World::configured(|config| config.http.idle_timeout = Duration::from_millis(700)).await;
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
-    let stream = socket.connect(world.node.address).await.unwrap();
+    let world = World::configured(|config| config.http.write_timeout = Duration::from_millis(700)).await;
+    let stream = reluctant(&world).await;
     let request = Request::get("/docs").header("Connection", "keep-alive").bytes(world.node.address);
     let (_unread, mut write) = stream.into_split();
     eventually("the connection is there", async || connections(&world).await == 2).await;
@@ -126,6 +125,24 @@ async fn a_client_that_does_not_read_is_cut_off() {
     tokio::select! {
         () = ask_on => {}
         () = eventually("the connection is given up", async || connections(&world).await == 1) => {}
+    }
+}
+
+/// Who reads slowly, but reads, gets all of it.
+#[tokio::test]
+async fn a_client_that_reads_slowly_is_served_to_the_end() {
+    let world = World::configured(impatient).await;
+    let whole = client::send(world.node.address, &Request::get("/docs")).await.assert(200).body.len();
+    let mut stream = reluctant(&world).await;
+    let ask = Request::get("/docs").header("Connection", "keep-alive").bytes(world.node.address);
+    stream.write_all(&ask).await.unwrap();
+    let (mut read, mut buffer) = (0, vec![0; whole / 60]);
+    while read < whole {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        match stream.read(&mut buffer).await {
+            Ok(count) if count > 0 => read += count,
+            ended => panic!("{ended:?} after {read} of {whole} bytes"),
+        }
     }
 }
 
@@ -212,6 +229,13 @@ async fn there_are_so_many_connections_in_all() {
     assert_eq!(to_the_end(&mut fifth).await, b"");
     let refused = metric(&world, "ringtrue_http_connections_refused_total").await;
     assert!(refused >= 1, "{refused}");
+}
+
+/// A connection that takes little at a time.
+async fn reluctant(world: &World) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(world.node.address).await.unwrap()
 }
 
 /// Connections open at this moment, that of the question included.

@@ -217,10 +217,20 @@ pub async fn accepted_at(address: SocketAddr, token: &str) -> bool {
 }
 
 /// Waits for what another node or task does in its own time.
-pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+pub async fn eventually(what: &str, is_so: impl AsyncFnMut() -> bool) {
+    within(PATIENCE, what, is_so).await;
+}
+
+/// Waits for what a node promises within a second. Ten times that leaves room for a machine that is busy, and none for
+/// a promise that is not kept.
+pub async fn soon(what: &str, is_so: impl AsyncFnMut() -> bool) {
+    within(Duration::from_secs(10), what, is_so).await;
+}
+
+async fn within(limit: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is_so().await {
-        assert!(begun.elapsed() < PATIENCE, "still not: {what}");
+        assert!(begun.elapsed() < limit, "still not: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -100,6 +100,7 @@ pub struct SealedKey {
 
 #[async_trait]
 pub trait KeyStore: Send + Sync {
+    /// In the order in which they were made.
     async fn all_keys(&self) -> Result<Vec<SealedKey>, StoreError>;
 
     /// Stores the first key of its purpose. `false`: there is one already, and nothing was written.

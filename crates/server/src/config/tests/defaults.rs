@@ -30,11 +30,12 @@ fn the_defaults_are_these() {
             tls: None,
             trusted_proxies: vec![],
             max_connections: 10_000,
-            max_connections_per_address: 1_000,
+            max_connections_per_address: 5_000,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(25),
-            idle_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(15),
+            write_timeout: Duration::from_secs(30),
             shutdown_grace: Duration::from_secs(30),
         }
     );

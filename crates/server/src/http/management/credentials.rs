@@ -77,12 +77,14 @@ pub async fn create(
 ) -> Result<Response, Problem> {
     let owner = ids.owner()?;
     let manager = caller.manager();
+    // Keys belong to the project that the path names, so that two projects may use the same one.
+    let tenant = owner.project().map_or(manager.workspace.0, |project| project.0);
     let (headers, uri) = (request.headers().clone(), request.uri().clone());
     let bytes = read_json(&app, request).await?;
     let new = new_credential(&bytes)?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
-        let claim = match start(&app, manager.workspace.0, &headers, &uri, &bytes).await? {
+        let claim = match start(&app, tenant, &headers, &uri, &bytes).await? {
             Start::Fresh(claim) => claim,
             Start::Replayed(answer) => return Ok(answer),
         };

@@ -35,7 +35,7 @@ pub async fn issue(
         }
         let token = app.engine.mint(&client, scope(&form)?).map_err(|error| match error {
             MintError::Scope(error) => Problem::new(Code::InvalidScope, error.to_string()),
-            MintError::NoKey => Problem::internal(&error),
+            MintError::NoKey => Problem::unavailable("no key for tokens is in use yet"),
         })?;
         // Written by hand: base64url, a number and a name of ours need no escape.
         let (access_token, expires_in, scope) = (token.token, token.expires_in, token.scope);
