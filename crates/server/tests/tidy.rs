@@ -9,7 +9,8 @@ use std::{
 };
 
 /// Files that may pass the usual length, and why.
-const LONG_FILES: &[(&str, &str)] = &[];
+const LONG_FILES: &[(&str, &str)] =
+    &[("crates/server/tests/http/contract.rs", "the checker of every answer, with the cases that it is checked by")];
 const USUAL_LENGTH: usize = 410;
 
 /// Which crates may name which libraries in their manifests.
