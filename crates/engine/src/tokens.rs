@@ -261,16 +261,26 @@ pub(crate) fn shared_claims(base_url: &str, region: Region) -> String {
 
 /// Written by hand: this is on the way of every token, and none of these values can need an escape.
 fn claims(shared: &str, client: &ClientId, scope: Scope, issued_at: i64, expires_in: i64, id: Uuid) -> String {
-    use std::fmt::Write;
-
     let mut claims = String::with_capacity(shared.len() + 256);
-    claims.push_str(shared);
-    let expires_at = issued_at + expires_in;
-    // Writing to a string cannot fail.
-    let _ = write!(
-        claims,
-        r#","sub":"{client}","client_id":"{client}","iat":{issued_at},"exp":{expires_at},"jti":"{id}","scope":"{scope}"}}"#
-    );
+    let mut id_text = Uuid::encode_buffer();
+    for part in [
+        shared,
+        r#","sub":""#,
+        client.as_str(),
+        r#"","client_id":""#,
+        client.as_str(),
+        r#"","iat":"#,
+        &issued_at.to_string(),
+        r#","exp":"#,
+        &(issued_at + expires_in).to_string(),
+        r#","jti":""#,
+        id.hyphenated().encode_lower(&mut id_text),
+        r#"","scope":""#,
+        scope.as_str(),
+        r#""}"#,
+    ] {
+        claims.push_str(part);
+    }
     claims
 }
 

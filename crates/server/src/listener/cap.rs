@@ -1,14 +1,17 @@
-//! Which connections there are: how many there may be, and telling all of them to end.
+//! Which connections there are: how many there may be, which of them are idle, and telling them to end.
 
 use std::{
     collections::HashMap,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use ipnet::IpNet;
 use ringtrue_engine::rate_limit::subscriber;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
+
+use super::watch::{Activity, Watch};
 
 #[derive(Clone, Debug)]
 pub struct Cap(Arc<Shared>);
@@ -24,13 +27,22 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Taken {
     by_address: HashMap<IpAddr, usize>,
-    /// One end for each connection. Dropping it tells the connection to close.
-    open: HashMap<u64, oneshot::Sender<()>>,
+    open: HashMap<u64, Open>,
     next: u64,
     is_closed: bool,
 }
 
-/// Tells a connection that the listener closes.
+#[derive(Debug)]
+struct Open {
+    /// Dropped to tell the connection to close.
+    _line: oneshot::Sender<()>,
+    watch: Watch,
+    /// What was going on when it was looked at, and since when that has been so.
+    seen: Activity,
+    since: Instant,
+}
+
+/// Tells a connection to close.
 ///
 /// A channel each, not one token for all: a connection looks at it whenever it is polled, and thousands of them would
 /// queue for the token's lock.
@@ -56,7 +68,7 @@ impl Cap {
         Cap(Arc::new(Shared { most, most_per_address, exempt, taken: Mutex::default() }))
     }
 
-    pub fn take(&self, address: IpAddr) -> Option<(Place, Closing)> {
+    pub fn take(&self, address: IpAddr, watch: &Watch) -> Option<(Place, Closing)> {
         let is_exempt = self.0.exempt.iter().any(|range| range.contains(&address.to_canonical()));
         let address = subscriber(address);
         let mut taken = self.0.lock();
@@ -65,12 +77,27 @@ impl Cap {
         if is_full || taken.is_closed {
             return None;
         }
-        let (open, closing) = oneshot::channel();
+        let (line, closing) = oneshot::channel();
         let number = taken.next;
         taken.next += 1;
-        taken.open.insert(number, open);
+        let (seen, since) = (watch.activity(), Instant::now());
+        taken.open.insert(number, Open { _line: line, watch: watch.clone(), seen, since });
         taken.by_address.insert(address, of_address + 1);
         Some((Place { cap: self.clone(), address, number }, Closing(closing)))
+    }
+
+    /// Tells those connections to close on which nothing has been going on: for `header_timeout` before the first
+    /// request, for `idle_timeout` after one. To be called again and again.
+    pub fn reap(&self, header_timeout: Duration, idle_timeout: Duration) {
+        let now = Instant::now();
+        self.0.lock().open.retain(|_, open| {
+            let activity = open.watch.activity();
+            if activity != open.seen {
+                (open.seen, open.since) = (activity, now);
+            }
+            let patience = if activity.has_spoken() { idle_timeout } else { header_timeout };
+            activity.is_busy() || now.duration_since(open.since) < patience
+        });
     }
 
     /// Tells every connection to close, and lets no new one in.
@@ -104,27 +131,54 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(10);
+
     #[test]
     fn places_are_limited_in_all_and_per_address_and_come_back() {
         let [one, two, proxy] = ["192.0.2.1", "192.0.2.2", "10.0.0.1"].map(|ip| ip.parse().unwrap());
         let cap = Cap::new(5, 2, vec!["10.0.0.0/8".parse().unwrap()]);
-        let held = [cap.take(one), cap.take(one)];
+        let take = |address| cap.take(address, &Watch::default());
+        let held = [take(one), take(one)];
         assert!(held.iter().all(Option::is_some));
-        assert!(cap.take(one).is_none(), "two per address");
-        let others = [cap.take(proxy), cap.take(proxy), cap.take(proxy)];
+        assert!(take(one).is_none(), "two per address");
+        let others = [take(proxy), take(proxy), take(proxy)];
         assert!(others.iter().all(Option::is_some), "a proxy may have more");
-        assert!(cap.take(two).is_none(), "five in all");
+        assert!(take(two).is_none(), "five in all");
         drop(held);
-        assert!(cap.take(one).is_some() && cap.take(two).is_some());
+        assert!(take(one).is_some() && take(two).is_some());
     }
 
     #[tokio::test]
     async fn all_connections_are_told_to_close() {
         let address = "192.0.2.1".parse().unwrap();
         let cap = Cap::new(2, 2, vec![]);
-        let (_place, closing) = cap.take(address).unwrap();
+        let (_place, closing) = cap.take(address, &Watch::default()).unwrap();
         cap.close();
         closing.signal().await;
-        assert!(cap.take(address).is_none(), "nobody comes after that");
+        assert!(cap.take(address, &Watch::default()).is_none(), "nobody comes after that");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_is_told_to_close_and_a_busy_one_is_not() {
+        let cap = Cap::new(2, 2, vec![]);
+        let watches = [Watch::default(), Watch::default()];
+        let [idle, busy] = watches.each_ref().map(|watch| cap.take("192.0.2.1".parse().unwrap(), watch).unwrap());
+        let request = watches[1].busy();
+        for _ in 0..3 {
+            tokio::time::advance(PATIENCE).await;
+            cap.reap(PATIENCE, PATIENCE * 2);
+        }
+        idle.1.signal().await;
+        let mut left_alone = std::pin::pin!(busy.1.signal());
+        assert!(futures_util::poll!(left_alone.as_mut()).is_pending(), "one request takes long");
+
+        drop(request);
+        cap.reap(PATIENCE, PATIENCE * 2);
+        tokio::time::advance(PATIENCE).await;
+        cap.reap(PATIENCE, PATIENCE * 2);
+        assert!(futures_util::poll!(left_alone.as_mut()).is_pending(), "it may be idle for longer after a request");
+        tokio::time::advance(PATIENCE).await;
+        cap.reap(PATIENCE, PATIENCE * 2);
+        left_alone.await;
     }
 }

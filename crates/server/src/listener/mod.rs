@@ -5,7 +5,7 @@
 //! | A peer that … | is dealt with by |
 //! |---|---|
 //! | opens connections without end | caps, in all and per address |
-//! | sends its headers slowly, or nothing at all | [`watch::Watch`], which also ends idle connections |
+//! | sends its headers slowly, or nothing at all | [`cap::Cap::reap`], which also ends idle connections |
 //! | sends its body slowly | the body timeout, in `http::body` |
 //! | does not read what we answer | the write timeout of [`stream::Impatient`] |
 //! | stalls in the TLS handshake | a timeout around it |
@@ -36,7 +36,7 @@ use watch::Watch;
 /// Room for a header that the edge then refuses with a proper answer; past it hyper refuses it without one. Not more
 /// than that needs, since every connection may fill it: decisions/0007-oversized-credentials.md.
 const HEADER_ROOM: usize = 72 * 1024;
-/// How long a connection without a request under way is kept when the node stops: long enough to send an answer.
+/// How long a connection without a request under way is kept when it is told to close: long enough to send an answer.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// When the process has no file descriptors left, waiting helps and trying again at once does not.
 const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(50);
@@ -69,9 +69,14 @@ pub async fn serve(
     let limits = Arc::new(limits);
     let mut http = http1::Builder::new();
     http.max_buf_size(HEADER_ROOM).half_close(false);
+    let mut looks = tokio::time::interval(look_every(&limits));
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return cap.close(),
+            _ = looks.tick() => {
+                cap.reap(limits.header_timeout, limits.idle_timeout);
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         let (stream, peer) = match accepted {
@@ -82,7 +87,8 @@ pub async fn serve(
                 continue;
             }
         };
-        let Some((place, closing)) = cap.take(peer.ip()) else {
+        let watch = Watch::default();
+        let Some((place, closing)) = cap.take(peer.ip(), &watch) else {
             metrics.refused_connections.inc();
             continue;
         };
@@ -92,10 +98,16 @@ pub async fn serve(
             http: http.clone(),
             metrics: Arc::clone(&metrics),
             limits: Arc::clone(&limits),
+            watch,
             place,
         };
         tasks.spawn(connection.serve(stream, tls.clone(), closing));
     }
+}
+
+/// Often enough that a connection is not kept much longer than it may be.
+fn look_every(limits: &Limits) -> Duration {
+    (limits.header_timeout.min(limits.idle_timeout) / 4).clamp(Duration::from_millis(25), Duration::from_secs(1))
 }
 
 struct Connection {
@@ -104,6 +116,7 @@ struct Connection {
     http: http1::Builder,
     metrics: Arc<Metrics>,
     limits: Arc<Limits>,
+    watch: Watch,
     /// Given back when the connection ends.
     place: Place,
 }
@@ -126,28 +139,27 @@ impl Connection {
     }
 
     async fn requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, closing: Closing) {
-        let watch = Watch::default();
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let (door, peer, busy) = (self.door.clone(), self.peer, watch.busy());
+            let (door, peer, busy) = (self.door.clone(), self.peer, self.watch.busy());
             async move {
                 let response = door.answer(peer, request.map(Body::new)).await;
                 drop(busy);
                 Ok::<_, Infallible>(response)
             }
         });
-        let stream = TokioIo::new(Impatient::new(stream, self.limits.write_timeout, watch.clone()));
+        let stream = TokioIo::new(Impatient::new(stream, self.limits.write_timeout, self.watch.clone()));
         let mut connection = std::pin::pin!(self.http.serve_connection(stream, service));
         let ended = tokio::select! {
+            biased;
             ended = connection.as_mut() => ended,
             () = closing.signal() => {
                 connection.as_mut().graceful_shutdown();
                 // What is being answered is waited for; a peer that has not finished its request is not.
                 tokio::select! {
                     ended = connection => ended,
-                    () = watch.until_idle_for(FAREWELL) => return,
+                    () = self.watch.until_idle_for(FAREWELL) => return,
                 }
             }
-            () = watch.until_idle(self.limits.header_timeout, self.limits.idle_timeout) => return,
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "connection ended early");

@@ -1,4 +1,4 @@
-//! Noticing a connection on which nothing is going on.
+//! Noticing what is going on on a connection.
 
 use std::{
     sync::{
@@ -8,25 +8,44 @@ use std::{
     time::Duration,
 };
 
-/// Counts the requests of one connection: how many were begun, and how many were answered.
+/// Counts what happens on one connection.
 ///
-/// hyper has a timeout for headers, but sets a timer anew for every request. Here one timer per connection looks, once
-/// in a while, whether anything has happened since it looked last. A peer that sends a header slowly, or nothing, is
-/// noticed after one to two periods.
+/// hyper has a timeout for headers, but sets a timer anew for every request. Counting costs next to nothing, and
+/// whoever looks twice and finds the same knows that nothing has happened in between.
 #[derive(Clone, Debug, Default)]
-pub struct Watch(Arc<Requests>);
+pub struct Watch(Arc<Counts>);
 
 #[derive(Debug, Default)]
-struct Requests {
+struct Counts {
     begun: AtomicU64,
     answered: AtomicU64,
     /// Times that the peer took something of an answer.
     written: AtomicU64,
 }
 
+/// What had happened when somebody looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    begun: u64,
+    answered: u64,
+    written: u64,
+}
+
+impl Activity {
+    /// Whether a request is being answered.
+    pub fn is_busy(self) -> bool {
+        self.begun != self.answered
+    }
+
+    /// Whether there has been a request at all.
+    pub fn has_spoken(self) -> bool {
+        self.begun > 0
+    }
+}
+
 /// A request that is being answered.
 #[derive(Debug)]
-pub struct Busy(Arc<Requests>);
+pub struct Busy(Arc<Counts>);
 
 impl Watch {
     pub fn busy(&self) -> Busy {
@@ -39,29 +58,23 @@ impl Watch {
         self.0.written.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns when a whole period has passed in which no request was being answered.
-    pub async fn until_idle_for(&self, period: Duration) {
-        self.until_idle(period, period).await;
+    pub fn activity(&self) -> Activity {
+        let [begun, answered, written] =
+            [&self.0.begun, &self.0.answered, &self.0.written].map(|count| count.load(Ordering::Relaxed));
+        Activity { begun, answered, written }
     }
 
-    /// As [`until_idle_for`](Self::until_idle_for), with a period of its own until the first request has come.
-    pub async fn until_idle(&self, before_the_first: Duration, between_two: Duration) {
-        let mut seen = self.state();
+    /// Returns when a whole period has passed in which nothing happened and no request was being answered.
+    pub async fn until_idle_for(&self, period: Duration) {
+        let mut seen = self.activity();
         loop {
-            let [begun, ..] = seen;
-            let has_spoken = begun > 0;
-            tokio::time::sleep(if has_spoken { between_two } else { before_the_first }).await;
-            let now = self.state();
-            let [begun, answered, _] = now;
-            if now == seen && begun == answered {
+            tokio::time::sleep(period).await;
+            let now = self.activity();
+            if now == seen && !now.is_busy() {
                 return;
             }
             seen = now;
         }
-    }
-
-    fn state(&self) -> [u64; 3] {
-        [&self.0.begun, &self.0.answered, &self.0.written].map(|count| count.load(Ordering::Relaxed))
     }
 }
 
