@@ -162,6 +162,58 @@ async fn paths_that_play_tricks() {
     }
 }
 
+/// A connection serves one request after another, and answers in the order in which it was asked.
+#[tokio::test]
+async fn a_connection_serves_many_requests() {
+    let world = World::sqlite().await;
+    let token = world.manager().await;
+    let projects = format!("{}/projects", world.acme.path());
+    let ask = |id: &str, request: Request| {
+        let last = id == "last";
+        let request =
+            request.header("X-Request-Id", id).header("Connection", if last { "close" } else { "keep-alive" });
+        request.bytes(world.node.address)
+    };
+    let together = [
+        ask("first", Request::get("/livez")),
+        ask("second", Request::post(&projects).bearer(&token).json(&json!({"name": "Shop"}))),
+        ask("third", Request::get("/nowhere")),
+        ask("fourth", Request::new("HEAD", "/livez")),
+        ask("last", Request::get(&projects).bearer(&token)),
+    ]
+    .concat();
+    let answers = String::from_utf8(client::exchange(world.node.address, &together).await).unwrap();
+    let ids: Vec<_> = answers
+        .lines()
+        .filter_map(|line| line.to_lowercase().strip_prefix("x-request-id: ").map(str::to_owned))
+        .collect();
+    assert_eq!(ids, ["first", "second", "third", "fourth", "last"]);
+    assert!(answers.contains("HTTP/1.1 201") && answers.contains("HTTP/1.1 404"), "{answers}");
+}
+
+/// Two lengths, or a length and chunks: who reads the one and who reads the other would see different requests.
+#[tokio::test]
+async fn a_request_cannot_hide_in_another() {
+    let world = World::sqlite().await;
+    let hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\nX-Request-Id: hidden\r\nConnection: close\r\n\r\n";
+    for framing in [
+        format!("Content-Length: 5\r\nContent-Length: {}\r\n\r\n{hidden}", hidden.len()),
+        format!(
+            "Content-Length: {}\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n{hidden}",
+            hidden.len() + 5
+        ),
+        format!("Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n{hidden}"),
+        format!("Content-Length : {}\r\n\r\n{hidden}", hidden.len()),
+    ] {
+        let bytes = format!(
+            "POST /oauth2/token HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n{framing}"
+        );
+        let answer = String::from_utf8(client::exchange(world.node.address, bytes.as_bytes()).await).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400"), "{framing:?}: {answer}");
+        assert!(!answer.contains("hidden"), "{framing:?}: {answer}");
+    }
+}
+
 /// Targets that are no path at all.
 #[tokio::test]
 async fn targets_in_other_forms() {

@@ -1,6 +1,6 @@
 //! The database goes away and comes back: 503 with a time to wait in between, never a 500, and nothing lost.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use serde_json::json;
 use tokio::{
@@ -16,11 +16,20 @@ use crate::{
     world::{World, basic, eventually},
 };
 
-/// The way to PostgreSQL, which can be cut.
+/// The way to PostgreSQL, which can be cut or blocked.
 struct Way {
     port: u16,
-    is_open: Arc<watch::Sender<bool>>,
+    state: Arc<watch::Sender<State>>,
     task: JoinHandle<()>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Open,
+    /// Connections end, and none is made.
+    Cut,
+    /// Nothing comes through, and nobody is told.
+    Blocked,
 }
 
 impl Way {
@@ -30,34 +39,32 @@ impl Way {
         let port = listener.local_addr().unwrap().port();
         let url = url::Url::parse(&server()).unwrap();
         let target: SocketAddr = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap()).parse().unwrap();
-        let is_open = Arc::new(watch::Sender::new(true));
-        let watched = Arc::clone(&is_open);
+        let state = Arc::new(watch::Sender::new(State::Open));
+        let watched = Arc::clone(&state);
         let task = tokio::spawn(async move {
-            loop {
-                let Ok((mut here, _)) = listener.accept().await else { return };
-                let mut state = watched.subscribe();
-                tokio::spawn(async move {
-                    if !*state.borrow() {
-                        return;
-                    }
-                    let Ok(mut there) = TcpStream::connect(target).await else { return };
-                    tokio::select! {
-                        _ = copy_bidirectional(&mut here, &mut there) => {}
-                        _ = state.wait_for(|is_open| !is_open) => {}
-                    }
-                });
+            while let Ok((here, _)) = listener.accept().await {
+                tokio::spawn(pass_on(here, target, watched.subscribe()));
             }
         });
-        Way { port, is_open, task }
+        Way { port, state, task }
     }
 
-    fn cut(&self) {
-        self.is_open.send_replace(false);
+    fn becomes(&self, state: State) {
+        self.state.send_replace(state);
     }
+}
 
-    fn mend(&self) {
-        self.is_open.send_replace(true);
+async fn pass_on(mut here: TcpStream, target: SocketAddr, mut state: watch::Receiver<State>) {
+    if *state.borrow() == State::Open
+        && let Ok(mut there) = TcpStream::connect(target).await
+    {
+        tokio::select! {
+            _ = copy_bidirectional(&mut here, &mut there) => return,
+            _ = state.wait_for(|state| *state != State::Open) => {}
+        }
     }
+    // Held, so that the peer waits; then closed.
+    let _ = state.wait_for(|state| *state != State::Blocked).await;
 }
 
 impl Drop for Way {
@@ -74,7 +81,7 @@ async fn without_its_database_the_service_says_so_and_recovers() {
     let token = world.manager().await;
     let projects = format!("{}/projects", world.acme.path());
 
-    way.cut();
+    way.becomes(State::Cut);
     for request in [
         Request::get(&project.path).bearer(&token),
         Request::get(&projects).bearer(&token),
@@ -96,7 +103,7 @@ async fn without_its_database_the_service_says_so_and_recovers() {
         .form(&[("token", &token)]);
     world.send(revoke).await.assert_problem(503, "service_unavailable");
 
-    way.mend();
+    way.becomes(State::Open);
     eventually("ready again", async || world.send(Request::get("/readyz")).await.status == 200).await;
     let list = world.send(Request::get(&projects).bearer(&token)).await.assert(200).json();
     assert_eq!(list["page"]["total_elements"], 1);
@@ -112,9 +119,29 @@ async fn a_create_that_met_the_outage_can_be_repeated() {
     let token = world.manager().await;
     let path = format!("{}/projects", world.acme.path());
     let create = || Request::post(&path).bearer(&token).json(&json!({"name": "Shop"})).header("Idempotency-Key", "k");
-    way.cut();
+    way.becomes(State::Cut);
     world.send(create()).await.assert_problem(503, "service_unavailable");
-    way.mend();
+    way.becomes(State::Open);
     eventually("done at last", async || world.send(create()).await.status == 201).await;
     assert_eq!(world.send(Request::get(&path).bearer(&token)).await.json()["page"]["total_elements"], 1);
+}
+
+/// A database that says nothing at all is given up too: nobody is kept waiting for ever.
+#[tokio::test]
+async fn a_database_that_does_not_answer_is_not_waited_for() {
+    let way = Way::open().await;
+    let database = Database::postgres().await.behind(way.port);
+    let world = World::with(database, |config| config.http.request_timeout = Duration::from_secs(1)).await;
+    let token = world.manager().await;
+    let path = format!("{}/projects", world.acme.path());
+    way.becomes(State::Blocked);
+    for request in
+        [Request::get(&path).bearer(&token), Request::post(&path).bearer(&token).json(&json!({"name": "Shop"}))]
+    {
+        let answer = world.send(request).await.assert_problem(503, "service_unavailable");
+        assert!(answer.header("retry-after").is_some());
+    }
+    world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await.assert(200);
+    way.becomes(State::Open);
+    eventually("served again", async || world.send(Request::get(&path).bearer(&token)).await.status == 200).await;
 }

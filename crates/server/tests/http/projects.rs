@@ -39,6 +39,17 @@ async fn a_new_project_has_defaults_and_a_credential_that_works(world: World) {
     world.token(client_id, secret, "reverse_sms").await;
 }
 
+/// Ids are UUIDs of version 7: they sort by the time that they were made at.
+async fn ids_sort_by_time(world: World) {
+    let mut ids = vec![world.acme.workspace_id.clone()];
+    for number in 0..5 {
+        world.advance(SignedDuration::from_millis(1));
+        ids.push(world.project(&format!("Project {number}"), json!({})).await.project_id);
+    }
+    assert!(ids.is_sorted(), "{ids:?}");
+    assert!(ids.iter().all(|id| id.as_bytes()[14] == b'7' && *id == id.to_lowercase()), "{ids:?}");
+}
+
 async fn a_new_project_may_say_everything_at_once(world: World) {
     let body = json!({
         "name": "Shop",
@@ -256,6 +267,7 @@ async fn many_changes_at_once_are_all_done(world: World) {
 
 on_both_stores!(
     a_new_project_has_defaults_and_a_credential_that_works,
+    ids_sort_by_time,
     a_new_project_may_say_everything_at_once,
     a_name_is_unique_in_its_workspace,
     a_race_for_a_name_has_one_winner,
