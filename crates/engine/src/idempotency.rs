@@ -128,3 +128,22 @@ fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     digest.copy_from_slice(context.finish().as_ref());
     digest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_method_path_or_body_is_another_request() {
+        let request = fingerprint("POST", "/a/projects", b"{}");
+        assert_eq!(request, fingerprint("POST", "/a/projects", b"{}"));
+        for other in [
+            fingerprint("PUT", "/a/projects", b"{}"),
+            fingerprint("POST", "/b/projects", b"{}"),
+            fingerprint("POST", "/a/projects", b"{} "),
+            fingerprint("POST", "/a/project", b"s\0{}"),
+        ] {
+            assert_ne!(request, other);
+        }
+    }
+}

@@ -165,7 +165,7 @@ impl Engine {
 }
 
 /// What a credential of this owner can have at most.
-fn every_scope(owner: CredentialOwner) -> Vec<Scope> {
+pub(super) fn every_scope(owner: CredentialOwner) -> Vec<Scope> {
     match owner {
         CredentialOwner::Workspace(_) => vec![Scope::Management],
         CredentialOwner::Project(..) => Product::ALL.into_iter().map(Scope::Product).collect(),

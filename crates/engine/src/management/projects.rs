@@ -5,12 +5,14 @@ use ringtrue_domain::{
     id::time_ordered,
     network::AllowedNetwork,
     page::{Page, PageRequest},
-    product::{Product, Scope},
+    product::Product,
     search::Filter,
     tenancy::{CredentialOwner, Mode, Name, Project, ProjectId, Revision, WorkspaceId},
 };
 
-use super::{ConfigurationPatch, IssuedCredential, ManagementError, Manager, Once, ProjectPatch};
+use super::{
+    ConfigurationPatch, IssuedCredential, ManagementError, Manager, Once, ProjectPatch, credentials::every_scope,
+};
 use crate::{
     Engine,
     ports::{Found, ProjectUpdated, ProjectWritten},
@@ -58,8 +60,8 @@ impl Engine {
             updated_at: now,
             revision: Revision::FIRST,
         };
-        let scopes = Product::ALL.into_iter().map(Scope::Product).collect();
-        let credential = self.issue(CredentialOwner::Project(workspace, id), scopes, None);
+        let owner = CredentialOwner::Project(workspace, id);
+        let credential = self.issue(owner, every_scope(owner), None);
         let client_id = credential.credential.client_id.to_string();
         let audit = [
             self.audit(manager, Action::ProjectCreated, id.to_string(), vec![]),
