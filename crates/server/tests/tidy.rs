@@ -33,6 +33,7 @@ const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("engine", &["domain"]),
     ("store", &["domain", "engine"]),
     ("smpp", &[]),
+    ("sandbox", &["smpp"]),
     ("server", &["domain", "engine", "store"]),
 ];
 
