@@ -4,12 +4,17 @@
 //! arguments, so every rule here can be tested as a list of cases.
 
 pub mod audit;
+pub mod callback;
 pub mod id;
 pub mod key_schedule;
+pub mod lifecycle;
 pub mod network;
 pub mod page;
+pub mod phone;
 pub mod product;
 pub mod region;
+pub mod reverse_sms;
+pub mod sandbox;
 pub mod search;
 pub mod tenancy;
 pub mod web_url;

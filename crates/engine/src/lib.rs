@@ -6,6 +6,7 @@ pub mod control_plane;
 pub mod idempotency;
 pub mod keys;
 pub mod management;
+pub mod networks;
 pub mod nodes;
 pub mod ports;
 pub mod rate_limit;

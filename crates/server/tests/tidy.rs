@@ -33,8 +33,9 @@ const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("engine", &["domain"]),
     ("store", &["domain", "engine"]),
     ("smpp", &[]),
+    ("operators", &["domain", "engine", "smpp"]),
     ("sandbox", &["smpp"]),
-    ("server", &["domain", "engine", "store"]),
+    ("server", &["domain", "engine", "operators", "sandbox", "store"]),
 ];
 
 fn root() -> PathBuf {

@@ -1,8 +1,8 @@
 //! Usage: counts per period, project, product, status, match and network.
 
 use jiff::Timestamp;
-use ringtrue_domain::product::Product;
-use ringtrue_engine::ports::{UsageCount, UsageStatus};
+use ringtrue_domain::{lifecycle::Status, product::Product};
+use ringtrue_engine::ports::UsageCount;
 use serde_json::{Value, json};
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Counts as checks do.
-async fn count(world: &World, project: &ProjectOf, at: &str, status: UsageStatus, matched: Option<bool>, change: i64) {
+async fn count(world: &World, project: &ProjectOf, at: &str, status: Status, matched: Option<bool>, change: i64) {
     let network = matched.map(|_| "23410".parse().unwrap());
     let count = UsageCount {
         project: project.project_id.parse().unwrap(),
@@ -35,7 +35,7 @@ async fn counts_are_grouped_by_hour_day_or_month(world: World) {
         ("2025-12-01T01:00:00Z", 4),
         ("2025-12-31T23:00:00Z", 5),
     ] {
-        count(&world, &project, at, UsageStatus::Completed, Some(true), change).await;
+        count(&world, &project, at, Status::Completed, Some(true), change).await;
     }
     let row = |period: &str, count: i64| {
         json!({
@@ -77,13 +77,13 @@ async fn counts_are_grouped_by_hour_day_or_month(world: World) {
 async fn counts_are_told_apart(world: World) {
     let (shop, bank) = (world.project("Shop", json!({})).await, world.project("Bank", json!({})).await);
     let at = "2025-12-31T12:00:00Z";
-    count(&world, &shop, at, UsageStatus::Accepted, None, 3).await;
-    count(&world, &shop, at, UsageStatus::Accepted, None, -1).await;
-    count(&world, &shop, at, UsageStatus::Completed, Some(true), 1).await;
-    count(&world, &shop, at, UsageStatus::Completed, Some(false), 2).await;
-    count(&world, &shop, at, UsageStatus::Pending, None, 1).await;
-    count(&world, &shop, at, UsageStatus::Pending, None, -1).await;
-    count(&world, &bank, at, UsageStatus::Expired, None, 7).await;
+    count(&world, &shop, at, Status::Accepted, None, 3).await;
+    count(&world, &shop, at, Status::Accepted, None, -1).await;
+    count(&world, &shop, at, Status::Completed, Some(true), 1).await;
+    count(&world, &shop, at, Status::Completed, Some(false), 2).await;
+    count(&world, &shop, at, Status::Pending, None, 1).await;
+    count(&world, &shop, at, Status::Pending, None, -1).await;
+    count(&world, &bank, at, Status::Expired, None, 7).await;
 
     let rows = |answer: Answer| {
         let content = answer.assert(200).json()["content"].as_array().unwrap().clone();

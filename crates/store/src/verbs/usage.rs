@@ -3,10 +3,11 @@
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
+    lifecycle::Status,
     product::Product,
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{StoreError, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStatus, UsageStore};
+use ringtrue_engine::ports::{StoreError, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore};
 
 use super::SqlStore;
 use crate::{
@@ -119,13 +120,13 @@ fn usage_row(row: Row) -> Result<UsageRow, StoreError> {
     })
 }
 
-fn status(row: &mut Columns) -> Result<UsageStatus, StoreError> {
+fn status(row: &mut Columns) -> Result<Status, StoreError> {
     let name = row.text("status")?;
-    let status = UsageStatus::ALL.into_iter().find(|status| status.as_str() == name);
+    let status = Status::ALL.into_iter().find(|status| status.as_str() == name);
     status.ok_or_else(|| row.inconsistent("status", "not a status"))
 }
 
-fn order(row: &UsageRow) -> (Timestamp, ProjectId, Product, UsageStatus, Option<bool>, Option<&str>) {
+fn order(row: &UsageRow) -> (Timestamp, ProjectId, Product, Status, Option<bool>, Option<&str>) {
     let network = row.network.as_ref().map(ringtrue_domain::network::NetworkId::as_str);
     (row.period_start, row.project, row.product, row.status, row.matched, network)
 }

@@ -1,11 +1,11 @@
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use ringtrue_domain::{product::Product, tenancy::ProjectId};
-use ringtrue_engine::ports::{Store, StoreError, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStatus};
+use ringtrue_domain::{lifecycle::Status, product::Product, tenancy::ProjectId};
+use ringtrue_engine::ports::{Store, StoreError, UsageCount, UsageFilter, UsageGrouping, UsageRow};
 
 use crate::{bench::Bench, sample};
 
-fn count(project: ProjectId, at: &str, status: UsageStatus, change: i64) -> UsageCount {
+fn count(project: ProjectId, at: &str, status: Status, change: i64) -> UsageCount {
     UsageCount {
         project,
         product: Product::ReverseSms,
@@ -25,7 +25,7 @@ fn all_of_2026(grouping: UsageGrouping) -> UsageFilter {
     filter("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", grouping)
 }
 
-fn brief(rows: &[UsageRow]) -> Vec<(Timestamp, UsageStatus, i64)> {
+fn brief(rows: &[UsageRow]) -> Vec<(Timestamp, Status, i64)> {
     rows.iter().map(|row| (row.period_start, row.status, row.count)).collect()
 }
 
@@ -42,21 +42,21 @@ pub async fn counts_add_up(bench: &Bench) {
     let matched = UsageCount {
         matched: Some(true),
         network: Some("23410".parse().unwrap()),
-        ..count(shop, at, UsageStatus::Completed, 1)
+        ..count(shop, at, Status::Completed, 1)
     };
     let missed = UsageCount { matched: Some(false), ..matched.clone() };
     store.count(&[]).await.unwrap();
     // One caller may name a counter twice.
-    let accepted = count(shop, at, UsageStatus::Accepted, 2);
+    let accepted = count(shop, at, Status::Accepted, 2);
     store.count(&[accepted.clone(), accepted.clone(), missed]).await.unwrap();
-    store.count(&[count(shop, at, UsageStatus::Accepted, -4), matched.clone(), matched.clone()]).await.unwrap();
+    store.count(&[count(shop, at, Status::Accepted, -4), matched.clone(), matched.clone()]).await.unwrap();
 
     let rows = store.usage(acme, all_of_2026(UsageGrouping::Hour)).await.unwrap();
     let row = |matched, count| UsageRow {
         period_start: "2026-11-15T02:00:00Z".parse().unwrap(),
         project: shop,
         product: Product::ReverseSms,
-        status: UsageStatus::Completed,
+        status: Status::Completed,
         matched: Some(matched),
         network: Some("23410".parse().unwrap()),
         count,
@@ -67,11 +67,11 @@ pub async fn counts_add_up(bench: &Bench) {
 pub async fn counts_are_grouped_by_period(bench: &Bench) {
     let store = &*bench.store;
     let (acme, shop) = project(store).await;
-    let status = UsageStatus::Expired;
+    let status = Status::Expired;
     for at in ["2026-11-15T02:10:00Z", "2026-11-15T02:50:00Z", "2026-11-15T03:00:00Z", "2026-11-30T23:59:59.999Z"] {
         store.count(&[count(shop, at, status, 1)]).await.unwrap();
     }
-    store.count(&[count(shop, "2026-12-01T00:00:00Z", UsageStatus::Error, 1)]).await.unwrap();
+    store.count(&[count(shop, "2026-12-01T00:00:00Z", Status::Error, 1)]).await.unwrap();
     for (grouping, expected) in [
         (
             UsageGrouping::Hour,
@@ -99,7 +99,7 @@ pub async fn whole_hours_are_counted(bench: &Bench) {
     let store = &*bench.store;
     let (acme, shop) = project(store).await;
     for hour in ["01", "02", "03", "04"] {
-        store.count(&[count(shop, &format!("2026-11-15T{hour}:30:00Z"), UsageStatus::Pending, 1)]).await.unwrap();
+        store.count(&[count(shop, &format!("2026-11-15T{hour}:30:00Z"), Status::Pending, 1)]).await.unwrap();
     }
     for (from, to, hours) in [
         ("2026-11-15T02:00:00Z", "2026-11-15T04:00:00Z", "02 03"),
@@ -118,13 +118,13 @@ pub async fn usage_is_a_workspaces_own(bench: &Bench) {
     let ((acme, shop), (other, bank)) = (project(store).await, project(store).await);
     let (second, _) = sample::stored_project(store, acme, "Second").await;
     let at = "2026-11-15T02:00:00Z";
-    let sim_swap = UsageCount { product: Product::SimSwap, ..count(shop, at, UsageStatus::Accepted, 9) };
+    let sim_swap = UsageCount { product: Product::SimSwap, ..count(shop, at, Status::Accepted, 9) };
     let counts = [
         sim_swap,
-        count(second.id, at, UsageStatus::Completed, 3),
-        count(bank, at, UsageStatus::Completed, 4),
-        count(shop, at, UsageStatus::Error, 2),
-        count(shop, at, UsageStatus::Accepted, 1),
+        count(second.id, at, Status::Completed, 3),
+        count(bank, at, Status::Completed, 4),
+        count(shop, at, Status::Error, 2),
+        count(shop, at, Status::Accepted, 1),
     ];
     store.count(&counts).await.unwrap();
     let usage = all_of_2026(UsageGrouping::Month);
@@ -142,7 +142,7 @@ pub async fn many_count_at_once(bench: &Bench) {
     let (acme, shop) = project(&*bench.store).await;
     let at = "2026-11-15T02:00:00Z";
     let attempts = (0..400).map(|number: usize| {
-        let mut counts: Vec<_> = UsageStatus::ALL.map(|status| count(shop, at, status, 1)).to_vec();
+        let mut counts: Vec<_> = Status::ALL.map(|status| count(shop, at, status, 1)).to_vec();
         counts.rotate_left(number % 5);
         if number.is_multiple_of(2) {
             counts.reverse();
@@ -159,11 +159,11 @@ pub async fn a_poisonous_count_fails_alone(bench: &Bench) {
     let store = &*bench.store;
     let (acme, shop) = project(store).await;
     let at = "2026-11-15T02:00:00Z";
-    store.count(&[count(shop, at, UsageStatus::Error, i64::MAX - 1)]).await.unwrap();
+    store.count(&[count(shop, at, Status::Error, i64::MAX - 1)]).await.unwrap();
     // Every tenth one would make that counter overflow, and must not count anything at all.
     let attempts = (0..200).map(|number| {
-        let poison = count(shop, at, UsageStatus::Error, 2);
-        let good = count(shop, at, UsageStatus::Accepted, 1);
+        let poison = count(shop, at, Status::Error, 2);
+        let good = count(shop, at, Status::Accepted, 1);
         let counts = if number % 10 == 3 { vec![good, poison] } else { vec![good] };
         async move { (number, store.count(&counts).await) }
     });

@@ -7,20 +7,26 @@
 //! [`Version`], in its transaction, and marks what it touched with it. The counter's row is locked until the commit,
 //! so versions become visible in their order and `changes_since` misses nothing.
 
+mod callbacks;
+mod checks;
 mod control_plane;
 mod idempotency;
 mod operation;
+mod privacy;
 mod tenants;
 mod usage;
 
+pub use callbacks::{AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, Settlement, Then};
+pub use checks::{Admitted, CheckStore, CodeHash, NewCallback, NewReverseSms, Recorded};
 pub use control_plane::{
     Changes, ControlPlaneStore, KeyId, KeyPurpose, KeyStore, NotAKeyPurpose, Revocation, RevocationStore, SealedKey,
     TokenId, Version,
 };
 pub use idempotency::{ClaimOutcome, ClaimRequest, Completion, IdempotencyStore};
 pub use operation::{AuditStore, Housekeeping, NodeId, NodeStore};
+pub use privacy::{Erased, PrivacyStore};
 pub use tenants::{CredentialStore, ProjectStore, ProjectUpdated, ProjectWritten, WorkspaceStore};
-pub use usage::{UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStatus, UsageStore};
+pub use usage::{UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore};
 
 /// Everything a deployment stores.
 pub trait Store:

@@ -3,37 +3,13 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
+    lifecycle::Status,
     network::NetworkId,
     product::Product,
     tenancy::{ProjectId, WorkspaceId},
 };
 
 use super::StoreError;
-
-/// The status that a check is counted under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum UsageStatus {
-    Accepted,
-    Pending,
-    Completed,
-    Expired,
-    Error,
-}
-
-impl UsageStatus {
-    pub const ALL: [UsageStatus; 5] =
-        [UsageStatus::Accepted, UsageStatus::Pending, UsageStatus::Completed, UsageStatus::Expired, UsageStatus::Error];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            UsageStatus::Accepted => "ACCEPTED",
-            UsageStatus::Pending => "PENDING",
-            UsageStatus::Completed => "COMPLETED",
-            UsageStatus::Expired => "EXPIRED",
-            UsageStatus::Error => "ERROR",
-        }
-    }
-}
 
 /// A change of one hourly counter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,7 +18,7 @@ pub struct UsageCount {
     pub product: Product,
     /// Any instant of the hour.
     pub at: Timestamp,
-    pub status: UsageStatus,
+    pub status: Status,
     pub matched: Option<bool>,
     pub network: Option<NetworkId>,
     /// Negative when a check leaves this status.
@@ -70,7 +46,7 @@ pub struct UsageRow {
     pub period_start: Timestamp,
     pub project: ProjectId,
     pub product: Product,
-    pub status: UsageStatus,
+    pub status: Status,
     pub matched: Option<bool>,
     pub network: Option<NetworkId>,
     pub count: i64,

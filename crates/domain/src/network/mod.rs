@@ -2,7 +2,14 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::product::Product;
+use crate::{
+    phone::{Country, Msisdn},
+    product::Product,
+};
+
+mod directory;
+
+pub use directory::{DirectoryError, NetworkDirectory, Pool};
 
 /// A mobile network: its country code (MCC, three digits) and network code (MNC, two or three) in a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +38,19 @@ impl FromStr for NetworkId {
         let shape_is_right = (5..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
         if shape_is_right { Ok(NetworkId(text.to_owned())) } else { Err(NotANetworkId) }
     }
+}
+
+/// A network that this deployment knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    pub id: NetworkId,
+    pub name: String,
+    pub aliases: Vec<String>,
+    pub country: Country,
+    /// The beginnings of its numbers, in digits. Of several that fit a number the longest counts.
+    pub prefixes: Vec<String>,
+    /// The numbers that its subscribers text, before those of the country or of everybody.
+    pub receivers: Vec<Msisdn>,
 }
 
 /// A network that a project may use, and for which products: the authorisation gate.

@@ -1,0 +1,151 @@
+//! Which network a number is of, and which numbers its subscribers text.
+
+use std::collections::BTreeMap;
+
+use super::{Network, NetworkId};
+use crate::phone::{Country, Msisdn};
+
+/// Everything that a deployment knows of networks. Replaced as a whole when the configuration is read anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkDirectory {
+    networks: BTreeMap<NetworkId, Network>,
+    /// Digits that numbers begin with, and whose numbers those are.
+    prefixes: BTreeMap<String, NetworkId>,
+    countries: Vec<(Country, Pool)>,
+    everybody: Pool,
+}
+
+/// Numbers to text, used in turn.
+pub type Pool = Vec<Msisdn>;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DirectoryError {
+    #[error("the network {0} is there twice")]
+    Twice(NetworkId),
+    #[error("the prefix {prefix} is of {first} and of {second}")]
+    SharedPrefix { prefix: String, first: NetworkId, second: NetworkId },
+    #[error("a prefix is 1 to 15 digits and does not begin with a zero: {0}")]
+    NotAPrefix(String),
+}
+
+impl NetworkDirectory {
+    pub fn new(
+        networks: Vec<Network>,
+        countries: Vec<(Country, Pool)>,
+        everybody: Pool,
+    ) -> Result<Self, DirectoryError> {
+        let mut directory = NetworkDirectory { countries, everybody, ..NetworkDirectory::default() };
+        for network in networks {
+            for prefix in &network.prefixes {
+                let shape_is_right = (1..=15).contains(&prefix.len())
+                    && !prefix.starts_with('0')
+                    && prefix.bytes().all(|byte| byte.is_ascii_digit());
+                if !shape_is_right {
+                    return Err(DirectoryError::NotAPrefix(prefix.clone()));
+                }
+                if let Some(first) = directory.prefixes.insert(prefix.clone(), network.id.clone()) {
+                    let (prefix, second) = (prefix.clone(), network.id);
+                    return Err(DirectoryError::SharedPrefix { prefix, first, second });
+                }
+            }
+            if let Some(first) = directory.networks.insert(network.id.clone(), network) {
+                return Err(DirectoryError::Twice(first.id));
+            }
+        }
+        Ok(directory)
+    }
+
+    pub fn get(&self, id: &NetworkId) -> Option<&Network> {
+        self.networks.get(id)
+    }
+
+    pub fn networks(&self) -> impl Iterator<Item = &Network> {
+        self.networks.values()
+    }
+
+    /// The network whose prefix fits a number best.
+    pub fn by_prefix(&self, number: &Msisdn) -> Option<&Network> {
+        let digits = number.digits();
+        let id = (1..=digits.len()).rev().find_map(|length| self.prefixes.get(&digits[..length]))?;
+        self.networks.get(id)
+    }
+
+    /// The pools that subscribers of a network may text, the nearest first. None of them is empty.
+    pub fn pools<'a>(&'a self, network: &'a Network) -> impl Iterator<Item = &'a Pool> {
+        let country = self.countries.iter().filter(|(country, _)| *country == network.country).map(|(_, pool)| pool);
+        [&network.receivers].into_iter().chain(country).chain([&self.everybody]).filter(|pool| !pool.is_empty())
+    }
+
+    /// Every number that anybody is told to text.
+    pub fn receivers(&self) -> impl Iterator<Item = &Msisdn> {
+        let of_networks = self.networks.values().flat_map(|network| &network.receivers);
+        of_networks.chain(self.countries.iter().flat_map(|(_, pool)| pool)).chain(&self.everybody)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenancy::Mode;
+
+    fn number(text: &str) -> Msisdn {
+        Msisdn::parse(text, Mode::Live).unwrap()
+    }
+
+    fn network(id: &str, prefixes: &[&str], receivers: &[&str]) -> Network {
+        Network {
+            id: id.parse().unwrap(),
+            name: id.to_owned(),
+            aliases: vec![],
+            country: "GB".parse().unwrap(),
+            prefixes: prefixes.iter().map(ToString::to_string).collect(),
+            receivers: receivers.iter().map(|text| number(text)).collect(),
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_counts() {
+        let networks = vec![network("23410", &["447", "447701"], &[]), network("23420", &["44770"], &[])];
+        let directory = NetworkDirectory::new(networks, vec![], vec![]).unwrap();
+        for (text, id) in [
+            ("+447700900123", Some("23420")),
+            ("+447701900123", Some("23410")),
+            ("+447900900123", Some("23410")),
+            ("+4915112345678", None),
+        ] {
+            let found = directory.by_prefix(&number(text)).map(|network| network.id.as_str());
+            assert_eq!(found, id, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_pool_comes_first() {
+        let own = network("23410", &[], &["+447700900001"]);
+        let none = network("23420", &[], &[]);
+        let country = ("GB".parse().unwrap(), vec![number("+447700900002")]);
+        let other_country = ("DE".parse().unwrap(), vec![number("+4915112345678")]);
+        let everybody = vec![number("+447700900003")];
+        let directory =
+            NetworkDirectory::new(vec![own.clone(), none.clone()], vec![other_country, country], everybody).unwrap();
+        let tails = |network: &Network| directory.pools(network).map(|pool| pool[0].tail().value()).collect::<Vec<_>>();
+        assert_eq!(tails(&own), [1, 2, 3]);
+        assert_eq!(tails(&none), [2, 3]);
+        assert_eq!(directory.receivers().count(), 4);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let build = |networks| NetworkDirectory::new(networks, vec![], vec![]);
+        assert!(matches!(
+            build(vec![network("23410", &[], &[]), network("23410", &[], &[])]),
+            Err(DirectoryError::Twice(_))
+        ));
+        assert!(matches!(
+            build(vec![network("23410", &["447"], &[]), network("23420", &["447"], &[])]),
+            Err(DirectoryError::SharedPrefix { .. })
+        ));
+        for bad in ["", "+44", "044", "44x", "1234567890123456"] {
+            assert!(matches!(build(vec![network("23410", &[bad], &[])]), Err(DirectoryError::NotAPrefix(_))), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! An SMS that an operator handed to us.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::{phone::Msisdn, tenancy::Mode};
+
+/// Who sent an SMS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sender {
+    Number(Msisdn),
+    /// A name, a short code, or something unreadable: it matches nothing.
+    Nobody,
+    /// The operator says that it cannot tell who sent it.
+    Unattributed,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct InboundSms {
+    /// Whether a real operator brought it. The simulated one reaches the checks of sandbox projects only, and a real
+    /// one only those of live projects.
+    pub mode: Mode,
+    pub from: Sender,
+    pub to: Msisdn,
+    pub text: String,
+    pub received_at: Timestamp,
+}
+
+/// Masked: the text holds a code.
+impl fmt::Debug for InboundSms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InboundSms")
+            .field("mode", &self.mode)
+            .field("from", &self.from)
+            .field("to", &self.to)
+            .field("characters", &self.text.chars().count())
+            .field("received_at", &self.received_at)
+            .finish()
+    }
+}

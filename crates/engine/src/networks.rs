@@ -1,0 +1,115 @@
+//! The networks of a deployment as they are now: who serves a number, and which number its owner texts.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use ringtrue_domain::{
+    network::{Network, NetworkDirectory},
+    phone::Msisdn,
+};
+
+/// Replaced as a whole when the configuration is read anew. Connectors say here whether they hear.
+#[derive(Debug, Default)]
+pub struct Networks {
+    directory: ArcSwap<NetworkDirectory>,
+    /// Numbers that no connector hears at the moment.
+    deaf: ArcSwap<HashSet<Msisdn>>,
+    /// Which connectors serve a number, and whether they hear.
+    lines: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
+    turn: AtomicUsize,
+}
+
+impl Networks {
+    pub fn directory(&self) -> arc_swap::Guard<Arc<NetworkDirectory>> {
+        self.directory.load()
+    }
+
+    pub fn replace(&self, directory: NetworkDirectory) {
+        self.directory.store(Arc::new(directory));
+    }
+
+    /// A connector says whether it hears what is sent to its numbers.
+    pub fn hears(&self, connector: &Arc<str>, receivers: &[Msisdn], hears: bool) {
+        self.change(|lines| {
+            for receiver in receivers {
+                lines.entry(receiver.clone()).or_default().insert(Arc::clone(connector), hears);
+            }
+        });
+    }
+
+    /// A connector that is no longer configured serves nothing.
+    pub fn forget(&self, connector: &str) {
+        self.change(|lines| {
+            for connectors in lines.values_mut() {
+                connectors.remove(connector);
+            }
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut HashMap<Msisdn, HashMap<Arc<str>, bool>>)) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut lines);
+        lines.retain(|_, connectors| !connectors.is_empty());
+        let deaf = lines.iter().filter(|(_, connectors)| !connectors.values().any(|hears| *hears));
+        self.deaf.store(Arc::new(deaf.map(|(receiver, _)| receiver.clone()).collect()));
+    }
+
+    /// The next number that a subscriber of this network can text, if there is one that anybody hears.
+    pub fn receiver(&self, network: &Network) -> Option<Msisdn> {
+        let (directory, deaf) = (self.directory(), self.deaf.load());
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        directory.pools(network).find_map(|pool| {
+            let in_turn = pool.iter().cycle().skip(turn % pool.len()).take(pool.len());
+            in_turn.into_iter().find(|receiver| !deaf.contains(*receiver)).cloned()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtrue_domain::tenancy::Mode;
+
+    use super::*;
+
+    fn number(last: u8) -> Msisdn {
+        Msisdn::parse(&format!("+4477009000{last:02}"), Mode::Live).unwrap()
+    }
+
+    fn network() -> Network {
+        Network {
+            id: "23410".parse().unwrap(),
+            name: "Test".to_owned(),
+            aliases: vec![],
+            country: "GB".parse().unwrap(),
+            prefixes: vec![],
+            receivers: vec![number(1), number(2)],
+        }
+    }
+
+    #[test]
+    fn receivers_are_used_in_turn_while_somebody_hears_them() {
+        let networks = Networks::default();
+        let network = network();
+        networks.replace(NetworkDirectory::new(vec![network.clone()], vec![], vec![number(3)]).unwrap());
+        let next = || networks.receiver(&network).map(|number| number.tail().value());
+        let two: HashSet<_> = [next(), next()].into();
+        assert_eq!(two, HashSet::from([Some(1), Some(2)]));
+
+        let (one, other): (Arc<str>, Arc<str>) = ("one".into(), "other".into());
+        networks.hears(&one, &[number(1), number(2)], false);
+        assert_eq!([next(), next()], [Some(3), Some(3)], "the next pool helps out");
+        networks.hears(&other, &[number(2)], true);
+        assert_eq!([next(), next()], [Some(2), Some(2)]);
+        networks.hears(&one, &[number(3)], false);
+        networks.hears(&other, &[number(2)], false);
+        assert_eq!(next(), None);
+        networks.forget("one");
+        assert!(next().is_some());
+    }
+}

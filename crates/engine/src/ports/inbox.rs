@@ -1,0 +1,58 @@
+//! Where connectors hand over what operators brought.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    phone::Msisdn,
+    reverse_sms::{InboundSms, Sender},
+    tenancy::Mode,
+};
+
+use super::StoreError;
+
+/// What became of an SMS. Whatever it is, the operator need not send it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Disposition {
+    /// It ended a check.
+    Concluded,
+    /// Its check had ended before, or its time was up.
+    TooLate,
+    /// It moved a check to `PENDING`: the right sender, without a valid code.
+    Pending,
+    /// No open check waits for it.
+    Unmatched,
+    /// Its sender is nobody that could be compared.
+    Unusable,
+}
+
+impl Disposition {
+    /// The word in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Disposition::Concluded => "concluded",
+            Disposition::TooLate => "too_late",
+            Disposition::Pending => "pending",
+            Disposition::Unmatched => "unmatched",
+            Disposition::Unusable => "unusable",
+        }
+    }
+}
+
+/// The first part of an SMS whose others are still to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glimpse {
+    pub mode: Mode,
+    pub from: Sender,
+    pub to: Msisdn,
+    pub seen_at: Timestamp,
+}
+
+#[async_trait]
+pub trait Inbox: Send + Sync {
+    /// Deals with an SMS. Once this answers `Ok` its effect is durable and the operator may be told so; after an error
+    /// the operator must be asked to send it again.
+    async fn receive(&self, sms: InboundSms) -> Result<Disposition, StoreError>;
+
+    /// Notes that part of an SMS has been seen.
+    async fn glimpse(&self, glimpse: Glimpse) -> Result<(), StoreError>;
+}

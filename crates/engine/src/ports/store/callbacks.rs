@@ -1,0 +1,99 @@
+//! Callbacks: leased, sent, settled.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{CheckId, Sealed},
+    product::Product,
+    tenancy::ProjectId,
+};
+
+use super::{Found, StoreError};
+
+/// A callback that somebody holds the lease of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeasedCallback {
+    pub check: CheckId,
+    pub project: ProjectId,
+    pub product: Product,
+    pub url: Sealed,
+    pub body: Sealed,
+    /// How many attempts have failed.
+    pub failed_attempts: u32,
+}
+
+/// How an attempt ended, and what follows. The last line of an attempt is also what releases its lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    pub check: CheckId,
+    /// The attempt that is settled, from 1. An attempt that was settled before is not settled again.
+    pub attempt: u32,
+    pub then: Then,
+    pub log: AttemptLog,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Delivered,
+    RetryAt(Timestamp),
+    GivenUp,
+}
+
+/// What is remembered of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptLog {
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
+    /// The status that was answered.
+    pub status: Option<u16>,
+    /// Why there was no answer, in one word: `timeout`, `blocked_address`, `refused` …
+    pub failure: Option<String>,
+    /// What was sent and answered, sealed: headers without credentials, the beginning of the answer's body.
+    pub exchange: Sealed,
+}
+
+/// A callback as it stands, for its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallbackRecord {
+    pub check: CheckId,
+    pub product: Product,
+    pub url: Sealed,
+    /// `None` once it has been erased.
+    pub body: Option<Sealed>,
+    pub state: CallbackState,
+    pub attempts: Vec<AttemptLog>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallbackState {
+    /// Waiting for its next attempt, or being sent.
+    Waiting {
+        due_at: Timestamp,
+    },
+    Delivered,
+    GivenUp,
+}
+
+#[async_trait]
+pub trait CallbackStore: Send + Sync {
+    /// Takes callbacks that are due at `now`, the longest due first, until `lease_until`. No two calls get the same
+    /// callback before its lease has run out.
+    async fn lease_due(
+        &self,
+        now: Timestamp,
+        lease_until: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<LeasedCallback>, StoreError>;
+
+    /// When the next callback is due, leased ones included.
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
+
+    /// Records an attempt and what follows it. `false`: the attempt was settled before, and nothing was written.
+    async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError>;
+
+    /// Gives leases back, so that another node can send at once what this one will not: those of these checks whose
+    /// first unsettled attempt is still to be made.
+    async fn release(&self, checks: Vec<CheckId>, due_at: Timestamp) -> Result<(), StoreError>;
+
+    async fn callback(&self, project: ProjectId, check: CheckId) -> Result<Found<CallbackRecord>, StoreError>;
+}

@@ -1,0 +1,112 @@
+//! Checks: created, found, ended once, listed.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{CheckId, Ending, NumberHash, Sealed},
+    page::{Page, PageRequest},
+    phone::Msisdn,
+    product::Product,
+    reverse_sms::{NumberGuard, ReverseSmsCheck},
+    search::Filter,
+    tenancy::{Mode, ProjectId},
+};
+
+use super::{Completion, Found, StoreError};
+
+/// A keyed hash of a code together with the number that it must be sent to: finding the hash is finding both.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CodeHash(pub [u8; 32]);
+
+impl fmt::Debug for CodeHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CodeHash(…)")
+    }
+}
+
+/// A check that is to be stored.
+#[derive(Clone, Debug)]
+pub struct NewReverseSms {
+    pub check: ReverseSmsCheck,
+    /// The number that the end-user is told to text: one of ours, so it is no secret.
+    pub receiver: Msisdn,
+    pub code: CodeHash,
+    pub guard: NumberGuard,
+    pub completion: Option<Completion>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admitted {
+    Stored,
+    /// The project has asked about this number too often. Nothing was written; one more is taken from this instant on.
+    TooOften {
+        until: Timestamp,
+    },
+}
+
+/// The callback of a check that ends, written in the transaction of its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCallback {
+    pub url: Sealed,
+    /// Rendered once: every attempt sends these bytes.
+    pub body: Sealed,
+    /// When somebody may send it. An instant in the future is a lease of whoever writes this, who sends it at once.
+    pub due_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    Now,
+    /// Someone else was first, and nothing was written.
+    AlreadyConcluded,
+}
+
+#[async_trait]
+pub trait CheckStore: Send + Sync {
+    /// Stores the check, its code, its count and the answer that its caller gets: all or nothing.
+    ///
+    /// The guard holds across nodes: of any number of concurrent creates for one project and number at most
+    /// `guard.creates` are stored within `guard.within_seconds`. Those that are refused do not count.
+    async fn create_reverse_sms(&self, new: NewReverseSms) -> Result<Admitted, StoreError>;
+
+    async fn find_reverse_sms(&self, project: ProjectId, id: CheckId) -> Result<Found<ReverseSmsCheck>, StoreError>;
+
+    /// The check of the first of these codes that is known, whether or not it is still open.
+    async fn reverse_sms_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<ReverseSmsCheck>, StoreError>;
+
+    /// Records the end of a check, queues its callback and moves its count: all or nothing, and only if the check is
+    /// still open.
+    async fn conclude(&self, ending: Ending, callback: Option<NewCallback>) -> Result<Recorded, StoreError>;
+
+    /// Marks the open checks of a mode that wait for an SMS from this number to this receiver, that are not yet pending
+    /// and whose time is not up. Gives how many.
+    async fn mark_pending(
+        &self,
+        mode: Mode,
+        number: NumberHash,
+        receiver: &Msisdn,
+        at: Timestamp,
+    ) -> Result<u64, StoreError>;
+
+    /// Open checks of any project whose time was up at `now`, the longest overdue first.
+    async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<ReverseSmsCheck>, StoreError>;
+
+    /// As [`overdue`](CheckStore::overdue), of one project and product.
+    async fn overdue_of(
+        &self,
+        project: ProjectId,
+        product: Product,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<ReverseSmsCheck>, StoreError>;
+
+    /// Newest first. Totals and deep pages come from the hourly counters wherever the filter allows it.
+    async fn list_reverse_sms(
+        &self,
+        project: ProjectId,
+        filter: Option<Filter>,
+        page: PageRequest,
+    ) -> Result<Page<ReverseSmsCheck>, StoreError>;
+}

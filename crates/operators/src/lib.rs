@@ -1,0 +1,8 @@
+//! Connectors: how operators reach us, and how we reach whom callers name.
+//!
+//! A connector translates and decides nothing. What an operator brings becomes a value of the domain and goes to the
+//! engine's [`Inbox`](ringtrue_engine::ports::Inbox); the operator is answered after the engine has answered.
+
+pub mod outbound;
+pub mod sms_http;
+pub mod smpp;

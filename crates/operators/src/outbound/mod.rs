@@ -1,0 +1,1 @@
+//! The one client that opens URLs that callers gave us.

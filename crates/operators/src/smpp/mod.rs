@@ -1,0 +1,1 @@
+//! SMS from operators by SMPP.

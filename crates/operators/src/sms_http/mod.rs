@@ -1,0 +1,1 @@
+//! SMS from operators and aggregators by webhook.
