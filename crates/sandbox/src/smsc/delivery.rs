@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use ringtrue_smpp::{pdu::CommandStatus, session::RequestError};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::{sync::oneshot, time::sleep};
 
 use super::{
     Behaviour,
@@ -76,7 +73,6 @@ pub(super) struct Delivery<'a> {
 
 impl Delivery<'_> {
     pub(super) async fn run(mut self, messages: &[Outgoing]) -> Outcome {
-        sleep(self.behaviour.late).await;
         for _copy in 0..=self.behaviour.extra_copies {
             let mut receiver = None;
             for message in messages {
@@ -107,13 +103,13 @@ impl Delivery<'_> {
                 Attempt::Failed(setback) => setback,
             };
             // Before anyone learns of the setback, so that who moves the clock on hearing of it moves it for us too.
-            let again = Instant::now() + self.persistence.delay;
+            let pause = sleep(self.persistence.delay);
             self.observer.count(|counts| counts.setbacks += 1);
             tracing::debug!(sms.id = self.id, sms.attempts = attempts, sms.setback = ?setback, "an SMS was not taken");
             if attempts >= self.persistence.attempts {
                 return Err(Outcome::GaveUp(setback));
             }
-            sleep_until(again).await;
+            pause.await;
         }
     }
 

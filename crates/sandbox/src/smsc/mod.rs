@@ -33,6 +33,7 @@ use ringtrue_smpp::session;
 use tokio::{
     net::TcpListener,
     sync::{Semaphore, oneshot},
+    time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -148,7 +149,7 @@ impl Smsc {
         self.address
     }
 
-    /// Takes an SMS from a handset.
+    /// Takes an SMS from a handset. To be called within the runtime.
     pub fn send(&self, sms: Sms) -> Result<Ticket, SendError> {
         if self.centre.stop.is_cancelled() {
             return Err(SendError::Stopped);
@@ -163,8 +164,13 @@ impl Smsc {
         self.centre.observer.sent(id, &sms);
         let (ended, outcome) = oneshot::channel();
         let centre = Arc::clone(&self.centre);
+        // It begins to be late now, not when the task is first run.
+        let late = sleep(sms.behaviour.late);
         self.tasks.spawn(async move {
-            let delivery = centre.delivery(id, &sms.behaviour).run(&messages);
+            let delivery = async {
+                late.await;
+                centre.delivery(id, &sms.behaviour).run(&messages).await
+            };
             let outcome = centre.stop.run_until_cancelled(delivery).await.unwrap_or(Outcome::Stopped);
             drop(place);
             centre.observer.ended(id, outcome);
