@@ -154,6 +154,21 @@ async fn receivers_take_turns() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn many_may_be_on_their_way() {
+    let world = World::start().await;
+    let mut esmes = [world.receiver().await, world.receiver().await, world.receiver().await];
+    let tickets: Vec<_> = (0..999).map(|number| world.send(&number.to_string(), Behaviour::new())).collect();
+    let [first, second, third] = &mut esmes;
+    let (first, second, third) = tokio::join!(first.take_all(333), second.take_all(333), third.take_all(333));
+    let mut numbers: Vec<u32> = [first, second, third].concat().iter().map(|one| text(one).parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..999));
+    for ticket in tickets {
+        assert_eq!(ticket.delivered().await, Outcome::Acknowledged);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_queue_is_bounded() {
     let world = World::with(SmscConfig { queue_length: 2, ..SmscConfig::default() }).await;
     let tickets = [world.send("one", Behaviour::new()), world.send("two", Behaviour::new())];
