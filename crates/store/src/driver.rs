@@ -11,10 +11,15 @@ use std::{borrow::Cow, future::Future, sync::Arc};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use ringtrue_domain::{
+    lifecycle::{self, CheckId, NumberHash, Sealed},
     network::NetworkId,
+    reverse_sms::ReverseSmsCheck,
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{ClaimOutcome, ClaimRequest, KeyId, NodeId, Revocation, StoreError, UsageCount};
+use ringtrue_engine::ports::{
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, KeyId, LeasedCallback, NewCallback, NewReverseSms, NodeId,
+    Recorded, Revocation, Settlement, StoreError, UsageCount,
+};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -117,6 +122,55 @@ pub(crate) trait DataPlane: Send + Sync + 'static {
     fn claim(&self, request: ClaimRequest) -> impl Future<Output = Result<ClaimOutcome, StoreError>> + Send;
 
     fn abandon(&self, abandoned: Abandoned) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    fn create_reverse_sms(&self, new: NewReverseSms) -> impl Future<Output = Result<Admitted, StoreError>> + Send;
+
+    fn find_reverse_sms(&self, id: CheckId)
+    -> impl Future<Output = Result<Option<ReverseSmsCheck>, StoreError>> + Send;
+
+    fn reverse_sms_by_code(
+        &self,
+        codes: Vec<CodeHash>,
+    ) -> impl Future<Output = Result<Option<ReverseSmsCheck>, StoreError>> + Send;
+
+    fn conclude(&self, conclusion: Conclusion) -> impl Future<Output = Result<Recorded, StoreError>> + Send;
+
+    fn lease_due(&self, lease: Lease) -> impl Future<Output = Result<Vec<LeasedCallback>, StoreError>> + Send;
+
+    fn settle(&self, settlement: Settlement) -> impl Future<Output = Result<bool, StoreError>> + Send;
+}
+
+/// The end of a check, and the callback that tells of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Conclusion {
+    pub ending: lifecycle::Ending,
+    pub callback: Option<NewCallback>,
+}
+
+impl Conclusion {
+    /// How the counters move when the check leaves the status that it had: pending, if it ever was.
+    pub(crate) fn counts(&self, was_pending: bool) -> [UsageCount; 2] {
+        let ending = &self.ending;
+        let ended = UsageCount {
+            project: ending.project(),
+            product: ending.product(),
+            at: ending.created_at(),
+            status: ending.status(),
+            matched: ending.matched(),
+            network: ending.network().cloned(),
+            change: 1,
+        };
+        let status = if was_pending { lifecycle::Status::Pending } else { lifecycle::Status::Accepted };
+        [UsageCount { status, matched: None, change: -1, ..ended.clone() }, ended]
+    }
+}
+
+/// Callbacks that somebody wants to send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lease {
+    pub now: Timestamp,
+    pub until: Timestamp,
+    pub limit: u32,
 }
 
 /// A claim on an idempotency key that is given back.
@@ -178,6 +232,30 @@ impl From<WorkspaceId> for Value {
 impl From<ProjectId> for Value {
     fn from(value: ProjectId) -> Self {
         Value::Uuid(value.0)
+    }
+}
+
+impl From<CheckId> for Value {
+    fn from(value: CheckId) -> Self {
+        Value::Uuid(value.0)
+    }
+}
+
+impl From<NumberHash> for Value {
+    fn from(value: NumberHash) -> Self {
+        value.0.into()
+    }
+}
+
+impl From<CodeHash> for Value {
+    fn from(value: CodeHash) -> Self {
+        value.0.into()
+    }
+}
+
+impl From<&Sealed> for Value {
+    fn from(value: &Sealed) -> Self {
+        value.0.as_slice().into()
     }
 }
 

@@ -56,10 +56,10 @@ fn condition(test: &Test, column: &str, values: &mut Vec<Value>) -> String {
         Test::Identifier(choice) => among(choice, column, values, |&id| Some(id.into())),
         Test::Instant(InstantTest::Choice(choice)) => among(choice, column, values, |&at| whole_millis(at)),
         // Stored instants are whole milliseconds; an operand may lie between two of them.
-        Test::Instant(InstantTest::Before(at)) => format!("{column} < {}", bind(values, millis_up(*at))),
-        Test::Instant(InstantTest::NotAfter(at)) => format!("{column} <= {}", bind(values, millis_down(*at))),
-        Test::Instant(InstantTest::After(at)) => format!("{column} > {}", bind(values, millis_down(*at))),
-        Test::Instant(InstantTest::NotBefore(at)) => format!("{column} >= {}", bind(values, millis_up(*at))),
+        Test::Instant(InstantTest::Before(at)) => format!("{column} < {}", bind(values, millis_up(*at).into())),
+        Test::Instant(InstantTest::NotAfter(at)) => format!("{column} <= {}", bind(values, millis_down(*at).into())),
+        Test::Instant(InstantTest::After(at)) => format!("{column} > {}", bind(values, millis_down(*at).into())),
+        Test::Instant(InstantTest::NotBefore(at)) => format!("{column} >= {}", bind(values, millis_up(*at).into())),
     }
 }
 
@@ -103,12 +103,12 @@ fn like(pattern: &Pattern) -> String {
 
 const NANOS_PER_MILLI: i128 = 1_000_000;
 
-fn millis_down(at: Timestamp) -> Value {
-    Value::Int(clamped(at.as_nanosecond().div_euclid(NANOS_PER_MILLI)))
+pub(crate) fn millis_down(at: Timestamp) -> i64 {
+    clamped(at.as_nanosecond().div_euclid(NANOS_PER_MILLI))
 }
 
-fn millis_up(at: Timestamp) -> Value {
-    Value::Int(clamped((at.as_nanosecond() + NANOS_PER_MILLI - 1).div_euclid(NANOS_PER_MILLI)))
+pub(crate) fn millis_up(at: Timestamp) -> i64 {
+    clamped((at.as_nanosecond() + NANOS_PER_MILLI - 1).div_euclid(NANOS_PER_MILLI))
 }
 
 fn whole_millis(at: Timestamp) -> Option<Value> {

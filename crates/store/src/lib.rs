@@ -1,7 +1,7 @@
 //! The engine's ports over `SQLite` and `PostgreSQL`.
 //!
 //! [`open`] gives a store that is chosen by its URL. Everything that is not particular to a database is written once:
-//! the verbs (`verbs`), the mapping of rows (`rows`), filters (`filter`), migrations (`migration`). What is particular
+//! the verbs (`verbs`), the mapping of rows (`rows`, `check_rows`), filters (`filter`), migrations (`migration`). What is particular
 //! lives in `sqlite` and `postgres`, and one suite of tests holds both to the same behaviour.
 //!
 //! Writes of the data plane are committed in groups: whoever comes while a transaction is being made durable goes with
@@ -12,13 +12,17 @@
 //! database is away, full or read-only. Nothing here retries for the caller, and nothing reads the clock: instants come
 //! in.
 
+mod check_rows;
 mod driver;
 mod filter;
 mod gathering;
+mod guard;
 mod migration;
+mod period;
 mod postgres;
 mod row;
 mod rows;
+mod span_filter;
 mod sqlite;
 mod url;
 mod verbs;

@@ -53,6 +53,23 @@ impl Columns {
         }
     }
 
+    pub(crate) fn int_or_null(&mut self, column: &str) -> Result<Option<i64>, StoreError> {
+        match self.next() {
+            Value::Null => Ok(None),
+            Value::Int(number) => Ok(Some(number)),
+            other => Err(self.unexpected(column, "a number", &other)),
+        }
+    }
+
+    pub(crate) fn boolean_or_null(&mut self, column: &str) -> Result<Option<bool>, StoreError> {
+        match self.next() {
+            Value::Null => Ok(None),
+            Value::Bool(fact) => Ok(Some(fact)),
+            Value::Int(number @ (0 | 1)) => Ok(Some(number == 1)),
+            other => Err(self.unexpected(column, "a boolean", &other)),
+        }
+    }
+
     pub(crate) fn uuid(&mut self, column: &str) -> Result<Uuid, StoreError> {
         let value = self.next();
         self.as_uuid(column, value)
@@ -121,6 +138,14 @@ impl Columns {
     {
         let text = self.text(column)?;
         text.parse().map_err(|problem| self.inconsistent(column, problem))
+    }
+
+    pub(crate) fn parsed_or_null<T>(&mut self, column: &str) -> Result<Option<T>, StoreError>
+    where
+        T: FromStr<Err: fmt::Display>,
+    {
+        let Some(text) = self.text_or_null(column)? else { return Ok(None) };
+        text.parse().map(Some).map_err(|problem| self.inconsistent(column, problem))
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&mut self, column: &str) -> Result<T, StoreError> {

@@ -3,19 +3,24 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
-use ringtrue_engine::ports::{ClaimOutcome, ClaimRequest, Revocation, StoreError, UsageCount};
+use ringtrue_domain::{lifecycle::CheckId, reverse_sms::ReverseSmsCheck};
+use ringtrue_engine::ports::{
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewReverseSms, Recorded, Revocation, Settlement,
+    StoreError, UsageCount,
+};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::{
     Postgres,
+    checks::{Find, FindByCode},
     connect::Connector,
     lane::{Batch, BatchError, Call, Lane, Running, Verb},
     listen::RAISE_VERSION,
 };
 use crate::{
-    driver::{Abandoned, DataPlane},
-    verbs::{CounterKey, Standing},
+    driver::{Abandoned, Conclusion, DataPlane, Lease},
+    verbs::Standing,
 };
 
 /// One lane for each kind of verb.
@@ -25,6 +30,12 @@ pub(super) struct Lanes {
     count: Lane<Vec<UsageCount>>,
     claim: Lane<ClaimRequest>,
     abandon: Lane<Abandoned>,
+    create: Lane<NewReverseSms>,
+    find: Lane<Find>,
+    find_by_code: Lane<FindByCode>,
+    conclude: Lane<Conclusion>,
+    lease: Lane<Lease>,
+    settle: Lane<Settlement>,
 }
 
 impl Lanes {
@@ -35,6 +46,13 @@ impl Lanes {
             count: Lane::start(connector, 1),
             claim: Lane::start(connector, 1),
             abandon: Lane::start(connector, 1),
+            // Batches of one project wait for its counters: a second connection would only wait.
+            create: Lane::start(connector, 1),
+            find: Lane::start(connector, 2),
+            find_by_code: Lane::start(connector, 1),
+            conclude: Lane::start(connector, 1),
+            lease: Lane::start(connector, 1),
+            settle: Lane::start(connector, 1),
         }
     }
 }
@@ -54,6 +72,30 @@ impl DataPlane for Postgres {
 
     async fn abandon(&self, abandoned: Abandoned) -> Result<(), StoreError> {
         self.lanes.abandon.submit(abandoned).await
+    }
+
+    async fn create_reverse_sms(&self, new: NewReverseSms) -> Result<Admitted, StoreError> {
+        self.lanes.create.submit(new).await
+    }
+
+    async fn find_reverse_sms(&self, id: CheckId) -> Result<Option<ReverseSmsCheck>, StoreError> {
+        self.lanes.find.submit(Find(id)).await.flatten()
+    }
+
+    async fn reverse_sms_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<ReverseSmsCheck>, StoreError> {
+        self.lanes.find_by_code.submit(FindByCode(codes)).await.flatten()
+    }
+
+    async fn conclude(&self, conclusion: Conclusion) -> Result<Recorded, StoreError> {
+        self.lanes.conclude.submit(conclusion).await
+    }
+
+    async fn lease_due(&self, lease: Lease) -> Result<Vec<LeasedCallback>, StoreError> {
+        self.lanes.lease.submit(lease).await.flatten()
+    }
+
+    async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError> {
+        self.lanes.settle.submit(settlement).await
     }
 }
 
@@ -81,62 +123,6 @@ impl Verb for Revocation {
             Ok((vec![(); batch.len()], committed))
         })
     }
-}
-
-/// All changes of one caller go together, as one verb.
-impl Verb for Vec<UsageCount> {
-    type Answer = ();
-    const NAME: &'static str = "count";
-
-    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
-        Box::pin(async move {
-            let (_, committed) = tx.commit(&[change_counters(batch.iter().flatten())?]).await?;
-            Ok((vec![(); batch.len()], committed))
-        })
-    }
-}
-
-/// The statement that changes counters: each counter once, in the order of their keys.
-fn change_counters<'a>(counts: impl Iterator<Item = &'a UsageCount>) -> Result<Call, BatchError> {
-    let mut changes = BTreeMap::<CounterKey, i64>::new();
-    for count in counts {
-        let change = changes.entry(CounterKey::from(count)).or_default();
-        let too_much = || BatchError::Rows(StoreError::Refused("a counter would overflow".to_owned()));
-        *change = change.checked_add(count.change).ok_or_else(too_much)?;
-    }
-    changes.retain(|_, change| *change != 0);
-    let column = changes.len();
-    let (mut projects, mut hours, mut products, mut statuses, mut matched, mut networks, mut by) = (
-        Vec::with_capacity(column),
-        Vec::with_capacity(column),
-        Vec::with_capacity(column),
-        Vec::with_capacity(column),
-        Vec::with_capacity(column),
-        Vec::with_capacity(column),
-        Vec::with_capacity(column),
-    );
-    for (key, change) in changes {
-        projects.push(key.project.0);
-        hours.push(key.hour);
-        products.push(key.product);
-        statuses.push(key.status);
-        matched.push(key.matched);
-        networks.push(key.network);
-        by.push(change);
-    }
-    Ok(Call::new(
-        "insert into usage_counters (project_id, hour, product, status, matched, network_id, count)
-         select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[], $7::bigint[])
-         on conflict (project_id, hour, product, status, matched, network_id)
-         do update set count = usage_counters.count + excluded.count",
-    )
-    .with(projects)
-    .with(hours)
-    .with(products)
-    .with(statuses)
-    .with(matched)
-    .with(networks)
-    .with(by))
 }
 
 impl Verb for ClaimRequest {

@@ -7,7 +7,11 @@
 //!
 //! Connections are sessions with settings of their own, so a pooler in between must work in session mode.
 
+mod callbacks;
+mod checks;
 mod connect;
+mod counters;
+mod create;
 mod data_plane;
 mod error;
 mod lane;

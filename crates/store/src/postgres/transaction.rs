@@ -43,11 +43,12 @@ impl<'c> PostgresTx<'c> {
         };
         let parameters: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
         let rows = self.transaction.query(&statement, &parameters).await?;
-        let values = |row: &tokio_postgres::Row| {
-            (0..row.len()).map(|column| row.try_get::<_, Value>(column)).collect::<Result<_, _>>().map(Row)
-        };
-        rows.iter().map(values).collect()
+        rows.iter().map(row_of).collect()
     }
+}
+
+pub(super) fn row_of(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
+    (0..row.len()).map(|column| row.try_get::<_, Value>(column)).collect::<Result<_, _>>().map(Row)
 }
 
 impl Tx for PostgresTx<'_> {

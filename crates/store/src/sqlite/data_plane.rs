@@ -1,11 +1,15 @@
 //! The verbs of the data plane, one at a time: the writer makes groups of them.
 
-use ringtrue_engine::ports::{ClaimOutcome, ClaimRequest, Revocation, StoreError, UsageCount};
+use ringtrue_domain::{lifecycle::CheckId, reverse_sms::ReverseSmsCheck};
+use ringtrue_engine::ports::{
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewReverseSms, Recorded, Revocation, Settlement,
+    StoreError, UsageCount,
+};
 
-use super::Sqlite;
+use super::{Sqlite, callbacks, checks};
 use crate::{
-    driver::{Abandoned, DataPlane, Database, Ending, Tx, values},
-    verbs::{CounterKey, Standing, next_version},
+    driver::{Abandoned, Conclusion, DataPlane, Database, Ending, Lease, Tx, values},
+    verbs::{Standing, next_version, usage},
 };
 
 impl DataPlane for Sqlite {
@@ -29,9 +33,7 @@ impl DataPlane for Sqlite {
     async fn count(&self, counts: Vec<UsageCount>) -> Result<(), StoreError> {
         self.transact(move |tx| {
             Box::pin(async move {
-                for count in &counts {
-                    add(tx, &CounterKey::from(count), count.change).await?;
-                }
+                usage::change(tx, &counts).await?;
                 Ok(Ending::Commit(()))
             })
         })
@@ -56,26 +58,31 @@ impl DataPlane for Sqlite {
         })
         .await
     }
-}
 
-async fn add(tx: &mut dyn Tx, key: &CounterKey, change: i64) -> Result<(), StoreError> {
-    tx.run(
-        "insert into usage_counters (project_id, hour, product, status, matched, network_id, count)
-         values ($1, $2, $3, $4, $5, $6, $7)
-         on conflict (project_id, hour, product, status, matched, network_id)
-         do update set count = usage_counters.count + excluded.count",
-        values![
-            key.project,
-            key.hour.as_str(),
-            key.product,
-            key.status,
-            i64::from(key.matched),
-            key.network.as_str(),
-            change
-        ],
-    )
-    .await?;
-    Ok(())
+    async fn create_reverse_sms(&self, new: NewReverseSms) -> Result<Admitted, StoreError> {
+        self.transact(move |tx| Box::pin(async move { checks::create(tx, &new).await })).await
+    }
+
+    async fn find_reverse_sms(&self, id: CheckId) -> Result<Option<ReverseSmsCheck>, StoreError> {
+        self.read(move |tx| Box::pin(async move { checks::find(tx, id).await })).await
+    }
+
+    async fn reverse_sms_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<ReverseSmsCheck>, StoreError> {
+        self.read(move |tx| Box::pin(async move { checks::find_by_code(tx, &codes).await })).await
+    }
+
+    async fn conclude(&self, conclusion: Conclusion) -> Result<Recorded, StoreError> {
+        self.transact(move |tx| Box::pin(async move { checks::conclude(tx, &conclusion).await })).await
+    }
+
+    async fn lease_due(&self, lease: Lease) -> Result<Vec<LeasedCallback>, StoreError> {
+        self.transact(move |tx| Box::pin(async move { callbacks::lease(tx, lease).await.map(Ending::Commit) })).await
+    }
+
+    async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError> {
+        self.transact(move |tx| Box::pin(async move { callbacks::settle(tx, &settlement).await.map(Ending::Commit) }))
+            .await
+    }
 }
 
 async fn claim(tx: &mut dyn Tx, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError> {

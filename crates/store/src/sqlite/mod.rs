@@ -3,6 +3,8 @@
 //! The file may be written by another process too, the command line for instance: `SQLite`'s own lock makes the two take
 //! turns, and whoever waits longer than [`connection::BUSY_TIMEOUT`] is told that the database is unavailable.
 
+mod callbacks;
+mod checks;
 mod connection;
 mod data_plane;
 mod error;

@@ -9,7 +9,7 @@ use crate::driver::{Abandoned, Database, Tx, values};
 
 /// Writes the answer of a request into the transaction of what it did. A request whose claim was taken over, because it
 /// was slower than its lease, must not do anything: someone else is doing it.
-pub(super) async fn complete(tx: &mut dyn Tx, completion: Option<&Completion>) -> Result<(), StoreError> {
+pub(crate) async fn complete(tx: &mut dyn Tx, completion: Option<&Completion>) -> Result<(), StoreError> {
     let Some(completion) = completion else { return Ok(()) };
     let completed = tx
         .first(
@@ -21,8 +21,12 @@ pub(super) async fn complete(tx: &mut dyn Tx, completion: Option<&Completion>) -
         .await?;
     match completed {
         Some(_) => Ok(()),
-        None => Err(StoreError::Unavailable("another attempt has taken over this idempotency key".to_owned())),
+        None => Err(claim_was_lost()),
     }
+}
+
+pub(crate) fn claim_was_lost() -> StoreError {
+    StoreError::Unavailable("another attempt has taken over this idempotency key".to_owned())
 }
 
 /// An idempotency key as it stands after a claim was tried.

@@ -6,13 +6,17 @@
 //! Verbs of the data plane are only passed on: how they are gathered is each database's own affair.
 
 mod audit;
+mod callbacks;
+mod check_list;
+mod checks;
 mod control_plane;
 mod credentials;
-mod idempotency;
+pub(crate) mod idempotency;
 mod keys;
 mod nodes;
+mod privacy;
 mod projects;
-mod usage;
+pub(crate) mod usage;
 mod workspaces;
 
 use futures_util::future::BoxFuture;
@@ -26,7 +30,6 @@ use crate::{
 
 pub(crate) use control_plane::next_version;
 pub(crate) use idempotency::Standing;
-pub(crate) use usage::CounterKey;
 
 /// The ports over a database.
 #[derive(Debug)]

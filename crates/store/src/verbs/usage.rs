@@ -1,5 +1,7 @@
 //! The hourly counters.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -11,7 +13,7 @@ use ringtrue_engine::ports::{StoreError, UsageCount, UsageFilter, UsageGrouping,
 
 use super::SqlStore;
 use crate::{
-    driver::{Database, values},
+    driver::{Database, Tx, values},
     row::{Columns, Row},
     rows,
 };
@@ -40,6 +42,66 @@ impl From<&UsageCount> for CounterKey {
             network: count.network.as_ref().map(ToString::to_string).unwrap_or_default(),
         }
     }
+}
+
+/// What changes of counters come to: each counter once, in the order of their keys.
+pub(crate) fn merged<'a>(
+    counts: impl IntoIterator<Item = &'a UsageCount>,
+) -> Result<BTreeMap<CounterKey, i64>, StoreError> {
+    let mut changes = BTreeMap::<CounterKey, i64>::new();
+    for count in counts {
+        let change = changes.entry(CounterKey::from(count)).or_default();
+        let too_much = || StoreError::Refused("a counter would overflow".to_owned());
+        *change = change.checked_add(count.change).ok_or_else(too_much)?;
+    }
+    changes.retain(|_, change| *change != 0);
+    Ok(changes)
+}
+
+/// The same by day.
+pub(crate) fn by_day(hours: &BTreeMap<CounterKey, i64>) -> BTreeMap<CounterKey, i64> {
+    let mut days = BTreeMap::new();
+    for (key, change) in hours {
+        let day = key.hour.get(..10).unwrap_or_default().to_owned();
+        *days.entry(CounterKey { hour: day, ..key.clone() }).or_default() += change;
+    }
+    days
+}
+
+macro_rules! change_sql {
+    ($table:literal, $period:literal, $rows:literal) => {
+        concat!(
+            "insert into ",
+            $table,
+            " (project_id, ",
+            $period,
+            ", product, status, matched, network_id, count) ",
+            $rows,
+            " on conflict (project_id, ",
+            $period,
+            ", product, status, matched, network_id)
+              do update set count = ",
+            $table,
+            ".count + excluded.count"
+        )
+    };
+}
+pub(crate) use change_sql;
+
+/// Changes counters in the transaction of what is counted.
+pub(crate) async fn change(tx: &mut dyn Tx, counts: &[UsageCount]) -> Result<(), StoreError> {
+    let hours = merged(counts)?;
+    let days = by_day(&hours);
+    for (sql, changes) in [
+        (change_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7)"), hours),
+        (change_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7)"), days),
+    ] {
+        for (key, change) in changes {
+            let matched = i64::from(key.matched);
+            tx.run(sql, values![key.project, key.hour, key.product, key.status, matched, key.network, change]).await?;
+        }
+    }
+    Ok(())
 }
 
 #[async_trait]

@@ -201,7 +201,7 @@ fn instant(test: &InstantTest, value: Timestamp) -> bool {
     }
 }
 
-fn has_shape(text: &str, pattern: &Pattern) -> bool {
+pub fn has_shape(text: &str, pattern: &Pattern) -> bool {
     fn rest_fits(text: &str, pieces: &[Piece]) -> bool {
         match pieces {
             [] => text.is_empty(),

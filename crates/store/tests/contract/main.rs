@@ -5,15 +5,21 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says by its panic what went wrong")]
 
 mod bench;
+mod callbacks;
+mod check_lists;
+mod check_sample;
+mod checks;
 mod control_plane;
 mod credentials;
 mod durability;
 mod filters;
+mod guards;
 mod idempotency;
 mod keys;
 mod migrations;
 mod nodes;
 mod outages;
+mod privacy;
 mod projects;
 mod revocations;
 mod sample;
@@ -128,6 +134,41 @@ contract! {
         patterns_tell_upper_from_lower_case,
         a_page_of_a_filtered_list_knows_its_total,
         filters_agree_with_an_evaluation_in_memory;
+    checks:
+        a_check_comes_back_as_it_was_stored,
+        a_check_is_found_by_its_project_alone,
+        many_find_their_checks_at_once,
+        a_check_is_found_by_the_first_known_code,
+        a_code_is_forgotten_an_hour_after_its_check,
+        a_bad_check_fails_nobody_else,
+        an_answer_is_kept_with_its_check,
+        a_check_ends_once,
+        every_end_comes_back_as_it_was_recorded,
+        checks_that_wait_for_a_number_become_pending,
+        overdue_checks_are_found_longest_overdue_first;
+    guards:
+        a_number_is_asked_about_so_often_in_a_while,
+        a_guard_of_nothing_lets_nothing_pass,
+        a_guard_that_was_changed_holds_at_once,
+        many_who_ask_about_a_number_pass_no_more_than_one,
+        what_was_refused_leaves_no_answer,
+        a_guard_that_is_over_is_forgotten;
+    callbacks:
+        an_end_queues_its_callback,
+        an_end_that_comes_late_queues_nothing,
+        a_check_does_not_end_without_its_callback,
+        what_is_due_is_leased_longest_due_first,
+        no_two_lease_the_same_callback,
+        an_attempt_is_settled_once,
+        many_attempts_are_settled_at_once,
+        a_lease_is_given_back;
+    privacy:
+        a_number_is_erased,
+        what_is_old_is_erased_a_little_at_a_time;
+    check_lists:
+        counters_agree_with_the_checks,
+        lists_agree_with_an_evaluation_in_memory,
+        a_filter_on_a_field_that_is_not_there_is_refused;
     durability:
         what_was_answered_is_there_after_opening_again,
         two_processes_share_a_database;

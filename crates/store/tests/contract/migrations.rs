@@ -4,7 +4,8 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 4] = ["0001_control_plane", "0002_idempotency", "0003_usage", "0004_nodes"];
+const NAMES: [&str; 6] =
+    ["0001_control_plane", "0002_idempotency", "0003_usage", "0004_nodes", "0005_checks", "0006_hash_keys"];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {
     let database = bench.database.another().await;

@@ -48,8 +48,9 @@ pub struct AttemptLog {
     pub status: Option<u16>,
     /// Why there was no answer, in one word: `timeout`, `blocked_address`, `refused` …
     pub failure: Option<String>,
-    /// What was sent and answered, sealed: headers without credentials, the beginning of the answer's body.
-    pub exchange: Sealed,
+    /// What was sent and answered, sealed: headers without credentials, the beginning of the answer's body. `None` once it
+    /// has been erased.
+    pub exchange: Option<Sealed>,
 }
 
 /// A callback as it stands, for its log.

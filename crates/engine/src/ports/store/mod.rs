@@ -41,6 +41,9 @@ pub trait Store:
     + AuditStore
     + NodeStore
     + Housekeeping
+    + CheckStore
+    + CallbackStore
+    + PrivacyStore
 {
 }
 

@@ -131,10 +131,6 @@ pub(super) struct Batch<'a> {
 
 impl Batch<'_> {
     /// Runs statements, all sent at once. Gives the rows of each.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for verbs that must know who was first, as in the example above")
-    )]
     pub(super) async fn step(&mut self, calls: &[Call]) -> Result<Vec<Vec<Row>>, BatchError> {
         self.send(calls, None).await
     }

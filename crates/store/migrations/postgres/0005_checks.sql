@@ -1,0 +1,96 @@
+-- Checks of all products, and what belongs to them. Where there are shards, checks, callbacks and attempts are distributed
+-- by the check's id, codes by their hash, the guard by the number's hash. Hence no references between the tables.
+--
+-- Ids are UUIDs of version 7 whose instant is `created_at`, so their order is the order of creation.
+
+create table checks (
+    id            uuid primary key,
+    project_id    uuid not null,
+    created_at    bigint not null,
+    expires_at    bigint not null,
+    pending_at    bigint,
+    concluded_at  bigint,
+    product       text collate "C" not null check (product <> ''),
+    mode          text collate "C" not null check (mode in ('sandbox', 'live')),
+    status        text collate "C" not null
+                  check (status in ('ACCEPTED', 'PENDING', 'COMPLETED', 'EXPIRED', 'ERROR')),
+    matched       boolean,
+    error_code    text collate "C",
+    network_id    text collate "C",
+    receiver      text collate "C",
+    number_hash   bytea check (length(number_hash) = 32),
+    number_tail   text collate "C",
+    reference_id  text collate "C",
+    callback_url  bytea,
+    constraint checks_number check ((number_hash is null) = (number_tail is null)),
+    constraint checks_open check ((status in ('ACCEPTED', 'PENDING')) = (concluded_at is null)),
+    -- `pending_at` stays when a check ends, and tells which status it left.
+    constraint checks_pending check (status <> 'PENDING' or pending_at is not null),
+    constraint checks_error check ((status = 'ERROR') = (error_code is not null)),
+    constraint checks_verdict check (product <> 'reverse_sms' or (status = 'COMPLETED') = (matched is not null))
+);
+create index checks_by_project on checks (project_id, product, id);
+create index checks_by_deadline on checks (expires_at) where concluded_at is null;
+create index checks_by_number on checks (number_hash) where number_hash is not null;
+-- What is still to be erased.
+create index checks_by_end on checks (concluded_at) where concluded_at is not null and number_hash is not null;
+
+create table reverse_sms_codes (
+    code_hash   bytea primary key check (length(code_hash) = 32),
+    check_id    uuid not null,
+    expires_at  bigint not null
+);
+create index reverse_sms_codes_by_expiry on reverse_sms_codes (expires_at);
+
+-- When a project last asked about a number: at most as many instants as it may ask, in ascending order.
+create table number_guard (
+    number_hash  bytea not null check (length(number_hash) = 32),
+    project_id   uuid not null,
+    instants     bigint[] not null,
+    expires_at   bigint not null,
+    primary key (number_hash, project_id)
+);
+create index number_guard_by_expiry on number_guard (expires_at);
+
+-- `due_at` is both schedule and lease: whoever takes a callback moves it to the end of the lease.
+create table callbacks (
+    check_id         uuid primary key,
+    project_id       uuid not null,
+    created_at       bigint not null,
+    due_at           bigint,
+    failed_attempts  integer not null check (failed_attempts >= 0),
+    state            text collate "C" not null check (state in ('waiting', 'delivered', 'given_up')),
+    product          text collate "C" not null,
+    url              bytea not null,
+    body             bytea,
+    constraint callbacks_waiting check ((state = 'waiting') = (due_at is not null)),
+    constraint callbacks_body check (state <> 'waiting' or body is not null)
+);
+create index callbacks_by_due_at on callbacks (due_at) where state = 'waiting';
+
+create table callback_attempts (
+    check_id    uuid not null,
+    attempt     integer not null check (attempt > 0),
+    started_at  bigint not null,
+    ended_at    bigint not null,
+    status      integer,
+    failure     text collate "C",
+    exchange    bytea,
+    primary key (check_id, attempt)
+);
+
+-- The hourly counters, summed up by day: a list finds the day of a page here, and the hour of the day there.
+create table usage_days (
+    project_id  uuid not null,
+    product     text collate "C" not null,
+    day         text collate "C" not null check (length(day) = 10),
+    status      text collate "C" not null,
+    matched     smallint not null,
+    network_id  text collate "C" not null,
+    count       bigint not null,
+    primary key (project_id, day, product, status, matched, network_id)
+);
+insert into usage_days (project_id, product, day, status, matched, network_id, count)
+select project_id, product, substr(hour, 1, 10), status, matched, network_id, sum(count)
+  from usage_counters
+ group by project_id, product, substr(hour, 1, 10), status, matched, network_id;

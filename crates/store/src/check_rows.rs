@@ -1,0 +1,158 @@
+//! Checks and their callbacks, from rows and into rows.
+
+use ringtrue_domain::{
+    lifecycle::{Check, CheckId, ClaimedNumber, Lifecycle, NumberHash, Open, Outcome, Sealed, Status},
+    reverse_sms::{ReverseSmsCheck, SenderMatch},
+    tenancy::ProjectId,
+};
+use ringtrue_engine::ports::{
+    AttemptLog, CallbackRecord, CallbackState, LeasedCallback, NewReverseSms, StoreError, Then, UsageCount,
+};
+
+use crate::row::{Columns, Row};
+
+macro_rules! check_columns {
+    () => {
+        "id, project_id, created_at, expires_at, pending_at, concluded_at, product, mode, status, matched, error_code, \
+         network_id, number_hash, number_tail, reference_id, callback_url"
+    };
+}
+pub(crate) use check_columns;
+
+pub(crate) fn reverse_sms(row: Row) -> Result<ReverseSmsCheck, StoreError> {
+    let mut row = row.of("checks");
+    let (id, project) = (CheckId(row.uuid("id")?), ProjectId(row.uuid("project_id")?));
+    let (created_at, expires_at) = (row.instant("created_at")?, row.instant("expires_at")?);
+    let (pending_at, concluded_at) = (row.instant_or_null("pending_at")?, row.instant_or_null("concluded_at")?);
+    let (product, mode, status) = (row.parsed("product")?, row.parsed("mode")?, row.parsed("status")?);
+    let (matched, error_code) = (row.boolean_or_null("matched")?, row.parsed_or_null("error_code")?);
+    let state = match (status, pending_at, concluded_at, matched, error_code) {
+        (Status::Accepted, None, None, None, None) => Lifecycle::Open(Open::Accepted),
+        (Status::Pending, Some(since), None, None, None) => Lifecycle::Open(Open::Pending { since }),
+        (Status::Completed, _, Some(at), Some(matched), None) => {
+            Lifecycle::Concluded { outcome: Outcome::Completed(SenderMatch(matched)), at }
+        }
+        (Status::Expired, _, Some(at), None, None) => Lifecycle::Concluded { outcome: Outcome::Expired, at },
+        (Status::Error, _, Some(at), None, Some(code)) => Lifecycle::Concluded { outcome: Outcome::Error(code), at },
+        _ => return Err(row.inconsistent("status", "disagrees with other columns")),
+    };
+    Ok(Check {
+        id,
+        project,
+        product,
+        mode,
+        network: row.parsed_or_null("network_id")?,
+        claimed: claimed(&mut row)?,
+        reference: row.parsed_or_null("reference_id")?,
+        callback_url: row.bytes_or_null("callback_url")?.map(Sealed),
+        created_at,
+        expires_at,
+        state,
+    })
+}
+
+fn claimed(row: &mut Columns) -> Result<Option<ClaimedNumber>, StoreError> {
+    let hash = row.bytes_or_null("number_hash")?;
+    match (hash, row.parsed_or_null("number_tail")?) {
+        (None, None) => Ok(None),
+        (Some(hash), Some(tail)) => {
+            let hash = hash.try_into().map_err(|_| row.inconsistent("number_hash", "not 32 bytes"))?;
+            Ok(Some(ClaimedNumber { hash: NumberHash(hash), tail }))
+        }
+        _ => Err(row.inconsistent("number_tail", "a hash and a tail go together")),
+    }
+}
+
+macro_rules! leased_columns {
+    () => {
+        "check_id, project_id, product, url, body, failed_attempts"
+    };
+}
+pub(crate) use leased_columns;
+
+pub(crate) fn leased(row: Row) -> Result<LeasedCallback, StoreError> {
+    let mut row = row.of("callbacks");
+    Ok(LeasedCallback {
+        check: CheckId(row.uuid("check_id")?),
+        project: ProjectId(row.uuid("project_id")?),
+        product: row.parsed("product")?,
+        url: Sealed(row.bytes("url")?),
+        body: Sealed(row.bytes("body")?),
+        failed_attempts: {
+            let attempts = row.int("failed_attempts")?;
+            u32::try_from(attempts).map_err(|_| row.inconsistent("failed_attempts", "not a count"))?
+        },
+    })
+}
+
+macro_rules! callback_columns {
+    () => {
+        "check_id, project_id, product, url, body, state, due_at"
+    };
+}
+pub(crate) use callback_columns;
+
+/// A callback without its attempts, and whose it is.
+pub(crate) fn callback(row: Row) -> Result<(ProjectId, CallbackRecord), StoreError> {
+    let mut row = row.of("callbacks");
+    let (check, project) = (CheckId(row.uuid("check_id")?), ProjectId(row.uuid("project_id")?));
+    let product = row.parsed("product")?;
+    let (url, body) = (Sealed(row.bytes("url")?), row.bytes_or_null("body")?.map(Sealed));
+    let state = row.text("state")?;
+    let state = match (state.as_str(), row.instant_or_null("due_at")?) {
+        (WAITING, Some(due_at)) => CallbackState::Waiting { due_at },
+        (DELIVERED, None) => CallbackState::Delivered,
+        (GIVEN_UP, None) => CallbackState::GivenUp,
+        _ => return Err(row.inconsistent("state", "not a state")),
+    };
+    Ok((project, CallbackRecord { check, product, url, body, state, attempts: Vec::new() }))
+}
+
+pub(crate) const WAITING: &str = "waiting";
+pub(crate) const DELIVERED: &str = "delivered";
+pub(crate) const GIVEN_UP: &str = "given_up";
+
+/// State, failed attempts and `due_at` of a callback after an attempt.
+pub(crate) fn after_attempt(attempt: u32, then: Then) -> (&'static str, i64, Option<i64>) {
+    let attempt = i64::from(attempt);
+    match then {
+        Then::Delivered => (DELIVERED, attempt - 1, None),
+        Then::RetryAt(at) => (WAITING, attempt, Some(at.as_millisecond())),
+        Then::GivenUp => (GIVEN_UP, attempt, None),
+    }
+}
+
+macro_rules! attempt_columns {
+    () => {
+        "check_id, started_at, ended_at, status, failure, exchange"
+    };
+}
+pub(crate) use attempt_columns;
+
+pub(crate) fn attempt(row: Row) -> Result<AttemptLog, StoreError> {
+    let mut row = row.of("callback_attempts");
+    row.uuid("check_id")?;
+    Ok(AttemptLog {
+        started_at: row.instant("started_at")?,
+        ended_at: row.instant("ended_at")?,
+        status: {
+            let status = row.int_or_null("status")?.map(u16::try_from).transpose();
+            status.map_err(|_| row.inconsistent("status", "not a status"))?
+        },
+        failure: row.text_or_null("failure")?,
+        exchange: row.bytes_or_null("exchange")?.map(Sealed),
+    })
+}
+
+/// The count of a new check.
+pub(crate) fn count_of(new: &NewReverseSms) -> UsageCount {
+    UsageCount {
+        project: new.check.project,
+        product: new.check.product,
+        at: new.check.created_at,
+        status: Status::Accepted,
+        matched: None,
+        network: new.check.network.clone(),
+        change: 1,
+    }
+}

@@ -1,0 +1,151 @@
+//! Checks, many at a time: found, and ended.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ringtrue_domain::{lifecycle::CheckId, reverse_sms::ReverseSmsCheck};
+use ringtrue_engine::ports::{CodeHash, Recorded, StoreError};
+use tokio_postgres::Row as PostgresRow;
+use uuid::Uuid;
+
+use super::{
+    counters::change_counters,
+    lane::{Batch, BatchError, Call, Running, Verb},
+    transaction::row_of,
+};
+use crate::{
+    check_rows::{self, check_columns},
+    driver::Conclusion,
+    row::Row,
+};
+
+/// Somebody wants to see a check.
+#[derive(Debug)]
+pub(super) struct Find(pub CheckId);
+
+/// Checks as they were read. A row that cannot be understood is the problem of those who asked for it.
+type Read = Result<Option<ReverseSmsCheck>, StoreError>;
+
+impl Verb for Find {
+    type Answer = Read;
+    const NAME: &'static str = "find";
+
+    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, Read> {
+        Box::pin(async move {
+            let (rows, committed) = tx.commit(&[select(batch.iter().map(|find| find.0.0).collect())]).await?;
+            let checks = by_id(rows.iter().flatten())?;
+            Ok((batch.iter().map(|find| read(&checks, find.0.0)).collect(), committed))
+        })
+    }
+}
+
+/// An SMS came with something that may be one of these codes.
+#[derive(Debug)]
+pub(super) struct FindByCode(pub Vec<CodeHash>);
+
+impl Verb for FindByCode {
+    type Answer = Read;
+    const NAME: &'static str = "find by code";
+
+    fn run<'a>(batch: &'a [Self], mut tx: Batch<'a>) -> Running<'a, Read> {
+        Box::pin(async move {
+            // Codes and checks are not joined: where there are shards they lie in different ones.
+            let hashes: Vec<&[u8]> = batch.iter().flat_map(|find| &find.0).map(|code| &code.0[..]).collect();
+            let hashes: Vec<Vec<u8>> = hashes.into_iter().map(<[u8]>::to_vec).collect();
+            let select_codes = Call::new("select code_hash, check_id from reverse_sms_codes where code_hash = any($1)");
+            let codes = tx.step(&[select_codes.with(hashes)]).await?;
+            let mut owners = HashMap::<Vec<u8>, Uuid>::new();
+            for row in codes.iter().flatten() {
+                owners.insert(row.try_get(0)?, row.try_get(1)?);
+            }
+            let owner = |find: &FindByCode| find.0.iter().find_map(|code| owners.get(&code.0[..]).copied());
+            let (rows, committed) = tx.commit(&[select(batch.iter().filter_map(owner).collect())]).await?;
+            let checks = by_id(rows.iter().flatten())?;
+            let found = |find| owner(find).map_or(Ok(None), |id| read(&checks, id));
+            Ok((batch.iter().map(found).collect(), committed))
+        })
+    }
+}
+
+fn select(ids: Vec<Uuid>) -> Call {
+    Call::new(concat!("select ", check_columns!(), " from checks where id = any($1) and product = 'reverse_sms'"))
+        .with(ids)
+}
+
+fn by_id<'r>(rows: impl Iterator<Item = &'r PostgresRow>) -> Result<HashMap<Uuid, Row>, BatchError> {
+    rows.map(|row| Ok((row.try_get(0)?, row_of(row)?))).collect()
+}
+
+fn read(checks: &HashMap<Uuid, Row>, id: Uuid) -> Read {
+    checks.get(&id).cloned().map(check_rows::reverse_sms).transpose()
+}
+
+impl Verb for Conclusion {
+    type Answer = Recorded;
+    const NAME: &'static str = "conclude";
+
+    fn run<'a>(batch: &'a [Self], mut tx: Batch<'a>) -> Running<'a, Recorded> {
+        Box::pin(async move {
+            // Of several ends of one check the first of the batch is tried, in the order of the checks.
+            let mut firsts = BTreeMap::<Uuid, (usize, &Conclusion)>::new();
+            for (position, conclusion) in batch.iter().enumerate() {
+                firsts.entry(conclusion.ending.check().0).or_insert((position, conclusion));
+            }
+            let tried: Vec<&Conclusion> = firsts.values().map(|(_, conclusion)| *conclusion).collect();
+            let ended = tx.step(&[end(&tried)]).await?;
+            let (mut answers, mut winners, mut counts) =
+                (vec![Recorded::AlreadyConcluded; batch.len()], vec![], vec![]);
+            for row in ended.iter().flatten() {
+                let (id, pending_at) = (row.try_get::<_, Uuid>(0)?, row.try_get::<_, Option<i64>>(1)?);
+                if let Some(&(position, conclusion)) = firsts.get(&id) {
+                    answers[position] = Recorded::Now;
+                    winners.push(conclusion);
+                    counts.extend(conclusion.counts(pending_at.is_some()));
+                }
+            }
+            winners.sort_unstable_by_key(|conclusion| conclusion.ending.check());
+            let [hours, days] = change_counters(&counts)?;
+            let (_, committed) = tx.commit(&[queue(&winners), hours, days]).await?;
+            Ok((answers, committed))
+        })
+    }
+}
+
+/// One value of each verb.
+pub(super) fn column<V, T>(verbs: &[&V], of: impl Fn(&V) -> T) -> Vec<T> {
+    verbs.iter().map(|verb| of(verb)).collect()
+}
+
+fn end(conclusions: &[&Conclusion]) -> Call {
+    Call::new(
+        "update checks
+            set concluded_at = new.concluded_at, status = new.status, matched = new.matched, error_code = new.error_code
+           from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::text[])
+                as new (id, concluded_at, status, matched, error_code)
+          where checks.id = new.id and checks.concluded_at is null
+         returning checks.id, checks.pending_at",
+    )
+    .with(column(conclusions, |conclusion| conclusion.ending.check().0))
+    .with(column(conclusions, |conclusion| conclusion.ending.at().as_millisecond()))
+    .with(column(conclusions, |conclusion| conclusion.ending.status().as_str()))
+    .with(column(conclusions, |conclusion| conclusion.ending.matched()))
+    .with(column(conclusions, |conclusion| conclusion.ending.error_code().map(|code| code.as_str())))
+}
+
+fn queue(conclusions: &[&Conclusion]) -> Call {
+    let callbacks: Vec<_> = conclusions
+        .iter()
+        .filter_map(|conclusion| conclusion.callback.as_ref().map(|callback| (&conclusion.ending, callback)))
+        .collect();
+    Call::new(
+        "insert into callbacks (check_id, project_id, created_at, due_at, product, url, body, failed_attempts, state)
+         select new.*, 0, 'waiting'
+           from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[]) as new",
+    )
+    .with(callbacks.iter().map(|(ending, _)| ending.check().0).collect::<Vec<_>>())
+    .with(callbacks.iter().map(|(ending, _)| ending.project().0).collect::<Vec<_>>())
+    .with(callbacks.iter().map(|(ending, _)| ending.at().as_millisecond()).collect::<Vec<_>>())
+    .with(callbacks.iter().map(|(_, callback)| callback.due_at.as_millisecond()).collect::<Vec<_>>())
+    .with(callbacks.iter().map(|(ending, _)| ending.product().as_str()).collect::<Vec<_>>())
+    .with(callbacks.iter().map(|(_, callback)| callback.url.0.clone()).collect::<Vec<_>>())
+    .with(callbacks.iter().map(|(_, callback)| callback.body.0.clone()).collect::<Vec<_>>())
+}

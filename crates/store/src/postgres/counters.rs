@@ -1,0 +1,58 @@
+//! Counters, many at a time.
+
+use std::collections::BTreeMap;
+
+use ringtrue_engine::ports::UsageCount;
+
+use super::lane::{Batch, BatchError, Call, Running, Verb};
+use crate::verbs::usage::{self, CounterKey, change_sql};
+
+/// All changes of one caller go together, as one verb.
+impl Verb for Vec<UsageCount> {
+    type Answer = ();
+    const NAME: &'static str = "count";
+
+    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
+        Box::pin(async move {
+            let (_, committed) = tx.commit(&change_counters(batch.iter().flatten())?).await?;
+            Ok((vec![(); batch.len()], committed))
+        })
+    }
+}
+
+/// The statements that change counters: each counter once, in the order of their keys.
+pub(super) fn change_counters<'a>(counts: impl IntoIterator<Item = &'a UsageCount>) -> Result<[Call; 2], BatchError> {
+    let hours = usage::merged(counts).map_err(BatchError::Rows)?;
+    let days = usage::by_day(&hours);
+    Ok([
+        with_changes(
+            Call::new(change_sql!(
+                "usage_counters",
+                "hour",
+                "select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[],
+                                      $7::bigint[])"
+            )),
+            hours,
+        ),
+        with_changes(
+            Call::new(change_sql!(
+                "usage_days",
+                "day",
+                "select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[],
+                                      $7::bigint[])"
+            )),
+            days,
+        ),
+    ])
+}
+
+fn with_changes(call: Call, changes: BTreeMap<CounterKey, i64>) -> Call {
+    let (keys, by): (Vec<CounterKey>, Vec<i64>) = changes.into_iter().unzip();
+    call.with(keys.iter().map(|key| key.project.0).collect::<Vec<_>>())
+        .with(keys.iter().map(|key| key.hour.clone()).collect::<Vec<_>>())
+        .with(keys.iter().map(|key| key.product).collect::<Vec<_>>())
+        .with(keys.iter().map(|key| key.status).collect::<Vec<_>>())
+        .with(keys.iter().map(|key| key.matched).collect::<Vec<_>>())
+        .with(keys.into_iter().map(|key| key.network).collect::<Vec<_>>())
+        .with(by)
+}

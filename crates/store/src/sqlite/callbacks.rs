@@ -1,0 +1,58 @@
+//! Callbacks, one at a time.
+
+use ringtrue_engine::ports::{LeasedCallback, Settlement, StoreError};
+
+use crate::{
+    check_rows::{self, leased_columns},
+    driver::{Lease, Tx, values},
+};
+
+/// There is one writer: what is due when it looks is still due when it writes.
+pub(super) async fn lease(tx: &mut dyn Tx, lease: Lease) -> Result<Vec<LeasedCallback>, StoreError> {
+    let due = tx
+        .run(
+            concat!(
+                "select ",
+                leased_columns!(),
+                " from callbacks where state = 'waiting' and due_at <= $1 order by due_at, check_id limit $2"
+            ),
+            values![lease.now, i64::from(lease.limit)],
+        )
+        .await?;
+    let due = due.into_iter().map(check_rows::leased).collect::<Result<Vec<_>, _>>()?;
+    for callback in &due {
+        tx.run("update callbacks set due_at = $1 where check_id = $2", values![lease.until, callback.check]).await?;
+    }
+    Ok(due)
+}
+
+pub(super) async fn settle(tx: &mut dyn Tx, settlement: &Settlement) -> Result<bool, StoreError> {
+    let Settlement { check, attempt, then, log } = settlement;
+    let (state, failed_attempts, due_at) = check_rows::after_attempt(*attempt, *then);
+    let settled = tx
+        .first(
+            "update callbacks set state = $1, failed_attempts = $2, due_at = $3
+              where check_id = $4 and state = 'waiting' and failed_attempts = $5
+             returning 1",
+            values![state, failed_attempts, due_at, *check, i64::from(*attempt) - 1],
+        )
+        .await?;
+    if settled.is_none() {
+        return Ok(false);
+    }
+    tx.run(
+        "insert into callback_attempts (check_id, attempt, started_at, ended_at, status, failure, exchange)
+         values ($1, $2, $3, $4, $5, $6, $7)",
+        values![
+            *check,
+            i64::from(*attempt),
+            log.started_at,
+            log.ended_at,
+            log.status.map(i64::from),
+            log.failure.as_deref(),
+            log.exchange.as_ref(),
+        ],
+    )
+    .await?;
+    Ok(true)
+}

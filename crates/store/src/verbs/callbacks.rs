@@ -1,0 +1,85 @@
+//! Callbacks.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{lifecycle::CheckId, tenancy::ProjectId};
+use ringtrue_engine::ports::{CallbackRecord, CallbackStore, Found, LeasedCallback, Settlement, StoreError};
+
+use super::SqlStore;
+use crate::{
+    check_rows::{self, attempt_columns, callback_columns},
+    driver::{Database, Ending, Lease, values},
+};
+
+#[async_trait]
+impl<D: Database> CallbackStore for SqlStore<D> {
+    async fn lease_due(
+        &self,
+        now: Timestamp,
+        lease_until: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<LeasedCallback>, StoreError> {
+        self.database.lease_due(Lease { now, until: lease_until, limit }).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        let row = self.read_first("select min(due_at) from callbacks where state = 'waiting'", Vec::new()).await?;
+        row.map_or(Ok(None), |row| row.of("callbacks").instant_or_null("due_at"))
+    }
+
+    async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError> {
+        self.database.settle(settlement).await
+    }
+
+    async fn release(&self, mut checks: Vec<CheckId>, due_at: Timestamp) -> Result<(), StoreError> {
+        checks.sort_unstable();
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    for check in checks {
+                        tx.run(
+                            "update callbacks set due_at = $1
+                              where check_id = $2 and state = 'waiting' and due_at > $1",
+                            values![due_at, check],
+                        )
+                        .await?;
+                    }
+                    Ok(Ending::Commit(()))
+                })
+            })
+            .await
+    }
+
+    async fn callback(&self, project: ProjectId, check: CheckId) -> Result<Found<CallbackRecord>, StoreError> {
+        self.database
+            .read(move |tx| {
+                Box::pin(async move {
+                    let row = tx
+                        .first(
+                            concat!("select ", callback_columns!(), " from callbacks where check_id = $1"),
+                            values![check],
+                        )
+                        .await?;
+                    let Some((owner, mut record)) = row.map(check_rows::callback).transpose()? else {
+                        return Ok(Found::Nothing);
+                    };
+                    if owner != project {
+                        return Ok(Found::SomeoneElses);
+                    }
+                    let attempts = tx
+                        .run(
+                            concat!(
+                                "select ",
+                                attempt_columns!(),
+                                " from callback_attempts where check_id = $1 order by attempt"
+                            ),
+                            values![check],
+                        )
+                        .await?;
+                    record.attempts = attempts.into_iter().map(check_rows::attempt).collect::<Result<_, _>>()?;
+                    Ok(Found::Mine(record))
+                })
+            })
+            .await
+    }
+}

@@ -1,0 +1,185 @@
+//! Checks.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{CheckId, Ending as CheckEnding, Lifecycle, NumberHash, Open, Status},
+    page::{Page, PageRequest},
+    phone::Msisdn,
+    product::Product,
+    reverse_sms::ReverseSmsCheck,
+    search::Filter,
+    tenancy::{Mode, ProjectId},
+};
+use ringtrue_engine::ports::{
+    Admitted, CheckStore, CodeHash, Found, NewCallback, NewReverseSms, Recorded, StoreError, UsageCount,
+};
+use uuid::Uuid;
+
+use super::{SqlStore, check_list::CheckList, usage};
+use crate::{
+    check_rows::{self, check_columns},
+    driver::{Conclusion, Database, Ending, Tx, Value, values},
+    guard,
+    row::Row,
+};
+
+#[async_trait]
+impl<D: Database> CheckStore for SqlStore<D> {
+    async fn create_reverse_sms(&self, new: NewReverseSms) -> Result<Admitted, StoreError> {
+        // Lists find the hour of a check by its id.
+        if millis_of(new.check.id.0) != Some(new.check.created_at.as_millisecond()) {
+            return Err(StoreError::Refused("a check's id tells another instant than its creation".to_owned()));
+        }
+        if !matches!(new.check.state, Lifecycle::Open(Open::Accepted)) {
+            return Err(StoreError::Refused("a new check is an accepted one".to_owned()));
+        }
+        if new.guard.creates == 0 {
+            let until = new.check.created_at.as_millisecond().saturating_add(guard::window_millis(new.guard));
+            return Ok(Admitted::TooOften { until: Timestamp::from_millisecond(until).unwrap_or(Timestamp::MAX) });
+        }
+        self.database.create_reverse_sms(new).await
+    }
+
+    async fn find_reverse_sms(&self, project: ProjectId, id: CheckId) -> Result<Found<ReverseSmsCheck>, StoreError> {
+        Ok(match self.database.find_reverse_sms(id).await? {
+            None => Found::Nothing,
+            Some(check) if check.project == project => Found::Mine(check),
+            Some(_) => Found::SomeoneElses,
+        })
+    }
+
+    async fn reverse_sms_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<ReverseSmsCheck>, StoreError> {
+        if codes.is_empty() {
+            return Ok(None);
+        }
+        self.database.reverse_sms_by_code(codes).await
+    }
+
+    async fn conclude(&self, ending: CheckEnding, callback: Option<NewCallback>) -> Result<Recorded, StoreError> {
+        self.database.conclude(Conclusion { ending, callback }).await
+    }
+
+    async fn mark_pending(
+        &self,
+        mode: Mode,
+        number: NumberHash,
+        receiver: &Msisdn,
+        at: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let receiver = receiver.as_str().to_owned();
+        self.database
+            .transact(move |tx| Box::pin(async move { mark_pending(tx, mode, number, receiver, at).await }))
+            .await
+    }
+
+    async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<ReverseSmsCheck>, StoreError> {
+        self.checks(
+            concat!(
+                "select ",
+                check_columns!(),
+                " from checks where concluded_at is null and expires_at <= $1 and product = 'reverse_sms'
+                  order by expires_at, id limit $2"
+            ),
+            values![now, i64::from(limit)].to_vec(),
+        )
+        .await
+    }
+
+    async fn overdue_of(
+        &self,
+        project: ProjectId,
+        product: Product,
+        now: Timestamp,
+        limit: u32,
+    ) -> Result<Vec<ReverseSmsCheck>, StoreError> {
+        self.checks(
+            concat!(
+                "select ",
+                check_columns!(),
+                " from checks where concluded_at is null and expires_at <= $1 and project_id = $2 and product = $3
+                  order by expires_at, id limit $4"
+            ),
+            values![now, project, product.as_str(), i64::from(limit)].to_vec(),
+        )
+        .await
+    }
+
+    async fn list_reverse_sms(
+        &self,
+        project: ProjectId,
+        filter: Option<Filter>,
+        page: PageRequest,
+    ) -> Result<Page<ReverseSmsCheck>, StoreError> {
+        let list = CheckList::new(project, filter);
+        self.database.read(move |tx| Box::pin(list.read(tx, page))).await
+    }
+}
+
+impl<D: Database> SqlStore<D> {
+    async fn checks(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<ReverseSmsCheck>, StoreError> {
+        let rows = self.database.read(move |tx| Box::pin(async move { tx.run(sql, &values).await })).await?;
+        rows.into_iter().map(check_rows::reverse_sms).collect()
+    }
+}
+
+/// The instant in an id.
+fn millis_of(id: Uuid) -> Option<i64> {
+    let (seconds, nanos) = id.get_timestamp()?.to_unix();
+    i64::try_from(seconds).ok()?.checked_mul(1_000)?.checked_add(i64::from(nanos / 1_000_000))
+}
+
+/// Checks are changed one after the other, in the order of their ids, as ends are: whoever changes several in another
+/// order could wait for someone who waits for them.
+async fn mark_pending(
+    tx: &mut dyn Tx,
+    mode: Mode,
+    number: NumberHash,
+    receiver: String,
+    at: Timestamp,
+) -> Result<Ending<u64>, StoreError> {
+    let waiting = tx
+        .run(
+            "select id from checks
+              where number_hash = $1 and receiver = $2 and mode = $3 and concluded_at is null and pending_at is null
+                and expires_at > $4
+              order by id",
+            values![number, receiver, mode.as_str(), at],
+        )
+        .await?;
+    let mut counts = Vec::new();
+    for id in waiting {
+        let id = id.of("checks").uuid("id")?;
+        let marked = tx
+            .first(
+                "update checks set pending_at = $1, status = 'PENDING'
+                  where id = $2 and concluded_at is null and pending_at is null
+                 returning id, project_id, product, created_at, network_id",
+                values![at, id],
+            )
+            .await?;
+        if let Some(row) = marked {
+            counts.extend(moved_to_pending(row)?);
+        }
+    }
+    if counts.is_empty() {
+        return Ok(Ending::Rollback(0));
+    }
+    usage::change(tx, &counts).await?;
+    Ok(Ending::Commit(counts.len() as u64 / 2))
+}
+
+fn moved_to_pending(row: Row) -> Result<[UsageCount; 2], StoreError> {
+    let mut row = row.of("checks");
+    row.uuid("id")?;
+    let pending = UsageCount {
+        project: ProjectId(row.uuid("project_id")?),
+        product: row.parsed("product")?,
+        at: row.instant("created_at")?,
+        status: Status::Pending,
+        matched: None,
+        network: row.parsed_or_null("network_id")?,
+        change: 1,
+    };
+    Ok([UsageCount { status: Status::Accepted, change: -1, ..pending.clone() }, pending])
+}

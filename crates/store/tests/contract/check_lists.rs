@@ -1,0 +1,213 @@
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use futures_util::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::Check,
+    reverse_sms::{ReceivedFrom, ReverseSmsCheck, SEARCH_FIELDS},
+    search::{Choice, Field, Filter, InstantTest, Kind, Test, TextTest, parse},
+    tenancy::{Mode, ProjectId, WorkspaceId},
+};
+use ringtrue_engine::ports::{Admitted, Store, StoreError, UsageFilter, UsageGrouping};
+
+use crate::{bench::Bench, check_sample, sample};
+
+/// Throws the same numbers in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[usize::try_from(self.below(from.len() as u64)).unwrap()]
+    }
+
+    /// An instant of some days, often where one hour or day meets the next.
+    fn instant(&mut self) -> Timestamp {
+        let start: Timestamp = "2026-11-13T22:00:00Z".parse().unwrap();
+        let hours = i64::try_from(self.below(60)).unwrap();
+        let millis = if self.below(4) == 0 { self.pick(&[0, 1, 3_599_999]) } else { self.below(3_600_000) };
+        start + SignedDuration::from_hours(hours) + SignedDuration::from_millis(millis.try_into().unwrap())
+    }
+
+    fn filter(&mut self) -> String {
+        let mut text = String::new();
+        let depth = self.below(4);
+        for part in 0..=depth {
+            if part > 0 {
+                text.push(if self.below(8) == 0 { ',' } else { ';' });
+            }
+            self.comparison(&mut text);
+        }
+        text
+    }
+
+    fn comparison(&mut self, out: &mut String) {
+        let (either, list) = (self.pick(&["==", "!="]), self.pick(&["=in=", "=out="]));
+        match self.below(9) {
+            0 => write!(out, "status{either}{}", self.pick(&["ACCEPTED", "PENDING", "COMPLETED", "EXPIRED", "ERROR"])),
+            1 => write!(out, "status{list}(COMPLETED,ERROR)"),
+            2 => write!(out, "verified{either}{}", self.pick(&["true", "false"])),
+            3 => write!(out, "network_id{either}{}", self.pick(&["23410", "310004", "*", "310*", "99999"])),
+            4 => write!(out, "reference_id{either}{}", self.pick(&["a", "*", "b*"])),
+            5 => write!(out, "error_code{either}internal_error"),
+            6 => write!(out, "updated_at{}{}", self.pick(&["<", ">="]), self.instant()),
+            _ => {
+                let at = self.instant() + SignedDuration::from_micros(self.pick(&[0, 0, 1, 999]));
+                write!(out, "created_at{}{at}", self.pick(&["==", "<", "<=", ">", ">="]))
+            }
+        }
+        .unwrap();
+    }
+}
+
+/// Checks in all states, created over some days in no order. Newest first.
+async fn checks(store: &dyn Store, project: ProjectId, dice: &mut Dice, number: usize) -> Vec<ReverseSmsCheck> {
+    let mut checks: Vec<_> = (0..number)
+        .map(|_| Check {
+            network: dice.pick(&[None, Some("23410"), Some("310004")]).map(|network| network.parse().unwrap()),
+            reference: dice.pick(&[None, Some("a"), Some("bc")]).map(|reference| reference.parse().unwrap()),
+            ..check_sample::check(project, dice.instant())
+        })
+        .collect();
+    let stored = join_all(checks.iter().map(|check| store.create_reverse_sms(check_sample::new(check.clone())))).await;
+    assert!(stored.into_iter().all(|answer| answer.unwrap() == Admitted::Stored));
+    let mut endings = Vec::new();
+    for check in &mut checks {
+        if dice.below(3) == 0 {
+            let (number, at) = (check.claimed.unwrap().hash, check.created_at + SignedDuration::from_secs(1));
+            let marked = store.mark_pending(Mode::Live, number, &check_sample::receiver(), at).await.unwrap();
+            assert_eq!(marked, 1);
+            *check = check_sample::found(store, check).await;
+        }
+        let at = check.created_at + SignedDuration::from_secs(2);
+        let concluded = match dice.below(5) {
+            0 => continue,
+            1 => check.clone().expire().unwrap(),
+            2 => check.clone().receive(ReceivedFrom::Unattributed, at).unwrap().unwrap(),
+            3 => check_sample::received(check, true),
+            _ => check_sample::received(check, false),
+        };
+        let (ending, ended) = check_sample::ending(concluded);
+        *check = ended;
+        endings.push(ending);
+    }
+    // Twice, since nothing moves a counter twice.
+    join_all(endings.iter().cycle().take(endings.len() * 2).map(|ending| store.conclude(ending.clone(), None))).await;
+    checks.sort_unstable_by_key(|check| std::cmp::Reverse(check.id));
+    checks
+}
+
+async fn project(store: &dyn Store) -> (WorkspaceId, ProjectId) {
+    let acme = sample::stored_workspace(store).await;
+    (acme.id, sample::stored_project(store, acme.id, "Shop").await.0.id)
+}
+
+pub async fn counters_agree_with_the_checks(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, shop) = project(store).await;
+    let mut expected = BTreeMap::<_, i64>::new();
+    for check in checks(store, shop, &mut Dice(1), 150).await {
+        let hour = check.created_at.as_second() / 3_600;
+        let network = check.network.as_ref().map(ToString::to_string);
+        let matched = check.verdict().map(|verdict| verdict.0);
+        *expected.entry((hour, check.status(), matched, network)).or_default() += 1;
+    }
+    let all = UsageFilter {
+        from: "2026-01-01T00:00:00Z".parse().unwrap(),
+        to: "2027-01-01T00:00:00Z".parse().unwrap(),
+        grouping: UsageGrouping::Hour,
+        project: Some(shop),
+    };
+    let counted: BTreeMap<_, _> = store
+        .usage(acme, all)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|row| {
+            let network = row.network.map(|network| network.to_string());
+            ((row.period_start.as_second() / 3_600, row.status, row.matched, network), row.count)
+        })
+        .collect();
+    assert_eq!(counted, expected);
+}
+
+pub async fn lists_agree_with_an_evaluation_in_memory(bench: &Bench) {
+    let store = &*bench.store;
+    let (_, shop) = project(store).await;
+    let mut dice = Dice(7);
+    let stored = checks(store, shop, &mut dice, 120).await;
+    checks(store, ProjectId(sample::uuid()), &mut dice, 20).await;
+    for round in 0..120 {
+        let text = if round == 0 { String::new() } else { dice.filter() };
+        let filter =
+            (round > 0).then(|| parse(&text, &SEARCH_FIELDS).unwrap_or_else(|error| panic!("{text}: {error}")));
+        let expected: Vec<_> =
+            stored.iter().filter(|check| filter.as_ref().is_none_or(|filter| holds(filter, check))).collect();
+        let size = dice.pick(&[1, 3, 10, 100]);
+        let last = expected.len() / usize::try_from(size).unwrap() + 1;
+        for number in [1, 2, u32::try_from(last).unwrap().div_ceil(2), u32::try_from(last).unwrap(), i32::MAX as u32] {
+            let page = sample::page(size, number);
+            let listed = store.list_reverse_sms(shop, filter.clone(), page).await.unwrap();
+            assert_eq!(listed.total_items, expected.len() as u64, "{text}");
+            let offset = usize::try_from(page.offset()).unwrap();
+            let wanted: Vec<_> =
+                expected.iter().skip(offset).take(size as usize).map(|check| (*check).clone()).collect();
+            assert_eq!(listed.items, wanted, "{text} {page:?}");
+        }
+    }
+}
+
+pub async fn a_filter_on_a_field_that_is_not_there_is_refused(bench: &Bench) {
+    static UNKNOWN: [Field; 1] = [Field { name: "colour", kind: Kind::Boolean }];
+    let filter = parse("colour==true", &UNKNOWN).unwrap();
+    let refused = bench.store.list_reverse_sms(ProjectId(sample::uuid()), Some(filter), sample::whole()).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+}
+
+fn holds(filter: &Filter, check: &ReverseSmsCheck) -> bool {
+    match filter {
+        Filter::And(parts) => parts.iter().all(|part| holds(part, check)),
+        Filter::Or(parts) => parts.iter().any(|part| holds(part, check)),
+        Filter::Comparison { field, test } => match (field.name, test) {
+            ("status", Test::Keyword(choice)) => among(choice, Some(&check.status().as_str())),
+            ("verified", Test::Boolean(choice)) => among(choice, check.verdict().map(|verdict| &verdict.0)),
+            ("network_id", Test::Text(test)) => text(test, check.network.as_ref().map(ToString::to_string)),
+            ("reference_id", Test::Text(test)) => {
+                text(test, check.reference.as_ref().map(|text| text.as_str().to_owned()))
+            }
+            ("error_code", Test::Text(test)) => text(test, check.error_code().map(|code| code.to_string())),
+            ("created_at", Test::Instant(test)) => instant(test, Some(check.created_at)),
+            ("updated_at", Test::Instant(test)) => instant(test, check.updated_at()),
+            other => panic!("{other:?}"),
+        },
+    }
+}
+
+fn among<T: PartialEq>(choice: &Choice<T>, value: Option<&T>) -> bool {
+    match choice {
+        Choice::OneOf(values) => value.is_some_and(|value| values.contains(value)),
+        Choice::NoneOf(values) => value.is_none_or(|value| !values.contains(value)),
+    }
+}
+
+fn text(test: &TextTest, value: Option<String>) -> bool {
+    match test {
+        TextTest::Choice(choice) => among(choice, value.as_ref()),
+        TextTest::Matches(pattern) => value.is_some_and(|value| crate::filters::has_shape(&value, pattern)),
+        TextTest::DiffersFrom(pattern) => value.is_none_or(|value| !crate::filters::has_shape(&value, pattern)),
+    }
+}
+
+fn instant(test: &InstantTest, value: Option<Timestamp>) -> bool {
+    match test {
+        InstantTest::Choice(choice) => among(choice, value.as_ref()),
+        InstantTest::Before(at) => value.is_some_and(|value| value < *at),
+        InstantTest::NotAfter(at) => value.is_some_and(|value| value <= *at),
+        InstantTest::After(at) => value.is_some_and(|value| value > *at),
+        InstantTest::NotBefore(at) => value.is_some_and(|value| value >= *at),
+    }
+}

@@ -1,0 +1,86 @@
+use ringtrue_domain::{
+    audit::Action,
+    lifecycle::{Check, CheckId, Sealed},
+    tenancy::ProjectId,
+};
+use ringtrue_engine::ports::{
+    Admitted, AttemptLog, CallbackRecord, CallbackState, Erased, Found, NewReverseSms, Settlement, Store, Then,
+};
+
+use crate::{bench::Bench, check_sample, sample};
+
+async fn record(store: &dyn Store, project: ProjectId, check: CheckId) -> CallbackRecord {
+    match store.callback(project, check).await.unwrap() {
+        Found::Mine(record) => record,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn fail_once(store: &dyn Store, check: CheckId) {
+    let log = AttemptLog {
+        started_at: sample::now(),
+        ended_at: sample::now(),
+        status: Some(500),
+        failure: None,
+        exchange: Some(Sealed(b"sealed".to_vec())),
+    };
+    let then = Then::RetryAt(sample::later(10));
+    assert!(store.settle(Settlement { check, attempt: 1, then, log }).await.unwrap());
+}
+
+pub async fn a_number_is_erased(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let project = ProjectId(sample::uuid());
+    let ended = check_sample::ended(store, project, sample::now()).await;
+    let number = ended.claimed.unwrap().hash;
+    fail_once(store, ended.id).await;
+    let open = Check { claimed: ended.claimed, ..check_sample::check(project, sample::now()) };
+    store.create_reverse_sms(check_sample::new(open.clone())).await.unwrap();
+    let other = check_sample::ended(store, project, sample::now()).await;
+
+    let event = sample::event(acme.id, Action::ProjectUpdated);
+    let erased = store.erase_number(number, &event).await.unwrap();
+    assert_eq!(erased, Erased { checks: 1, callbacks: 1, attempts: 1 });
+    assert_eq!(store.audit_events(acme.id, sample::whole()).await.unwrap().items[0], event);
+
+    assert_eq!(check_sample::found(store, &ended).await, Check { claimed: None, ..ended.clone() });
+    let callback = record(store, project, ended.id).await;
+    assert_eq!((callback.body, callback.state), (None, CallbackState::GivenUp), "there is nothing left to send");
+    assert_eq!((callback.attempts[0].status, callback.attempts[0].exchange.clone()), (Some(500), None));
+    assert_eq!(check_sample::found(store, &open).await, open, "it is still to be compared");
+    assert_eq!(check_sample::found(store, &other).await, other);
+    assert!(record(store, project, other.id).await.body.is_some());
+
+    // Nothing is left to be erased, and the guard has forgotten the number.
+    let again = store.erase_number(number, &sample::event(acme.id, Action::ProjectUpdated)).await.unwrap();
+    assert_eq!(again, Erased::default());
+    for _ in 0..5 {
+        let next = Check { claimed: ended.claimed, ..check_sample::check(project, sample::now()) };
+        let new = NewReverseSms { ..check_sample::new(next) };
+        assert_eq!(store.create_reverse_sms(new).await.unwrap(), Admitted::Stored);
+    }
+}
+
+pub async fn what_is_old_is_erased_a_little_at_a_time(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let mut checks = Vec::new();
+    for _ in 0..5 {
+        checks.push(check_sample::ended(store, project, sample::now()).await);
+    }
+    let open = check_sample::stored(store, project).await;
+    let ended_at = checks[0].updated_at().unwrap();
+    assert_eq!(store.erase_old(ended_at, 9).await.unwrap(), Erased::default(), "they ended then, not before");
+    let later = sample::later(86_400);
+    let mut erased = Vec::new();
+    for _ in 0..4 {
+        erased.push(store.erase_old(later, 2).await.unwrap().checks);
+    }
+    assert_eq!(erased, [2, 2, 1, 0]);
+    for check in &checks {
+        assert_eq!(check_sample::found(store, check).await.claimed, None);
+        assert_eq!(record(store, project, check.id).await.body, None);
+    }
+    assert_eq!(check_sample::found(store, &open).await, open);
+}
