@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ringtrue_domain::{lifecycle::CheckId, reverse_sms::ReverseSmsCheck};
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode},
+    reverse_sms::ReverseSmsCheck,
+};
 use ringtrue_engine::ports::{CodeHash, Recorded, StoreError};
 use tokio_postgres::Row as PostgresRow;
 use uuid::Uuid;
@@ -128,7 +131,7 @@ fn end(conclusions: &[&Conclusion]) -> Call {
     .with(column(conclusions, |conclusion| conclusion.ending.at().as_millisecond()))
     .with(column(conclusions, |conclusion| conclusion.ending.status().as_str()))
     .with(column(conclusions, |conclusion| conclusion.ending.matched()))
-    .with(column(conclusions, |conclusion| conclusion.ending.error_code().map(|code| code.as_str())))
+    .with(column(conclusions, |conclusion| conclusion.ending.error_code().map(ErrorCode::as_str)))
 }
 
 fn queue(conclusions: &[&Conclusion]) -> Call {

@@ -1,6 +1,9 @@
 //! Checks, one at a time.
 
-use ringtrue_domain::{lifecycle::CheckId, reverse_sms::ReverseSmsCheck};
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode, Reference},
+    reverse_sms::ReverseSmsCheck,
+};
 use ringtrue_engine::ports::{Admitted, CodeHash, NewReverseSms, Recorded, StoreError};
 
 use crate::{
@@ -72,7 +75,7 @@ async fn insert(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<(), StoreError> 
             new.receiver.as_str(),
             check.claimed.map(|claimed| claimed.hash),
             check.claimed.map(|claimed| claimed.tail.to_string()),
-            check.reference.as_ref().map(|reference| reference.as_str()),
+            check.reference.as_ref().map(Reference::as_str),
             check.callback_url.as_ref(),
         ],
     )
@@ -117,7 +120,7 @@ pub(super) async fn conclude(tx: &mut dyn Tx, conclusion: &Conclusion) -> Result
                 ending.at(),
                 ending.status().as_str(),
                 ending.matched(),
-                ending.error_code().map(|code| code.as_str()),
+                ending.error_code().map(ErrorCode::as_str),
                 ending.check(),
             ],
         )

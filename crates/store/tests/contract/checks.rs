@@ -222,7 +222,7 @@ pub async fn overdue_checks_are_found_longest_overdue_first(bench: &Bench) {
     assert_eq!(store.overdue(before, 9).await.unwrap(), []);
     assert_eq!(store.overdue(expired(second), 9).await.unwrap(), [first.clone(), second.clone()]);
     assert_eq!(store.overdue(expired(fourth), 9).await.unwrap(), [first.clone(), second.clone(), third.clone()]);
-    assert_eq!(store.overdue(expired(fourth), 1).await.unwrap(), [first.clone()]);
+    assert_eq!(store.overdue(expired(fourth), 1).await.unwrap(), std::slice::from_ref(first));
     let of_mine = store.overdue_of(mine, Product::ReverseSms, expired(fourth), 9).await.unwrap();
     assert_eq!(of_mine, [first.clone(), third.clone()]);
     assert_eq!(store.overdue_of(mine, Product::Discovery, expired(fourth), 9).await.unwrap(), []);

@@ -75,9 +75,9 @@ pub async fn many_who_ask_about_a_number_pass_no_more_than_one(bench: &Bench) {
     let answers: Vec<_> = join_all(attempts).await.into_iter().map(Result::unwrap).collect();
     for number in 0..5 {
         let of_number: Vec<_> = answers.iter().skip(number).step_by(5).collect();
-        let stored = of_number.iter().filter(|answer| ***answer == Admitted::Stored).count();
-        let closed = Admitted::TooOften { until: sample::later(600) };
-        assert_eq!((stored, of_number.iter().filter(|answer| ***answer == closed).count()), (3, 17));
+        let count = |wanted: Admitted| of_number.iter().filter(|answer| ***answer == wanted).count();
+        assert_eq!(count(Admitted::Stored), 3);
+        assert_eq!(count(Admitted::TooOften { until: sample::later(600) }), 17);
     }
     let listed = bench.store.list_reverse_sms(project, None, sample::whole()).await.unwrap();
     assert_eq!((listed.items.len(), listed.total_items), (15, 15), "what was refused was not stored");
