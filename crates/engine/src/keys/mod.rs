@@ -3,10 +3,12 @@
 //! Keys are rows that only the master key opens, so a copy of the database alone signs nothing and reads nothing.
 //! When a key is used follows from its schedule; see `domain::key_schedule`.
 
+mod callback;
 mod master;
 mod ring;
 mod rotation;
 
+pub use callback::CallbackSigner;
 pub use master::{MasterKey, NotAMasterKey};
 pub use ring::{KeyRing, PublicKey, UnopenedKey};
 pub use rotation::{KeySummary, RotateError, ensure_keys, key_summaries, policy, rotate};

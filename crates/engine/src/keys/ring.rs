@@ -2,12 +2,12 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use aws_lc_rs::{digest, hmac, rsa::KeyPair as RsaKeyPair, signature::KeyPair as _};
+use aws_lc_rs::hmac;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
 use ringtrue_domain::key_schedule::{KeySchedule, KeyState};
 
-use super::{MasterKey, master::SealingKey};
+use super::{CallbackSigner, MasterKey, master::SealingKey};
 use crate::ports::{Entropy, KeyId, KeyPurpose, SealedKey};
 
 /// All keys of the deployment, opened.
@@ -18,7 +18,7 @@ pub struct KeyRing {
 
 enum Material {
     Token { header: String, key: Box<hmac::Key> },
-    Callback { public: PublicKey },
+    Callback(CallbackSigner),
     Seal(SealingKey),
 }
 
@@ -61,7 +61,7 @@ impl KeyRing {
     pub(crate) fn token_signer(&self, now: Timestamp) -> Option<(&str, &hmac::Key)> {
         self.in_use(now, |material| match material {
             Material::Token { header, key } => Some((header.as_str(), &**key)),
-            Material::Callback { .. } | Material::Seal(_) => None,
+            Material::Callback(_) | Material::Seal(_) => None,
         })
         .map(|(_, signer)| signer)
     }
@@ -78,17 +78,26 @@ impl KeyRing {
     pub fn published(&self, now: Timestamp) -> Vec<&PublicKey> {
         self.in_state(now, |state| state != KeyState::Gone)
             .filter_map(|(_, material)| match material {
-                Material::Callback { public, .. } => Some(public),
+                Material::Callback(signer) => Some(signer.public()),
                 Material::Token { .. } | Material::Seal(_) => None,
             })
             .collect()
+    }
+
+    /// The key that callbacks are signed with now. `None`: there is none.
+    pub fn callback_signer(&self, now: Timestamp) -> Option<CallbackSigner> {
+        self.in_use(now, |material| match material {
+            Material::Callback(signer) => Some(signer.clone()),
+            Material::Token { .. } | Material::Seal(_) => None,
+        })
+        .map(|(_, signer)| signer)
     }
 
     /// Seals with the seal key in use, whose id goes in front. `None`: there is none.
     pub(crate) fn seal(&self, entropy: &dyn Entropy, context: &[u8], plain: &[u8], now: Timestamp) -> Option<Vec<u8>> {
         let (id, key) = self.in_use(now, |material| match material {
             Material::Seal(key) => Some(key),
-            Material::Token { .. } | Material::Callback { .. } => None,
+            Material::Token { .. } | Material::Callback(_) => None,
         })?;
         Some([id.0.as_bytes(), key.seal(entropy, context, plain).as_slice()].concat())
     }
@@ -97,7 +106,7 @@ impl KeyRing {
         let (id, sealed) = sealed.split_first_chunk::<16>()?;
         self.keys.iter().find(|(key, ..)| key.0.as_bytes() == id).and_then(|(_, _, material)| match &**material {
             Material::Seal(key) => key.open(context, sealed).map(|plain| plain.to_vec()),
-            Material::Token { .. } | Material::Callback { .. } => None,
+            Material::Token { .. } | Material::Callback(_) => None,
         })
     }
 
@@ -134,7 +143,7 @@ impl Material {
     fn purpose(&self) -> KeyPurpose {
         match self {
             Material::Token { .. } => KeyPurpose::Token,
-            Material::Callback { .. } => KeyPurpose::Callback,
+            Material::Callback(_) => KeyPurpose::Callback,
             Material::Seal(_) => KeyPurpose::Seal,
         }
     }
@@ -160,23 +169,10 @@ fn open_one(key: &SealedKey, master: &MasterKey) -> Result<Material, UnopenedKey
                 .encode(format!(r#"{{"alg":"HS256","typ":"at+jwt","kid":"{}"}}"#, key.id.0.simple())),
             key: Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)),
         }),
-        KeyPurpose::Callback => {
-            let pair = RsaKeyPair::from_pkcs8(&plain).map_err(|_| unopened())?;
-            Ok(Material::Callback { public: public_half(&pair) })
-        }
+        KeyPurpose::Callback => CallbackSigner::from_pkcs8(&plain).map(Material::Callback).ok_or_else(unopened),
         KeyPurpose::Seal => {
             let bytes = plain.as_slice().try_into().map_err(|_| unopened())?;
             Ok(Material::Seal(SealingKey::new(bytes)))
         }
     }
-}
-
-fn public_half(pair: &RsaKeyPair) -> PublicKey {
-    let public = pair.public_key();
-    let n = BASE64_URL_SAFE_NO_PAD.encode(public.modulus().big_endian_without_leading_zero());
-    let e = BASE64_URL_SAFE_NO_PAD.encode(public.exponent().big_endian_without_leading_zero());
-    // RFC 7638: the required members in the order of their names, with no white space.
-    let canonical = format!(r#"{{"e":"{e}","kty":"RSA","n":"{n}"}}"#);
-    let kid = BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, canonical.as_bytes()));
-    PublicKey { kid, n, e }
 }

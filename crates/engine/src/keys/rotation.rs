@@ -2,10 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use aws_lc_rs::{
-    encoding::{AsDer, Pkcs8V1Der},
-    rsa::{KeyPair as RsaKeyPair, KeySize},
-};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
@@ -14,7 +10,7 @@ use ringtrue_domain::{
 };
 use zeroize::Zeroizing;
 
-use super::{MasterKey, master::SealingKey, ring::context};
+use super::{CallbackSigner, MasterKey, master::SealingKey, ring::context};
 use crate::{
     ports::{Clock, Entropy, KeyId, KeyPurpose, SealedKey, Store, StoreError},
     tokens::TOKEN_LIFETIME,
@@ -140,7 +136,6 @@ pub async fn key_summaries(store: &dyn Store, clock: &dyn Clock) -> Result<Vec<K
     Ok(summaries)
 }
 
-#[expect(clippy::expect_used, reason = "generation fails only without randomness: nothing may go on")]
 fn generate(
     purpose: KeyPurpose,
     schedule: KeySchedule,
@@ -151,11 +146,7 @@ fn generate(
     let id = KeyId(time_ordered(now, entropy.bytes()));
     let plain = match purpose {
         KeyPurpose::Token | KeyPurpose::Seal => Zeroizing::new(entropy.bytes::<{ SealingKey::LENGTH }>().to_vec()),
-        KeyPurpose::Callback => {
-            let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("an RSA key is made");
-            let der: Pkcs8V1Der<'_> = pair.as_der().expect("an RSA key has a PKCS#8 form");
-            Zeroizing::new(der.as_ref().to_vec())
-        }
+        KeyPurpose::Callback => CallbackSigner::generate(),
     };
     SealedKey { id, purpose, schedule, sealed: master.seal(entropy, &context(id, purpose), &plain) }
 }
