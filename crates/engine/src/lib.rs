@@ -2,6 +2,7 @@
 //!
 //! No HTTP server and no SQL here: requests come in as values, and a [`ports::Store`] keeps what must be kept.
 
+pub mod callback;
 pub mod control_plane;
 pub mod idempotency;
 pub mod keys;

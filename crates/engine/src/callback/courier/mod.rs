@@ -1,0 +1,307 @@
+//! Delivering callbacks.
+//!
+//! A callback is a row written in the transaction that ends its check, so a check cannot end without one. The node
+//! that ends a check writes the row leased to itself and hands it to [`Courier::deliver`]: the first attempt needs no
+//! read. Retries, and what a dead node held, are leased by [`Courier::tick`].
+//!
+//! A lease, not a lock: a receiver may take ten seconds, and no transaction should live that long. What waits in
+//! memory until too little of its lease is left is dropped there and leased again later, by whoever comes first.
+//!
+//! Delivery is at least once. A crash between sending and settling sends again; receivers deduplicate by `check_id`.
+//!
+//! Deliberately absent: order between checks, jitter (the gaps are part of the contract), and any knowledge of
+//! products (see [`payload`](super::payload)).
+
+mod attempt;
+mod lanes;
+mod signing;
+mod tally;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering},
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::web_url::CallbackUrl;
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use attempt::Slot;
+pub use attempt::UNREADABLE;
+pub use lanes::Limits;
+use lanes::{Ended, Lanes};
+use signing::SigningDesk;
+pub use tally::{Figures, LATENCY_BOUNDS};
+use tally::{Tally, add};
+
+use super::sealing;
+use crate::{
+    control_plane::ControlPlane,
+    keys::KeyRing,
+    ports::{CallbackStore, Clock, Entropy, LeasedCallback, StoreError, Transport},
+};
+
+/// How long a callback is held by the node that sends it. A node that dies delays what it held by so much.
+pub const LEASE: SignedDuration = SignedDuration::from_secs(30);
+/// What must be left of a lease when an attempt starts: the attempt's ten seconds, and time to sign and to settle.
+const NEEDED: SignedDuration = SignedDuration::from_secs(15);
+/// How long the longest attempt may take; the transport's own bounds are tighter.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(11);
+/// An attempt that takes longer than this is slow.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often rows are looked for when nothing says when the next is due: other nodes' rows become due, too.
+const LOOK: Duration = Duration::from_secs(1);
+/// The shortest pause between two looks, for when more is due than there is room for.
+const BREATH: Duration = Duration::from_millis(20);
+/// Rows leased at once.
+const PAGE: usize = 512;
+/// How long shutdown waits for attempts under way.
+const FAREWELL: Duration = Duration::from_secs(13);
+
+/// Where the courier finds the keys of the moment.
+pub trait KeySource: Send + Sync {
+    fn key_ring(&self) -> Arc<KeyRing>;
+}
+
+impl KeySource for ControlPlane {
+    fn key_ring(&self) -> Arc<KeyRing> {
+        Arc::clone(&self.keys())
+    }
+}
+
+impl KeySource for Arc<KeyRing> {
+    fn key_ring(&self) -> Arc<KeyRing> {
+        Arc::clone(self)
+    }
+}
+
+/// What a courier is made of.
+pub struct CourierParts {
+    pub store: Arc<dyn CallbackStore>,
+    pub transport: Arc<dyn Transport>,
+    pub keys: Arc<dyn KeySource>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub limits: Limits,
+}
+
+/// Delivers callbacks. Cheap to clone.
+#[derive(Clone)]
+pub struct Courier(Arc<Inner>);
+
+struct Inner {
+    parts: CourierParts,
+    lanes: Mutex<Lanes<Job>>,
+    desk: SigningDesk,
+    tally: Tally,
+    tasks: TaskTracker,
+    /// Something may be due, or there is room again.
+    nudge: Notify,
+    is_closing: AtomicBool,
+}
+
+/// A callback in memory.
+struct Job {
+    callback: LeasedCallback,
+    url: CallbackUrl,
+    lease_until: Timestamp,
+}
+
+impl Courier {
+    pub fn new(parts: CourierParts) -> Self {
+        let tasks = TaskTracker::new();
+        // Tasks can still be spawned: closed means that `wait` ends when there are none.
+        tasks.close();
+        Courier(Arc::new(Inner {
+            lanes: Mutex::new(Lanes::new(parts.limits)),
+            parts,
+            desk: SigningDesk::new(),
+            tally: Tally::default(),
+            tasks,
+            nudge: Notify::new(),
+            is_closing: AtomicBool::new(false),
+        }))
+    }
+
+    /// When the row of a callback that is written now is due: at the end of a lease if this node will send it from
+    /// memory, at once if it has no room for it.
+    pub fn first_due(&self, now: Timestamp) -> Timestamp {
+        let has_room = !self.is_closing() && self.lanes().room() > 0;
+        if has_room { end_of_lease(now) } else { now }
+    }
+
+    /// Sends a callback whose row was written with [`first_due`](Courier::first_due), and has been committed. Never
+    /// waits. What there is no room for is sent when its lease has run out.
+    pub fn deliver(&self, callback: LeasedCallback, lease_until: Timestamp) {
+        if lease_until <= self.now() {
+            self.0.nudge.notify_one();
+            return;
+        }
+        self.take(callback, lease_until);
+        self.start();
+    }
+
+    /// Leases what is due, as far as there is room, and starts sending it. Says when more will be due.
+    pub async fn tick(&self) -> Result<Option<Timestamp>, StoreError> {
+        loop {
+            // Half of the room is left to first attempts.
+            let room = self.lanes().room().saturating_sub(self.0.parts.limits.queued / 2).min(PAGE);
+            if room == 0 || self.is_closing() {
+                break;
+            }
+            let now = self.now();
+            let lease_until = end_of_lease(now);
+            let limit = u32::try_from(room).unwrap_or(u32::MAX);
+            let leased = self.0.parts.store.lease_due(now, lease_until, limit).await?;
+            let count = leased.len();
+            for callback in leased {
+                self.take(callback, lease_until);
+            }
+            self.start();
+            if count < room {
+                break;
+            }
+        }
+        self.0.parts.store.next_due().await
+    }
+
+    /// Waits until nothing is being sent.
+    pub async fn idle(&self) {
+        self.0.tasks.wait().await;
+    }
+
+    /// Ticks whenever something is due, until `shutdown`. Then finishes what is under way, and gives the rest back.
+    pub async fn run(&self, shutdown: CancellationToken) {
+        let mut was_well = true;
+        loop {
+            let ticked = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                ticked = self.tick() => ticked,
+            };
+            match &ticked {
+                Err(error) if was_well => tracing::warn!(%error, "callbacks that are due cannot be read"),
+                Ok(_) if !was_well => tracing::info!("callbacks that are due can be read again"),
+                _ => {}
+            }
+            was_well = ticked.is_ok();
+            let pause = ticked.ok().flatten().map_or(LOOK, |due| until(due, self.now()).clamp(BREATH, LOOK));
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                () = self.0.nudge.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        self.close().await;
+    }
+
+    /// What was sent so far, and what is on its way.
+    pub fn figures(&self) -> Figures {
+        let (waiting, in_flight) = {
+            let lanes = self.lanes();
+            (lanes.waiting(), lanes.in_flight())
+        };
+        self.0.tally.figures(waiting, in_flight)
+    }
+
+    async fn close(&self) {
+        self.0.is_closing.store(true, Ordering::SeqCst);
+        self.give_back().await;
+        if tokio::time::timeout(FAREWELL, self.idle()).await.is_err() {
+            tracing::warn!(callbacks = self.lanes().in_flight(), "callbacks are left to other nodes, half sent");
+        }
+        // What was handed in meanwhile.
+        self.give_back().await;
+    }
+
+    async fn give_back(&self) {
+        let waiting: Vec<_> = self.lanes().drain().into_iter().map(|job| job.callback.check).collect();
+        if waiting.is_empty() {
+            return;
+        }
+        let callbacks = waiting.len();
+        if let Err(error) = self.0.parts.store.release(waiting, self.now()).await {
+            tracing::warn!(%error, callbacks, "leases could not be given back; they run out by themselves");
+        }
+    }
+
+    /// Puts a callback into its queue.
+    fn take(&self, callback: LeasedCallback, lease_until: Timestamp) {
+        let keys = self.0.parts.keys.key_ring();
+        let Some(url) = sealing::open_url(&keys, callback.check, &callback.url) else {
+            let courier = self.clone();
+            self.0.tasks.spawn(async move { courier.fail_unread(&callback).await });
+            return;
+        };
+        let destination = destination(&url);
+        let has_failed = callback.failed_attempts > 0;
+        let refused = self.lanes().push(&destination, has_failed, Job { callback, url, lease_until });
+        if refused.is_err() {
+            add(&self.0.tally.put_off, 1);
+        }
+    }
+
+    /// Starts what may be started.
+    fn start(&self) {
+        loop {
+            if self.is_closing() {
+                return;
+            }
+            let Some((destination, job)) = self.lanes().next() else { return };
+            let slot = Slot { courier: self.clone(), destination, ended: Ended::NotAtAll };
+            if job.lease_until.duration_since(self.now()) < NEEDED {
+                add(&self.0.tally.put_off, 1);
+                continue;
+            }
+            let courier = self.clone();
+            self.0.tasks.spawn(async move {
+                let mut slot = slot;
+                courier.attempt(job, &mut slot).await;
+                drop(slot);
+                courier.start();
+            });
+        }
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Lanes<Job>> {
+        // No invariant of the lanes is broken half-way through by a panic elsewhere.
+        self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.parts.clock.now()
+    }
+
+    fn is_closing(&self) -> bool {
+        self.0.is_closing.load(Ordering::SeqCst)
+    }
+}
+
+fn end_of_lease(now: Timestamp) -> Timestamp {
+    now.saturating_add(LEASE).unwrap_or(Timestamp::MAX)
+}
+
+fn until(due: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(due.duration_since(now)).unwrap_or(Duration::ZERO)
+}
+
+/// What shares slots: everything that is reached at one scheme, host and port.
+fn destination(url: &CallbackUrl) -> String {
+    let scheme = if url.is_https() { "https" } else { "http" };
+    format!("{scheme}://{}", url.authority())
+}
+
+impl fmt::Debug for Courier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Courier").field("figures", &self.figures()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for CourierParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CourierParts").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! What a callback says: its JSON, as the specification words it.
+//!
+//! Rendered from a [`Concluded`], so a callback about an open check cannot be written. Each product says something of
+//! its own about a completed check; the rest is the same for all.
+
+use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
+use ringtrue_domain::{
+    lifecycle::{Concluded, Status},
+    reverse_sms::SenderMatch,
+};
+use serde::Serialize;
+
+/// Set on callbacks of expired checks; the check itself has no error code then.
+const CHECK_EXPIRED: &str = "check_expired";
+
+/// RFC 3339, UTC, milliseconds.
+const TIMES: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+
+#[derive(Serialize)]
+struct Body<'a, S> {
+    check_id: String,
+    status: &'static str,
+    #[serde(flatten)]
+    verdict: Option<S>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reference_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct SenderMatched {
+    #[serde(rename = "match")]
+    matched: bool,
+}
+
+/// The callback of a Reverse SMS check.
+pub fn reverse_sms(concluded: &Concluded<SenderMatch>) -> Vec<u8> {
+    render(concluded, |verdict| SenderMatched { matched: verdict.0 })
+}
+
+#[expect(clippy::expect_used, reason = "strings and booleans always have a JSON form")]
+fn render<V: Clone, S: Serialize>(concluded: &Concluded<V>, say: impl FnOnce(&V) -> S) -> Vec<u8> {
+    let check = concluded.check();
+    let status = check.status();
+    let body = Body {
+        check_id: check.id.to_string(),
+        status: status.as_str(),
+        verdict: check.verdict().map(say),
+        created_at: time(check.created_at),
+        updated_at: check.updated_at().map(time),
+        reference_id: check.reference.as_ref().map(|reference| reference.as_str()),
+        error_code: match status {
+            Status::Expired => Some(CHECK_EXPIRED),
+            _ => check.error_code().map(|code| code.as_str()),
+        },
+    };
+    serde_json::to_vec(&body).expect("a callback is JSON")
+}
+
+fn time(instant: Timestamp) -> String {
+    TIMES.timestamp_to_string(&instant)
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtrue_domain::{
+        lifecycle::{Check, CheckId, ClaimedNumber, Lifecycle, NumberHash, Open},
+        product::Product,
+        reverse_sms::{ReceivedFrom, ReverseSmsCheck},
+        tenancy::{Mode, ProjectId},
+    };
+    use uuid::Uuid;
+
+    use super::*;
+
+    const OURS: NumberHash = NumberHash([1; 32]);
+
+    fn check(reference: Option<&str>) -> ReverseSmsCheck {
+        Check {
+            id: CheckId(Uuid::from_u128(7)),
+            project: ProjectId(Uuid::from_u128(1)),
+            product: Product::ReverseSms,
+            mode: Mode::Live,
+            network: None,
+            claimed: Some(ClaimedNumber { hash: OURS, tail: "23".parse().unwrap() }),
+            reference: reference.map(|text| text.parse().unwrap()),
+            callback_url: None,
+            created_at: "2026-11-14T09:30:00Z".parse().unwrap(),
+            expires_at: "2026-11-14T09:35:00Z".parse().unwrap(),
+            state: Lifecycle::Open(Open::Accepted),
+        }
+    }
+
+    fn rendered(concluded: &Concluded<SenderMatch>) -> String {
+        String::from_utf8(reverse_sms(concluded)).unwrap()
+    }
+
+    #[test]
+    fn a_completed_check_says_whether_the_number_matched() {
+        let at = "2026-11-14T09:30:01.25Z".parse().unwrap();
+        let matched = check(Some("order \"7\"")).receive(ReceivedFrom::Number(OURS), at).unwrap().unwrap();
+        assert_eq!(
+            rendered(&matched),
+            r#"{"check_id":"00000000-0000-0000-0000-000000000007","status":"COMPLETED","match":true,"created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.250Z","reference_id":"order \"7\""}"#
+        );
+        let other = ReceivedFrom::Number(NumberHash([2; 32]));
+        assert!(rendered(&check(None).receive(other, at).unwrap().unwrap()).contains(r#""match":false"#));
+    }
+
+    #[test]
+    fn an_expired_check_carries_its_own_code_and_no_match() {
+        assert_eq!(
+            rendered(&check(None).expire().unwrap()),
+            r#"{"check_id":"00000000-0000-0000-0000-000000000007","status":"EXPIRED","created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:35:00.000Z","error_code":"check_expired"}"#
+        );
+    }
+
+    #[test]
+    fn an_error_is_named() {
+        let at = "2026-11-14T09:30:01Z".parse().unwrap();
+        let failed = check(None).receive(ReceivedFrom::Unattributed, at).unwrap().unwrap();
+        assert_eq!(
+            rendered(&failed),
+            r#"{"check_id":"00000000-0000-0000-0000-000000000007","status":"ERROR","created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.000Z","error_code":"internal_error"}"#
+        );
+    }
+}

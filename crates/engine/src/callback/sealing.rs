@@ -1,0 +1,55 @@
+//! Closing and opening what is kept of callbacks.
+//!
+//! Each thing is bound to its check and to what it is, so that no row can be passed off as another. Sealing answers
+//! `None` when the deployment has no seal key in use; opening, when the key is gone or the bytes were altered.
+
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{CheckId, Sealed},
+    web_url::CallbackUrl,
+};
+
+use super::Exchange;
+use crate::{keys::KeyRing, ports::Entropy};
+
+pub fn seal_url(
+    keys: &KeyRing,
+    entropy: &dyn Entropy,
+    now: Timestamp,
+    check: CheckId,
+    url: &CallbackUrl,
+) -> Option<Sealed> {
+    keys.seal(entropy, &context("callback-url", check), url.as_str().as_bytes(), now).map(Sealed)
+}
+
+pub fn open_url(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<CallbackUrl> {
+    let text = String::from_utf8(keys.unseal(&context("callback-url", check), &sealed.0)?).ok()?;
+    CallbackUrl::from_stored(&text).ok()
+}
+
+pub fn seal_body(keys: &KeyRing, entropy: &dyn Entropy, now: Timestamp, check: CheckId, body: &[u8]) -> Option<Sealed> {
+    keys.seal(entropy, &context("callback-body", check), body, now).map(Sealed)
+}
+
+pub fn open_body(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<Vec<u8>> {
+    keys.unseal(&context("callback-body", check), &sealed.0)
+}
+
+pub fn seal_exchange(
+    keys: &KeyRing,
+    entropy: &dyn Entropy,
+    now: Timestamp,
+    check: CheckId,
+    exchange: &Exchange,
+) -> Option<Sealed> {
+    let plain = serde_json::to_vec(exchange).ok()?;
+    keys.seal(entropy, &context("callback-exchange", check), &plain, now).map(Sealed)
+}
+
+pub fn open_exchange(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<Exchange> {
+    serde_json::from_slice(&keys.unseal(&context("callback-exchange", check), &sealed.0)?).ok()
+}
+
+fn context(what: &str, check: CheckId) -> Vec<u8> {
+    format!("{what}:{check}").into_bytes()
+}
