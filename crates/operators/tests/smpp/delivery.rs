@@ -1,0 +1,217 @@
+use jiff::SignedDuration;
+use ringtrue_domain::{
+    reverse_sms::{InboundSms, Sender},
+    tenancy::Mode,
+};
+use ringtrue_operators::smpp::{DefaultAlphabet, Outcome, SmppConfig};
+use ringtrue_sandbox::smsc::{Alphabet, Behaviour, Carriage, Outcome as Fate, Sms};
+use ringtrue_smpp::{
+    pdu::{Address, CommandStatus, Npi, Ton},
+    text::DataCoding,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::advance,
+};
+
+use crate::{
+    HANDSET, SECOND, SERVICE, Sandbox, World,
+    centre::{Centre, header, sms},
+    number,
+};
+
+#[tokio::test(start_paused = true)]
+async fn an_sms_reaches_the_inbox_and_is_acknowledged() {
+    let sandbox = Sandbox::with(|config| SmppConfig { mode: Mode::Sandbox, ..config }).await;
+    sandbox.world.clock.advance(SignedDuration::from_secs(7));
+    let ticket = sandbox.send("VERIFY 4F7K2Q", Behaviour::new());
+    assert_eq!(ticket.delivered().await, Fate::Acknowledged);
+    let expected = InboundSms {
+        mode: Mode::Sandbox,
+        from: Sender::Number(number(HANDSET)),
+        to: number(SERVICE),
+        text: "VERIFY 4F7K2Q".to_owned(),
+        received_at: "1970-01-01T00:00:07Z".parse().unwrap(),
+    };
+    assert_eq!(sandbox.world.inbox.received(), [expected]);
+    assert_eq!((sandbox.world.count(Outcome::Received), sandbox.world.count(Outcome::Concluded)), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_coding_is_read() {
+    let sandbox = Sandbox::start().await;
+    for (alphabet, expected) in [
+        (None, "é€Ж😀"),
+        (Some(Alphabet::Gsm), "é€??"),
+        (Some(Alphabet::Ascii), "????"),
+        (Some(Alphabet::Latin1), "é???"),
+        (Some(Alphabet::Ucs2), "é€Ж😀"),
+        (Some(Alphabet::Octets), "é€Ж😀"),
+    ] {
+        let behaviour = alphabet.map_or_else(Behaviour::new, |alphabet| Behaviour::new().coded(alphabet));
+        assert_eq!(sandbox.send("é€Ж😀", behaviour).delivered().await, Fate::Acknowledged);
+        assert_eq!(sandbox.world.inbox.texts().last().unwrap(), expected, "{alphabet:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_default_alphabet_is_what_the_operator_says() {
+    let sandbox = Sandbox::with(|config| SmppConfig { default_alphabet: DefaultAlphabet::Latin1, ..config }).await;
+    let behaviour = Behaviour::new().coded(Alphabet::Latin1).announced_as(DataCoding::DEFAULT);
+    sandbox.send("@é_$", behaviour).delivered().await;
+    assert_eq!(sandbox.world.inbox.texts(), ["@é_$"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coding_that_is_not_read_is_acknowledged() {
+    let sandbox = Sandbox::start().await;
+    let korean = Behaviour::new().announced_as(DataCoding(0x0E));
+    let octets = sandbox.send("жжжж", korean.clone().coded(Alphabet::Octets));
+    assert_eq!(octets.delivered().await, Fate::Acknowledged);
+    assert_eq!(sandbox.world.count(Outcome::Unreadable), 1);
+    assert!(sandbox.world.inbox.texts().is_empty());
+    // Such codings keep ASCII where it is, and a code is ASCII.
+    sandbox.send("жVERIFY 4F7K2Q", korean.coded(Alphabet::Octets)).delivered().await;
+    assert!(sandbox.world.inbox.texts()[0].ends_with("VERIFY 4F7K2Q"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_comes_by_data_sm_and_as_a_payload() {
+    let sandbox = Sandbox::start().await;
+    let long = "long ".repeat(200);
+    let payload = Behaviour::new().carried_by(Carriage::Payload);
+    for (text, behaviour) in
+        [("data", Behaviour::new().by_data_sm()), ("payload", payload.clone()), (&*long, payload.by_data_sm())]
+    {
+        assert_eq!(sandbox.send(text, behaviour).delivered().await, Fate::Acknowledged);
+        assert_eq!(sandbox.world.inbox.texts().last().unwrap(), text);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn receipts_are_acknowledged_and_dropped() {
+    let sandbox = Sandbox::start().await;
+    let ticket = sandbox.send("VERIFY 4F7K2Q", Behaviour::new().as_receipt());
+    assert_eq!(ticket.delivered().await, Fate::Acknowledged);
+    assert!(sandbox.world.inbox.received().is_empty());
+    assert_eq!(sandbox.world.count(Outcome::NotAnSms), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn late_garbled_and_repeated() {
+    let sandbox = Sandbox::start().await;
+    let late = sandbox.send("late", Behaviour::new().late(60 * SECOND));
+    assert_eq!(sandbox.send("twice", Behaviour::new().duplicated(1)).delivered().await, Fate::Acknowledged);
+    assert_eq!(sandbox.send("garbled", Behaviour::new().garbled()).delivered().await, Fate::Acknowledged);
+    advance(60 * SECOND).await;
+    assert_eq!(late.delivered().await, Fate::Acknowledged);
+    let texts = sandbox.world.inbox.texts();
+    assert_eq!((&*texts[0], &*texts[1], &*texts[3]), ("twice", "twice", "late"));
+    assert_ne!(texts[2], "garbled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sender_is_a_number_or_nobody() {
+    let sandbox = Sandbox::start().await;
+    let raw = |ton, value: &str| Address { ton, npi: Npi::UNKNOWN, value: value.to_owned() };
+    for (sender, known) in [
+        (raw(Ton::INTERNATIONAL, "447700900001"), true),
+        (raw(Ton::NATIONAL, "07700900001"), true),
+        (raw(Ton::UNKNOWN, "+447700900001"), true),
+        (raw(Ton::UNKNOWN, "00447700900001"), true),
+        (raw(Ton::UNKNOWN, "07700900001"), true),
+        (raw(Ton::ALPHANUMERIC, "447700900001"), false),
+        (raw(Ton::ALPHANUMERIC, "Bank"), false),
+        (raw(Ton::ABBREVIATED, "60999"), false),
+        (raw(Ton(7), "447700900001"), false),
+        (raw(Ton::UNKNOWN, ""), false),
+    ] {
+        let shown = sender.value.clone();
+        sandbox.send("hello", Behaviour::new().spoofed(sender)).delivered().await;
+        let expected = if known { Sender::Number(number(HANDSET)) } else { Sender::Nobody };
+        assert_eq!(sandbox.world.inbox.received().last().unwrap().from, expected, "{shown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_sms_to_another_number_is_acknowledged_and_dropped() {
+    let sandbox = Sandbox::start().await;
+    for to in ["+447700900998", "+12015550123"] {
+        let ticket = sandbox.smsc.send(Sms::new(HANDSET, to, "hello")).unwrap();
+        assert_eq!(ticket.delivered().await, Fate::Acknowledged);
+    }
+    assert!(sandbox.world.inbox.received().is_empty());
+    assert_eq!(sandbox.world.count(Outcome::OtherReceiver), 2);
+    let national = Address { ton: Ton::NATIONAL, npi: Npi::ISDN, value: "07700900999".to_owned() };
+    sandbox.smsc.send(Sms::new(HANDSET, national, "hello")).unwrap().delivered().await;
+    assert_eq!(sandbox.world.inbox.received()[0].to, number(SERVICE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_inbox_cannot_take_comes_again() {
+    let sandbox = Sandbox::start().await;
+    sandbox.world.inbox.fail(2);
+    let ticket = sandbox.send("hello", Behaviour::new());
+    for setbacks in 1..=2 {
+        sandbox.smsc.observer().wait_until(|counts| counts.setbacks == setbacks).await;
+        assert!(sandbox.world.inbox.texts().is_empty());
+        advance(SECOND).await;
+    }
+    assert_eq!(ticket.delivered().await, Fate::Acknowledged);
+    assert_eq!(sandbox.world.inbox.texts(), ["hello"]);
+    assert_eq!(sandbox.world.count(Outcome::TemporaryError), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_are_worked_on_at_once_and_no_more_than_the_window() {
+    let world = World::new();
+    let centre = Centre::start().await;
+    let _connector = world.start(SmppConfig { window: 64, ..World::config(centre.port()) });
+    let bound = centre.bind().await;
+    world.inbox.shut(true);
+    let answers: Vec<_> = (0..100).map(|nth| bound.send(sms(&nth.to_string()))).collect();
+    world.inbox.arrivals(64).await;
+    assert_eq!(world.count(Outcome::Received), 64);
+    world.inbox.shut(false);
+    for answer in answers {
+        assert_eq!(answer.await.unwrap(), CommandStatus::OK);
+    }
+    assert_eq!(world.inbox.received().len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inbox_that_takes_too_long_makes_it_come_again() {
+    let world = World::new();
+    let centre = Centre::start().await;
+    let _connector = world.start(World::config(centre.port()));
+    let bound = centre.bind().await;
+    world.inbox.shut(true);
+    let answer = bound.send(sms("hello"));
+    world.inbox.arrivals(1).await;
+    advance(8 * SECOND).await;
+    assert_eq!(answer.await.unwrap(), CommandStatus::RECEIVER_TEMPORARY_ERROR);
+    world.inbox.shut(false);
+    assert_eq!(bound.deliver(sms("hello")).await, CommandStatus::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_link_survives_what_cannot_be_read() {
+    let world = World::new();
+    let centre = Centre::start().await;
+    let connector = world.start(World::config(centre.port()));
+    let mut stream = centre.bind_by_hand().await;
+    let mut heard = [0; 256];
+    connector.wait_until(|status| status.binds_up == 1).await;
+    // A deliver_sm that ends too soon, and a command that nobody knows.
+    stream.write_all(&[header(24, 5, 7), b"ABCDEFGH".to_vec()].concat()).await.unwrap();
+    stream.read_exact(&mut heard[..16]).await.unwrap();
+    assert_eq!((&heard[4..8], &heard[12..16]), (&[0x80, 0, 0, 5][..], &[0, 0, 0, 7][..]));
+    assert_ne!(heard[8..12], [0; 4]);
+    let rest = usize::from(heard[3]) - 16;
+    stream.read_exact(&mut heard[..rest]).await.unwrap();
+    stream.write_all(&header(16, 0x0001_0203, 8)).await.unwrap();
+    stream.read_exact(&mut heard[..16]).await.unwrap();
+    assert_eq!(heard[4..8], [0x80, 0, 0, 0], "generic_nack");
+    assert_eq!(world.count(Outcome::Malformed), 1);
+    assert_eq!(connector.status().binds_up, 1);
+}
