@@ -33,11 +33,12 @@ impl Verb for Lease {
             }
             let mut ids: Vec<Uuid> = order.keys().copied().collect();
             ids.sort_unstable();
-            // Another node may have taken some of them in between. Then they are not due any more.
+            // Another node may have taken some of them in between. Then they are not due any more. What does not wait is
+            // never due.
             let take = Call::new(concat!(
                 "update callbacks set due_at = $2
                    from unnest($1::uuid[]) as due (id)
-                  where check_id = due.id and state = 'waiting' and due_at <= $3
+                  where check_id = due.id and due_at <= $3
                  returning ",
                 leased_columns!()
             ));
@@ -94,13 +95,15 @@ impl Verb for Settlement {
     }
 }
 
+/// What waits has a `due_at`. It is not asked for by its state: a plan that was made while few were waiting would look for
+/// it among those.
 fn settle(settlements: &[&Settlement]) -> Call {
     let after = |settlement: &Settlement| check_rows::after_attempt(settlement.attempt, settlement.then);
     Call::new(
         "update callbacks set state = new.state, failed_attempts = new.failed_attempts, due_at = new.due_at
            from unnest($1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[])
                 as new (check_id, attempt, state, failed_attempts, due_at)
-          where callbacks.check_id = new.check_id and callbacks.state = 'waiting'
+          where callbacks.check_id = new.check_id and callbacks.due_at is not null
             and callbacks.failed_attempts = new.attempt - 1
          returning callbacks.check_id",
     )

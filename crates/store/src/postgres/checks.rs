@@ -118,13 +118,15 @@ pub(super) fn column<V, T>(verbs: &[&V], of: impl Fn(&V) -> T) -> Vec<T> {
     verbs.iter().map(|verb| of(verb)).collect()
 }
 
+/// Only a check that is open can end. Its status tells, and not `concluded_at`: a plan that was made while few were open
+/// would look for the check among those, by the index that the sweeper needs.
 fn end(conclusions: &[&Conclusion]) -> Call {
     Call::new(
         "update checks
             set concluded_at = new.concluded_at, status = new.status, matched = new.matched, error_code = new.error_code
            from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::text[])
                 as new (id, concluded_at, status, matched, error_code)
-          where checks.id = new.id and checks.concluded_at is null
+          where checks.id = new.id and checks.status in ('ACCEPTED', 'PENDING')
          returning checks.id, checks.pending_at",
     )
     .with(column(conclusions, |conclusion| conclusion.ending.check().0))

@@ -38,8 +38,7 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                 Box::pin(async move {
                     for check in checks {
                         tx.run(
-                            "update callbacks set due_at = $1
-                              where check_id = $2 and state = 'waiting' and due_at > $1",
+                            "update callbacks set due_at = $1 where check_id = $2 and due_at > $1",
                             values![due_at, check],
                         )
                         .await?;

@@ -141,8 +141,7 @@ async fn mark_pending(
     let waiting = tx
         .run(
             "select id from checks
-              where number_hash = $1 and receiver = $2 and mode = $3 and concluded_at is null and pending_at is null
-                and expires_at > $4
+              where number_hash = $1 and receiver = $2 and mode = $3 and status = 'ACCEPTED' and expires_at > $4
               order by id",
             values![number, receiver, mode.as_str(), at],
         )
@@ -153,7 +152,7 @@ async fn mark_pending(
         let marked = tx
             .first(
                 "update checks set pending_at = $1, status = 'PENDING'
-                  where id = $2 and concluded_at is null and pending_at is null
+                  where id = $2 and status = 'ACCEPTED'
                  returning id, project_id, product, created_at, network_id",
                 values![at, id],
             )

@@ -22,7 +22,8 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                     tx.run("delete from number_guard where number_hash = $1", values![number]).await?;
                     let ended = tx
                         .run(
-                            "select id from checks where number_hash = $1 and concluded_at is not null order by id",
+                            "select id from checks
+                              where number_hash = $1 and status not in ('ACCEPTED', 'PENDING') order by id",
                             values![number],
                         )
                         .await?;
