@@ -4,5 +4,5 @@
 //! engine's [`Inbox`](ringtrue_engine::ports::Inbox); the operator is answered after the engine has answered.
 
 pub mod outbound;
-pub mod sms_http;
 pub mod smpp;
+pub mod sms_http;
