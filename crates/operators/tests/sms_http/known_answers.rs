@@ -1,0 +1,103 @@
+//! Signatures that another implementation made: Python's `hmac` and `hashlib`, and `cryptography` for Ed25519.
+
+use http::StatusCode;
+use ringtrue_operators::sms_http::{
+    Driver, Plivo, PlivoSignature, Secret, SigMethod, Sinch, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature,
+    WebhookConfig,
+};
+
+use crate::world::{Call, Door, NOON, PHONE, RECEIVER, fenced, open};
+
+fn secret(text: &str) -> Secret {
+    Secret::new(text).unwrap()
+}
+
+async fn is_authentic(config: WebhookConfig, call: Call, text: &str) {
+    let door = Door::new(config);
+    assert_eq!(door.call(&call).await.status, StatusCode::OK, "{call:?}");
+    assert_eq!(door.texts(), [text]);
+}
+
+#[tokio::test]
+async fn twilio() {
+    let config = open(Driver::Twilio(Twilio { auth_token: Some(secret("token-1")) }));
+    let text = "VERIFY 4F7K2Q9X0Z ✓";
+    let call = Call::form(&[
+        ("To", "+447700900999"),
+        ("MessageSid", "SM1"),
+        ("AccountSid", "AC1"),
+        ("From", "+447700900001"),
+        ("Body", text),
+    ]);
+    is_authentic(config, call.with("X-Twilio-Signature", "RHZT0uzbPrrEtPhmQOqQiFOc39I="), text).await;
+}
+
+#[tokio::test]
+async fn vonage() {
+    for (method, sig) in [
+        (SigMethod::Md5Hash, "27d3dfddcbf403510acc87b1e27305c2"),
+        (SigMethod::HmacMd5, "18d5122bdc1d9a36fe8f9163d8a1c8e3"),
+        (SigMethod::HmacSha1, "b88eeac022d2c315595a81f3cecb58388f059eb8"),
+        (SigMethod::HmacSha256, "2df6244dea16e3c1bcf3398b97c995a7784db00428abb2508788ad893353776e"),
+        (
+            SigMethod::HmacSha512,
+            "257392b740371f73b1d92a83612da9ef04ddcf3b65b7f7a778d5fb9ae4c0b819\
+             47c28e50ac8504bc2d6b9cac59dbc46256526a89997ab5cedc8bb21f61b0cfcf",
+        ),
+    ] {
+        let signature = VonageSignature::Sig { method, secret: secret("secret-1") };
+        let config = open(Driver::Vonage(Vonage { signature: Some(signature) }));
+        let at = NOON.to_string();
+        let call = Call::form(&[
+            ("msisdn", PHONE),
+            ("to", RECEIVER),
+            ("messageId", "V1"),
+            ("text", "VERIFY a=b&c"),
+            ("type", "text"),
+            ("timestamp", &at),
+            ("nonce", "n-1"),
+            ("sig", sig),
+        ]);
+        is_authentic(config, call, "VERIFY a=b&c").await;
+    }
+}
+
+#[tokio::test]
+async fn telnyx() {
+    let key = TelnyxKey::from_base64("A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg=").unwrap();
+    let body = r#"{"data":{"event_type":"message.received","payload":{"id":"T1","text":"VERIFY","from":{"phone_number":"+447700900001"},"to":[{"phone_number":"+447700900999"}]}}}"#;
+    let signature = "WM2EKMuXABXJnVsGgEssSNCv/2OGHJg3nTiJiCU/4IB3DTXwYJHoydmn+nMlBowM5agilY5IgX8325oH4I6/Cg==";
+    let call = Call::post("application/json", body)
+        .with("telnyx-timestamp", NOON.to_string())
+        .with("telnyx-signature-ed25519", signature);
+    is_authentic(open(Driver::Telnyx(Telnyx { public_key: Some(key) })), call, "VERIFY").await;
+}
+
+#[tokio::test]
+async fn sinch() {
+    let body = r#"{"type":"mo_text","id":"S1","from":"447700900001","to":"447700900999","body":"VERIFY"}"#;
+    let call = Call::post("application/json; charset=utf-8", body)
+        .with("x-sinch-webhook-signature-nonce", "n-1")
+        .with("x-sinch-webhook-signature-timestamp", NOON.to_string())
+        .with("x-sinch-webhook-signature-algorithm", "HmacSHA256")
+        .with("x-sinch-webhook-signature", "Hlkt5PkuT7YJ64s4r6sSmy23xFQ2ysi5yBz/FRrz4gA=");
+    is_authentic(open(Driver::Sinch(Sinch { secret: Some(secret("secret-1")) })), call, "VERIFY").await;
+}
+
+#[tokio::test]
+async fn plivo() {
+    let call = || Call::form(&[("From", PHONE), ("To", RECEIVER), ("Text", "VERIFY"), ("MessageUUID", "P1")]);
+    let version = |signature| Driver::Plivo(Plivo { signature: Some(signature) });
+
+    let second = call()
+        .with_path_secret()
+        .with("X-Plivo-Signature-V2-Nonce", "n-1")
+        .with("X-Plivo-Signature-V2", "4BUdf05OyQjx0m/KJmB4V/X8JYjOHj7WklWN6E21PdA=");
+    is_authentic(fenced(version(PlivoSignature::V2(secret("token-1")))), second, "VERIFY").await;
+
+    let mut third = call()
+        .with("X-Plivo-Signature-V3-Nonce", "n-1")
+        .with("X-Plivo-Signature-V3", "AAAA,/tU7H7OyclOSgdsilwpEdN/6claO98dE01gzxg9IZJ8=");
+    third.path_and_query += "?b=2&a=1";
+    is_authentic(open(version(PlivoSignature::V3(secret("token-1")))), third, "VERIFY").await;
+}

@@ -1,0 +1,119 @@
+//! What one vendor does and the others do not.
+
+use http::{Method, StatusCode};
+use ringtrue_domain::reverse_sms::Sender;
+use ringtrue_operators::sms_http::{Driver, Jasmin, Kannel, Outcome, SigMethod, WebhookConfig};
+use serde_json::json;
+
+use crate::{
+    vendors::{SECRET, by_name, sinch_signed},
+    vonage::{borrowed, vonage, vonage_signed},
+    world::{Call, Door, Letter, NOON, PHONE, RECEIVER, fenced, number},
+};
+
+#[tokio::test]
+async fn a_nonce_is_good_for_one_request() {
+    let vendor = by_name("plivo 2");
+    let door = Door::new((vendor.config)(SECRET));
+    let seen = (vendor.write)(&Letter::PLAIN);
+    assert_eq!(door.call(&seen).await.status, StatusCode::OK);
+    let forged = Call { body: (vendor.write)(&Letter { id: "2", from: "447700900002", ..Letter::PLAIN }).body, ..seen };
+    assert_eq!(door.call(&forged).await.status, StatusCode::FORBIDDEN);
+    assert_eq!((door.count(Outcome::Replayed), door.texts().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_nonce_whose_request_failed_is_still_good() {
+    let vendor = by_name("plivo 2");
+    let door = Door::new((vendor.config)(SECRET));
+    door.break_store(true);
+    let call = (vendor.write)(&Letter::PLAIN);
+    assert_eq!(door.call(&call).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    door.break_store(false);
+    assert_eq!(door.call(&call).await.status, StatusCode::OK);
+    assert_eq!(door.texts().len(), 1);
+}
+
+#[tokio::test]
+async fn infobip_batches_are_stored_whole_or_come_again() {
+    let door = Door::new((by_name("infobip").config)(SECRET));
+    let message = |id: &str, to: &str| json!({"messageId": id, "from": PHONE, "to": to, "text": id});
+    let batch = |messages: &[serde_json::Value]| Call::json(&json!({"results": messages})).with_path_secret();
+    let [a, b, c] = [message("a", RECEIVER), message("b", "447700900998"), message("c", RECEIVER)];
+
+    assert_eq!(door.call(&batch(std::slice::from_ref(&a))).await.status, StatusCode::OK);
+    door.break_store(true);
+    let whole = batch(&[a, b, c]);
+    assert_eq!(door.call(&whole).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    door.break_store(false);
+    assert_eq!(door.call(&whole).await.status, StatusCode::OK);
+    assert_eq!(door.texts(), ["a", "c"]);
+    assert_eq!(door.call(&batch(&[])).await.status, StatusCode::OK);
+    let half_broken = batch(&[message("d", RECEIVER), json!({"messageId": "e"})]);
+    assert_eq!(door.call(&half_broken).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(door.texts().len(), 2);
+}
+
+#[tokio::test]
+async fn what_is_no_sms_is_acknowledged_and_ignored() {
+    let at = NOON.to_string();
+    let receipt = [("msisdn", PHONE), ("to", "Acme"), ("messageId", "1"), ("status", "delivered"), ("timestamp", &at)];
+    let receipt = vonage_signed(SigMethod::HmacSha256, &receipt);
+    let report = json!({"type": "delivery_report_sms", "batch_id": "1", "statuses": []});
+    for (config, call) in [
+        (vonage(SigMethod::HmacSha256, SECRET), Call::form(&borrowed(&receipt))),
+        ((by_name("sinch").config)(SECRET), sinch_signed(&report, "n", NOON)),
+    ] {
+        let door = Door::new(config);
+        assert_eq!(door.call(&call).await.status, StatusCode::OK);
+        assert_eq!((door.count(Outcome::Ignored), door.texts().len()), (1, 0));
+    }
+}
+
+#[tokio::test]
+async fn gateways_write_national_numbers_too() {
+    for driver in [Driver::Kannel(Kannel), Driver::Jasmin(Jasmin)] {
+        let vendor = by_name(driver.as_str());
+        let door = Door::new(WebhookConfig { country: "GB".parse().ok(), ..fenced(driver) });
+        for (at, from) in ["07700900001", "+447700900001", "00447700900001"].into_iter().enumerate() {
+            let id = at.to_string();
+            door.call(&(vendor.write)(&Letter { id: &id, from, ..Letter::PLAIN })).await;
+        }
+        assert_eq!(door.senders(), vec![Sender::Number(number(PHONE)); 3], "{}", vendor.name);
+    }
+}
+
+#[tokio::test]
+async fn jasmin_says_how_its_octets_are_to_be_read() {
+    for (coding, binary, text) in [
+        ("0", "564552494659201B65", "VERIFY €"),
+        ("8", "00560045005220ac", "VER€"),
+        ("3", "56e9", "Vé"),
+        ("", "56c3a9", "Vé"),
+    ] {
+        for method in [Method::GET, Method::POST] {
+            let door = Door::new(fenced(Driver::Jasmin(Jasmin)));
+            let fields = [
+                ("id", "1"),
+                ("from", PHONE),
+                ("to", RECEIVER),
+                ("coding", coding),
+                ("content", "?"),
+                ("binary", binary),
+            ];
+            let call = if method == Method::GET { Call::get(&fields) } else { Call::form(&fields) };
+            assert_eq!(door.call(&call.with_path_secret()).await.body, "ACK/Jasmin", "{coding}");
+            assert_eq!(door.texts(), [text], "{coding}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_without_an_id_is_left_to_the_inbox() {
+    let door = Door::new(fenced(Driver::Kannel(Kannel)));
+    let call = Call::get(&[("from", PHONE), ("to", RECEIVER), ("text", "hello")]).with_path_secret();
+    for _ in 0..2 {
+        assert_eq!(door.call(&call).await.status, StatusCode::OK);
+    }
+    assert_eq!(door.texts(), ["hello", "hello"]);
+}
