@@ -1,0 +1,96 @@
+//! Connections kept for the next callback to the same place.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use ringtrue_domain::web_url::CallbackUrl;
+use tokio::time::Instant;
+
+use super::{Sender, origin};
+
+const PER_ORIGIN: usize = 32;
+const IN_ALL: usize = 512;
+const KEPT_FOR: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+pub struct Pool(Mutex<Idle>);
+
+#[derive(Default)]
+struct Idle {
+    origins: HashMap<String, Vec<(Instant, Sender)>>,
+    count: usize,
+    swept_at: Option<Instant>,
+}
+
+/// What connections are kept by: scheme, host and port.
+pub fn key(url: &CallbackUrl) -> String {
+    origin(url)
+}
+
+impl Pool {
+    /// The connection that was used last, if any is still good.
+    pub fn take(&self, key: &str) -> Option<Sender> {
+        let mut idle = self.idle();
+        let kept = idle.origins.get_mut(key)?;
+        let before = kept.len();
+        let found = loop {
+            match kept.pop() {
+                Some((since, sender)) if since.elapsed() < KEPT_FOR && !sender.is_closed() => break Some(sender),
+                Some(_) => {}
+                None => break None,
+            }
+        };
+        let gone = before - kept.len();
+        if kept.is_empty() {
+            idle.origins.remove(key);
+        }
+        idle.count -= gone;
+        found
+    }
+
+    pub fn keep(&self, key: String, sender: Sender) {
+        if sender.is_closed() {
+            return;
+        }
+        let now = Instant::now();
+        let mut idle = self.idle();
+        idle.sweep(now);
+        if idle.count >= IN_ALL {
+            return;
+        }
+        let kept = idle.origins.entry(key).or_default();
+        if kept.len() < PER_ORIGIN {
+            kept.push((now, sender));
+            idle.count += 1;
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Idle {
+    /// Drops what was kept too long, now and then.
+    fn sweep(&mut self, now: Instant) {
+        if self.swept_at.is_some_and(|at| now.duration_since(at) < KEPT_FOR) {
+            return;
+        }
+        self.swept_at = Some(now);
+        self.origins.retain(|_, kept| {
+            kept.retain(|(since, sender)| since.elapsed() < KEPT_FOR && !sender.is_closed());
+            !kept.is_empty()
+        });
+        self.count = self.origins.values().map(Vec::len).sum();
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool({} connections)", self.idle().count)
+    }
+}

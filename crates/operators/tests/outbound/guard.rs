@@ -1,0 +1,128 @@
+use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
+use ringtrue_engine::ports::{Transport, Undelivered};
+use ringtrue_operators::outbound::{Outbound, OutboundSettings};
+use tokio::io::AsyncWriteExt;
+
+use super::{
+    Script, allowing, outgoing,
+    peer::{Peer, read_request},
+    post,
+};
+
+/// Each of these leads to this machine or into its network. Whether it is refused when the URL is read or when it is
+/// opened, nothing may connect.
+const INWARDS: [&str; 24] = [
+    "127.0.0.1",
+    "localhost",
+    "localhost.",
+    "a.localhost",
+    "2130706433",
+    "0177.0.0.1",
+    "0x7f000001",
+    "127.1",
+    "0",
+    "0.0.0.0",
+    "[::]",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:10.0.0.1]",
+    "[::127.0.0.1]",
+    "[64:ff9b::7f00:1]",
+    "[64:ff9b::a9fe:a9fe]",
+    "[2002:7f00:1::]",
+    "[2002:a00:1::]",
+    "169.254.169.254",
+    "100.64.0.1",
+    "[fd00::1]",
+    "[fe80::1%25eth0]",
+    "127.0.0.1.nip.io",
+];
+
+#[tokio::test]
+async fn nothing_connects_to_what_is_not_public() {
+    let v4 = Peer::serving("0.0.0.0:0", |stream| async move { drop(stream) }).await;
+    let v6 = Peer::serving(&format!("[::1]:{}", v4.port), |stream| async move { drop(stream) }).await;
+    let strict = Outbound::new(OutboundSettings::default()).unwrap();
+    for host in INWARDS {
+        for scheme in ["http", "https"] {
+            let url = format!("{scheme}://{host}:{}/", v4.port);
+            // A URL that was stored while another policy held.
+            if CallbackUrl::from_stored(&url).is_ok() {
+                assert_eq!(post(&strict, &url).await, Err(Undelivered::BlockedAddress), "{url}");
+            }
+        }
+    }
+    assert_eq!((v4.connections(), v6.connections()), (0, 0));
+}
+
+#[tokio::test]
+async fn names_are_judged_by_every_address_that_they_have() {
+    let peer = Peer::serving("0.0.0.0:0", |stream| async move { drop(stream) }).await;
+    for inwards in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"] {
+        let client =
+            Outbound::with_resolver(OutboundSettings::default(), Script::of(&[&[inwards, "127.0.0.2"]])).unwrap();
+        let url = format!("http://receiver.example:{}/", peer.port);
+        assert_eq!(post(&client, &url).await, Err(Undelivered::BlockedAddress), "{inwards}");
+    }
+    assert_eq!(peer.connections(), 0);
+}
+
+#[tokio::test]
+async fn of_several_addresses_only_permitted_ones_are_tried() {
+    let (peer, _requests) = Peer::recording().await;
+    let forbidden = Peer::serving(&format!("127.0.0.2:{}", peer.port), |stream| async move { drop(stream) }).await;
+    let script = Script::of(&[&["127.0.0.2", "10.0.0.1", "127.0.0.3", "127.0.0.1"]]);
+    // Nobody listens at 127.0.0.3, so the next one is tried.
+    let client = Outbound::with_resolver(allowing(&["127.0.0.1/32", "127.0.0.3/32"]), script).unwrap();
+    let url = format!("http://receiver.example:{}/", peer.port);
+    assert_eq!(post(&client, &url).await.unwrap().status, 200);
+    assert_eq!(forbidden.connections(), 0);
+}
+
+/// 127.0.0.1 stands for a public address here: it is the one that is permitted.
+#[tokio::test]
+async fn a_name_that_turns_inwards_is_blocked_from_then_on() {
+    let public = Peer::serving("127.0.0.1:0", |mut stream| async move {
+        read_request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 500 Sorry\r\nconnection: close\r\n\r\n").await;
+    })
+    .await;
+    let private = Peer::serving(&format!("127.0.0.2:{}", public.port), |stream| async move { drop(stream) }).await;
+    let script = Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
+    let client = Outbound::with_resolver(allowing(&["127.0.0.1/32"]), script).unwrap();
+    let url = format!("http://rebinding.example:{}/", public.port);
+
+    assert_eq!(post(&client, &url).await.unwrap().status, 500);
+    assert_eq!(post(&client, &url).await, Err(Undelivered::BlockedAddress));
+    assert_eq!((public.connections(), private.connections()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_is_unresolved() {
+    for answers in [&[][..], &[&[][..]][..]] {
+        let client = Outbound::with_resolver(OutboundSettings::default(), Script::of(answers)).unwrap();
+        assert_eq!(post(&client, "https://nowhere.example/").await, Err(Undelivered::Unresolved));
+    }
+}
+
+#[tokio::test]
+async fn the_operator_vouches_for_names_and_our_own_are_refused() {
+    let (peer, _requests) = Peer::recording().await;
+    let addresses = AddressPolicy {
+        allow_hosts: vec!["trusted.example".to_owned()],
+        own_hosts: vec!["eu.ours.example".to_owned()],
+        ..AddressPolicy::default()
+    };
+    let settings = OutboundSettings { addresses, ..OutboundSettings::default() };
+    let client = Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap();
+    let url = |name: &str| format!("http://{name}:{}/", peer.port);
+    assert_eq!(client.post(outgoing(&url("trusted.example"))).await.unwrap().status, 200);
+    assert_eq!(post(&client, &url("other.example")).await, Err(Undelivered::BlockedAddress));
+
+    let settings = allowing(&["127.0.0.1/32"]);
+    let addresses = AddressPolicy { own_hosts: vec!["eu.ours.example".to_owned()], ..settings.addresses };
+    let settings = OutboundSettings { addresses, connect: settings.connect, total: settings.total, extra_roots: None };
+    let client = Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap();
+    assert_eq!(post(&client, &url("eu.ours.example")).await, Err(Undelivered::BlockedAddress));
+    assert_eq!(peer.connections(), 1);
+}

@@ -1,0 +1,99 @@
+use std::{fs, path::PathBuf, sync::Arc};
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use ringtrue_engine::ports::Undelivered;
+use ringtrue_operators::outbound::{NoRoots, Outbound, OutboundSettings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivateKeyDer},
+};
+
+use super::{Script, allowing, peer::Peer, post};
+
+/// A certificate authority of our own, and a receiver that has a certificate of it.
+struct World {
+    _folder: tempfile::TempDir,
+    authority: PathBuf,
+    receiver: Peer,
+}
+
+impl World {
+    async fn new(name: &str) -> World {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority_key = KeyPair::generate().unwrap();
+        let authority = params.self_signed(&authority_key).unwrap();
+        let issuer = Issuer::new(params, authority_key);
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("authority.pem");
+        fs::write(&path, authority.pem()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let receiver = Peer::serving("127.0.0.1:0", move |stream| {
+            let acceptor = acceptor.clone();
+            async move {
+                let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                let mut buffer = [0; 4_096];
+                let _ = stream.read(&mut buffer).await;
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
+                let _ = stream.shutdown().await;
+            }
+        })
+        .await;
+        World { _folder: folder, authority: path, receiver }
+    }
+
+    fn client(&self, trusts_it: bool) -> Outbound {
+        let extra_roots = trusts_it.then(|| self.authority.clone());
+        let settings = OutboundSettings { extra_roots, ..allowing(&["127.0.0.1/32"]) };
+        Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap()
+    }
+
+    fn url(&self, host: &str) -> String {
+        format!("https://{host}:{}/hook", self.receiver.port)
+    }
+}
+
+#[tokio::test]
+async fn a_receiver_with_a_trusted_certificate_is_reached() {
+    let world = World::new("receiver.example").await;
+    assert_eq!(post(&world.client(true), &world.url("receiver.example")).await.unwrap().status, 200);
+
+    let by_address = World::new("127.0.0.1").await;
+    assert_eq!(post(&by_address.client(true), &by_address.url("127.0.0.1")).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn whoever_cannot_prove_its_name_is_not_told() {
+    let world = World::new("receiver.example").await;
+    assert_eq!(post(&world.client(false), &world.url("receiver.example")).await, Err(Undelivered::Tls));
+    assert_eq!(post(&world.client(true), &world.url("other.example")).await, Err(Undelivered::Tls));
+
+    let plain = Peer::serving("127.0.0.1:0", |mut stream| async move {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+    })
+    .await;
+    let url = format!("https://receiver.example:{}/", plain.port);
+    assert_eq!(post(&world.client(true), &url).await, Err(Undelivered::Tls));
+}
+
+#[test]
+fn a_file_of_roots_that_holds_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.pem");
+    fs::write(&empty, "nothing").unwrap();
+    let with = |path: PathBuf| {
+        Outbound::new(OutboundSettings { extra_roots: Some(path), ..OutboundSettings::default() }).err()
+    };
+    assert!(matches!(with(empty), Some(NoRoots::Certificate)));
+    assert!(matches!(with(folder.path().join("missing.pem")), Some(NoRoots::File(_))));
+}
