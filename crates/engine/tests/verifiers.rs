@@ -106,10 +106,7 @@ fn others_verify_our_callbacks_and_notice_every_changed_byte() {
     let forged = Callback::signed(&other, "/hook", "receiver.example")
         .with_header("authorization", |value| value.replace(&other.public().kid, &signer.public().kid));
     let bad: Vec<(&str, Callback)> = vec![
-        (
-            "body",
-            Callback { body: sample.body.iter().map(|byte| byte.to_ascii_lowercase()).collect(), ..sample.clone() },
-        ),
+        ("body", Callback { body: sample.body.iter().map(u8::to_ascii_lowercase).collect(), ..sample.clone() }),
         ("date", sample.with_header("date", |date| date.replace(":00 GMT", ":01 GMT"))),
         ("host", sample.with_header("host", |host| host.replace("9000", "9001"))),
         ("path", sample.with_target("%2F", "%2f")),

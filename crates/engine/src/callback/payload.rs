@@ -5,7 +5,7 @@
 
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::{
-    lifecycle::{Concluded, Status},
+    lifecycle::{Concluded, ErrorCode, Reference, Status},
     reverse_sms::SenderMatch,
 };
 use serde::Serialize;
@@ -52,10 +52,10 @@ fn render<V: Clone, S: Serialize>(concluded: &Concluded<V>, say: impl FnOnce(&V)
         verdict: check.verdict().map(say),
         created_at: time(check.created_at),
         updated_at: check.updated_at().map(time),
-        reference_id: check.reference.as_ref().map(|reference| reference.as_str()),
+        reference_id: check.reference.as_ref().map(Reference::as_str),
         error_code: match status {
             Status::Expired => Some(CHECK_EXPIRED),
-            _ => check.error_code().map(|code| code.as_str()),
+            _ => check.error_code().map(ErrorCode::as_str),
         },
     };
     serde_json::to_vec(&body).expect("a callback is JSON")

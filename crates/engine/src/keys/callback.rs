@@ -34,6 +34,9 @@ impl CallbackSigner {
     }
 
     /// A new key, in the form that [`CallbackSigner::from_pkcs8`] takes.
+    ///
+    /// # Panics
+    /// Without randomness.
     #[expect(clippy::expect_used, reason = "generation fails only without randomness: nothing may go on")]
     pub fn generate() -> Zeroizing<Vec<u8>> {
         let pair = RsaKeyPair::generate(KeySize::Rsa2048).expect("an RSA key is made");
@@ -45,6 +48,10 @@ impl CallbackSigner {
         &self.0.public
     }
 
+    /// PKCS#1 v1.5 over SHA-256.
+    ///
+    /// # Panics
+    /// Without memory.
     #[expect(clippy::expect_used, reason = "a parsed key signs; the library fails only without memory")]
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
         let mut signature = vec![0; self.0.pair.public_modulus_len()];

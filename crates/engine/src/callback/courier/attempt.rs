@@ -121,12 +121,11 @@ impl Courier {
 
     async fn post(&self, request: Outgoing, slot: &mut Slot) -> Result<Answer, Undelivered> {
         let mut post = pin!(timeout(LONGEST_ATTEMPT, self.0.parts.transport.post(request)));
-        let answer = match timeout(PATIENCE, &mut post).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                self.lanes().drags(&slot.destination);
-                post.await
-            }
+        let answer = if let Ok(answer) = timeout(PATIENCE, &mut post).await {
+            answer
+        } else {
+            self.lanes().drags(&slot.destination);
+            post.await
         };
         answer.unwrap_or(Err(Undelivered::Timeout))
     }

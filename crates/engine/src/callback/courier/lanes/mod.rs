@@ -145,23 +145,15 @@ impl<T> Lanes<T> {
         if self.usage[lane(standing)].waiting >= self.limits.queued || length >= longest {
             return Err(item);
         }
-        match destination {
-            Some(destination) => {
-                if standing == Standing::Poor && destination.is_idle() {
-                    self.idle_poor -= 1;
-                }
-                destination.waiting.push_back(item);
+        if let Some(destination) = destination {
+            if standing == Standing::Poor && destination.is_idle() {
+                self.idle_poor -= 1;
             }
-            None => {
-                let new = Destination {
-                    standing,
-                    failures: 0,
-                    waiting: VecDeque::from([item]),
-                    in_flight: 0,
-                    in_line: false,
-                };
-                self.destinations.insert(Arc::clone(&name), new);
-            }
+            destination.waiting.push_back(item);
+        } else {
+            let waiting = VecDeque::from([item]);
+            let new = Destination { standing, failures: 0, waiting, in_flight: 0, in_line: false };
+            self.destinations.insert(Arc::clone(&name), new);
         }
         self.usage[lane(standing)].waiting += 1;
         self.line_up(&name);
@@ -249,7 +241,6 @@ impl<T> Lanes<T> {
         if !destination.is_idle() {
             return;
         }
-        // Failures in a row are worth remembering, whether or not there were enough of them yet.
         let is_worth_remembering = destination.standing == Standing::Poor;
         if is_worth_remembering && self.idle_poor < REMEMBERED {
             self.idle_poor += 1;
