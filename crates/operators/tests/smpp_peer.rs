@@ -1,7 +1,7 @@
 //! The SMPP connector and a message centre that is not ours: npm `smpp`, in `e2e/smpp/smsc.mjs`. `make setup` installs
 //! it; without it, or without node, this fails.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 use std::{
     path::Path,
@@ -32,7 +32,7 @@ use tokio::{
 };
 
 /// Long enough for a busy machine, short enough to notice.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Peer {
     process: Child,

@@ -137,7 +137,7 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(running: &Running, number: usize
     let up = running.presence.up();
     tracing::info!(connector.name = %desk.config.name, bind.number = number, "bound to the message centre");
 
-    let line = Line::new(desk, link.clone());
+    let application = Line::new(desk, link.clone());
     let farewell = async {
         desk.stop.cancelled().await;
         // What is with the inbox is answered first, and then the message centre answers.
@@ -146,7 +146,7 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(running: &Running, number: usize
     };
     let ended = tokio::select! {
         biased;
-        ended = session.run(&line) => ended,
+        ended = session.run(&application) => ended,
         () = farewell => Ok(Ended::ByUs),
     };
     drop(up);

@@ -78,7 +78,7 @@ impl SmppConfig {
             response_timeout: Duration::from_secs(10),
             answer_timeout: Duration::from_secs(8),
             reconnect_min: Duration::from_secs(1),
-            reconnect_max: Duration::from_secs(60),
+            reconnect_max: Duration::from_mins(1),
             concatenation_deadline: Duration::from_mins(5),
             succession: Succession::default(),
             grace: Duration::from_secs(30),

@@ -94,13 +94,11 @@ impl Line<'_> {
         };
         let envelope = Envelope { from: number(request.source()).map_or(Sender::Nobody, Sender::Number), to };
         let content = request.content();
-        match content.segment.filter(is_one_of_several) {
-            Some(segment) => self.take_part(request, segment, envelope).await,
-            None => {
-                let text = content.text(config.default_alphabet);
-                self.desk.hand_over(envelope, text, content.data_coding).await
-            }
+        if let Some(segment) = content.segment.filter(|segment| is_one_of_several(*segment)) {
+            return self.take_part(request, segment, envelope).await;
         }
+        let text = content.text(config.default_alphabet);
+        self.desk.hand_over(envelope, text, content.data_coding).await
     }
 
     async fn take_part(&self, request: &Incoming, segment: Segment, envelope: Envelope) -> CommandStatus {
@@ -202,6 +200,6 @@ fn patience(answer_timeout: Duration) -> Duration {
 }
 
 /// A number that cannot be is none: the message is then taken as it is.
-fn is_one_of_several(segment: &Segment) -> bool {
+fn is_one_of_several(segment: Segment) -> bool {
     segment.total > 1 && (1..=segment.total).contains(&segment.sequence)
 }

@@ -135,8 +135,8 @@ impl LongMessages {
         let (first, again) = match state.gathering.add(source, destination, segment, content, now) {
             Ok(Outcome::Complete(message)) => {
                 let text: Arc<str> = message.text(self.default_alphabet).into();
-                let (id, stage) = state.complete(&key, part, &text, now);
-                return Step::Deliver(Whole { messages: Arc::clone(self), key, id, text, stage });
+                let long = state.complete(&key, part, text, now);
+                return Step::Deliver(self.whole(long, key));
             }
             Ok(Outcome::Held { first, .. }) => (first, false),
             Ok(Outcome::Duplicate) => (false, true),
@@ -161,15 +161,18 @@ impl LongMessages {
             }
             failed
         });
-        let (id, stage) = (long.id, &long.stage);
         if failed {
-            let (text, stage) = (Arc::clone(&long.text), stage.clone());
-            return Step::Deliver(Whole { messages: Arc::clone(self), key, id, text, stage });
+            return Step::Deliver(self.whole(long, key));
         }
-        if *stage.borrow() == Stage::Concluded {
+        if *long.stage.borrow() == Stage::Concluded {
             return Step::Acknowledge;
         }
-        Step::Wait(Waiting { first: false, stage: stage.subscribe(), id, key, sequence })
+        Step::Wait(Waiting { first: false, stage: long.stage.subscribe(), id: long.id, key, sequence })
+    }
+
+    fn whole(self: &Arc<Self>, long: &Long, key: Key) -> Whole {
+        let (text, stage) = (Arc::clone(&long.text), long.stage.clone());
+        Whole { messages: Arc::clone(self), key, id: long.id, text, stage }
     }
 
     /// Notes that a part is to be sent again, unless its SMS has become whole.
@@ -223,19 +226,19 @@ impl State {
         long
     }
 
-    fn complete(&mut self, key: &Key, part: (u8, u64), text: &Arc<str>, now: Instant) -> (u64, watch::Sender<Stage>) {
+    fn complete(&mut self, key: &Key, part: (u8, u64), text: Arc<str>, now: Instant) -> &Long {
         while self.whole.len() >= KEPT {
             self.forget_oldest();
         }
         self.text_octets += text.len();
+        let id = self.long(key, now).id;
+        self.whole.push_back((key.clone(), id));
         let long = self.long(key, now);
         long.parts.push(part);
         long.since = now;
-        long.text = Arc::clone(text);
+        long.text = text;
         long.stage.send_replace(Stage::Whole);
-        let (id, stage) = (long.id, long.stage.clone());
-        self.whole.push_back((key.clone(), id));
-        (id, stage)
+        long
     }
 
     fn long(&mut self, key: &Key, now: Instant) -> &mut Long {

@@ -132,7 +132,7 @@ impl Presence {
                 }
             }
             tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
+                told = changes.changed() => if told.is_err() { return },
                 () = sleep_until(patience_ends), if still_hears && !up => {}
             }
         }
