@@ -28,10 +28,11 @@ pub enum Action {
     CredentialDeleted,
     KeyCreated,
     KeyRotated,
+    NumberErased,
 }
 
 impl Action {
-    pub const ALL: [Action; 9] = [
+    pub const ALL: [Action; 10] = [
         Action::WorkspaceCreated,
         Action::WorkspaceUpdated,
         Action::ProjectCreated,
@@ -41,6 +42,7 @@ impl Action {
         Action::CredentialDeleted,
         Action::KeyCreated,
         Action::KeyRotated,
+        Action::NumberErased,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -54,6 +56,7 @@ impl Action {
             Action::CredentialDeleted => "credential.deleted",
             Action::KeyCreated => "key.created",
             Action::KeyRotated => "key.rotated",
+            Action::NumberErased => "number.erased",
         }
     }
 
@@ -64,6 +67,7 @@ impl Action {
             Action::ProjectCreated | Action::ProjectUpdated | Action::AllowedNetworksReplaced => "project",
             Action::CredentialCreated | Action::CredentialDeleted => "credential",
             Action::KeyCreated | Action::KeyRotated => "key",
+            Action::NumberErased => "number",
         }
     }
 }

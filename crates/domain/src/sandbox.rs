@@ -5,6 +5,11 @@
 
 use crate::phone::NumberTail;
 
+/// The simulated operator: the network that ITU-T E.212 keeps for tests.
+pub const NETWORK_ID: &str = "00101";
+/// The numbers that its subscribers text.
+pub const RECEIVERS: [&str; 2] = ["+99000000001", "+99000000002"];
+
 /// What a simulated number is there to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {

@@ -16,8 +16,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
-use papaya::HashMap;
-use ringtrue_domain::tenancy::{ClientId, Credential, Project, ProjectId, Workspace, WorkspaceId};
+use ringtrue_domain::tenancy::{ClientId, Credential, Project, ProjectId, RateLimits, Workspace, WorkspaceId};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -38,12 +37,16 @@ pub enum RefreshError {
     Key(#[from] UnopenedKey),
 }
 
+/// Asked several times in every call, so with a quicker hash than the standard one. Its keys are made by us: nobody
+/// else can choose them to collide.
+type Map<K, V> = papaya::HashMap<K, V, quick_cache::DefaultHashBuilder>;
+
 #[derive(Debug)]
 pub struct ControlPlane {
-    workspaces: HashMap<WorkspaceId, Arc<Workspace>>,
-    projects: HashMap<ProjectId, Arc<Project>>,
-    credentials: HashMap<ClientId, Arc<Credential>>,
-    revoked: HashMap<TokenId, Timestamp>,
+    workspaces: Map<WorkspaceId, Arc<Workspace>>,
+    projects: Map<ProjectId, Arc<Project>>,
+    credentials: Map<ClientId, Arc<Credential>>,
+    revoked: Map<TokenId, Timestamp>,
     keys: ArcSwap<KeyRing>,
     version: AtomicI64,
     /// Held while changes are taken over, so that they are taken over in order.
@@ -54,10 +57,10 @@ pub struct ControlPlane {
 impl ControlPlane {
     pub fn empty(master: MasterKey) -> Self {
         ControlPlane {
-            workspaces: HashMap::new(),
-            projects: HashMap::new(),
-            credentials: HashMap::new(),
-            revoked: HashMap::new(),
+            workspaces: Map::default(),
+            projects: Map::default(),
+            credentials: Map::default(),
+            revoked: Map::default(),
             keys: ArcSwap::default(),
             version: AtomicI64::new(0),
             refreshing: Mutex::new(()),
@@ -69,8 +72,19 @@ impl ControlPlane {
         self.workspaces.pin().get(&id).cloned()
     }
 
+    /// The limits that a workspace has of its own.
+    pub fn own_limits(&self, id: WorkspaceId) -> RateLimits {
+        self.workspaces.pin().get(&id).map(|workspace| workspace.rate_limits).unwrap_or_default()
+    }
+
     pub fn project(&self, id: ProjectId) -> Option<Arc<Project>> {
         self.projects.pin().get(&id).cloned()
+    }
+
+    /// Whether there is such a project of which `fact` holds. Asked in place: all threads would count their handles on
+    /// the same few projects, and wait for each other.
+    pub fn project_has(&self, id: ProjectId, fact: impl FnOnce(&Project) -> bool) -> bool {
+        self.projects.pin().get(&id).is_some_and(|project| fact(project))
     }
 
     pub fn credential(&self, client_id: &str) -> Option<Arc<Credential>> {
@@ -145,7 +159,7 @@ impl ControlPlane {
 }
 
 /// Takes entries over. When they are everything, what is not among them goes.
-fn lay<K: Clone + Eq + Hash, V>(map: &HashMap<K, V>, entries: impl Iterator<Item = (K, V)>, are_everything: bool) {
+fn lay<K: Clone + Eq + Hash, V>(map: &Map<K, V>, entries: impl Iterator<Item = (K, V)>, are_everything: bool) {
     let map = map.pin();
     let mut told = HashSet::new();
     for (key, value) in entries {

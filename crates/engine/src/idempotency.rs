@@ -39,6 +39,18 @@ pub struct Claim {
     attempt: Uuid,
 }
 
+/// A request that is to be done once: its claim, and how its answer will look.
+pub struct Once<'a, T> {
+    pub claim: &'a Claim,
+    pub answer: &'a (dyn Fn(&T) -> StoredAnswer + Send + Sync),
+}
+
+impl<T> std::fmt::Debug for Once<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Once").field("claim", self.claim).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug)]
 pub enum Begun {
     First(Claim),
@@ -90,8 +102,12 @@ impl Engine {
         }
     }
 
+    pub(crate) fn completion<T>(&self, once: Option<Once<'_, T>>, done: &T) -> Result<Option<Completion>, StoreError> {
+        once.map(|once| self.complete(once.claim, &(once.answer)(done))).transpose()
+    }
+
     /// What the store writes beside the effect of the request.
-    pub fn complete(&self, claim: &Claim, answer: &StoredAnswer) -> Result<Completion, StoreError> {
+    fn complete(&self, claim: &Claim, answer: &StoredAnswer) -> Result<Completion, StoreError> {
         let plain = [&answer.status.to_be_bytes(), answer.body.as_slice()].concat();
         let sealed_answer = self
             .control_plane()

@@ -10,17 +10,23 @@ pub mod management;
 pub mod networks;
 pub mod nodes;
 pub mod ports;
+mod privacy;
 pub mod rate_limit;
+pub mod reverse_sms;
+mod sweeper;
 pub mod tokens;
 
 use std::sync::Arc;
 
-use ringtrue_domain::{id::time_ordered, region::Region, web_url::UrlPolicy};
+use jiff::SignedDuration;
+use ringtrue_domain::{id::time_ordered, region::Region, reverse_sms::NumberGuard, web_url::UrlPolicy};
 
 use crate::{
+    callback::{Courier, CourierParts},
     control_plane::{ControlPlane, RefreshError},
     keys::MasterKey,
-    ports::{Clock, Entropy, NodeId, Store},
+    networks::Networks,
+    ports::{Clock, Entropy, NodeId, Store, Transport},
     rate_limit::{Limits, RateLimiter},
 };
 
@@ -33,6 +39,26 @@ pub struct Settings {
     pub limits: Limits,
     /// Which callback and redirect URLs may be given to us.
     pub urls: UrlPolicy,
+    pub number_guard: NumberGuard,
+    /// How many callbacks are sent and kept in memory at a time.
+    pub courier: callback::Limits,
+    /// How long numbers and callback bodies are kept after the end of their check.
+    pub retention: SignedDuration,
+}
+
+/// What an engine works with.
+pub struct Parts {
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    pub transport: Arc<dyn Transport>,
+    pub master: MasterKey,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").finish_non_exhaustive()
+    }
 }
 
 /// Everything that use cases share. Cheap to clone.
@@ -43,7 +69,9 @@ struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    control_plane: ControlPlane,
+    control_plane: Arc<ControlPlane>,
+    networks: Arc<Networks>,
+    courier: Courier,
     limiter: RateLimiter,
     settings: Settings,
     /// The beginning of every token's claims.
@@ -53,16 +81,22 @@ struct Inner {
 
 impl Engine {
     /// Loads the control plane, makes missing keys, and joins the other nodes.
-    pub async fn start(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-        master: MasterKey,
-        settings: Settings,
-    ) -> Result<Self, RefreshError> {
+    pub async fn start(parts: Parts, settings: Settings) -> Result<Self, RefreshError> {
+        let Parts { store, clock, entropy, transport, master } = parts;
         let node = NodeId(time_ordered(clock.now(), entropy.bytes()));
+        let control_plane = Arc::new(ControlPlane::empty(master));
+        let courier = Courier::new(CourierParts {
+            store: Arc::clone(&store) as _,
+            transport,
+            keys: Arc::clone(&control_plane) as _,
+            clock: Arc::clone(&clock),
+            entropy: Arc::clone(&entropy),
+            limits: settings.courier,
+        });
         let engine = Engine(Arc::new(Inner {
-            control_plane: ControlPlane::empty(master),
+            control_plane,
+            networks: Arc::default(),
+            courier,
             limiter: RateLimiter::new(settings.limits),
             token_claims: tokens::shared_claims(&settings.base_url, settings.region),
             store,
@@ -87,12 +121,30 @@ impl Engine {
         &*self.0.clock
     }
 
+    /// The same, for who keeps it.
+    pub fn shared_clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.0.clock)
+    }
+
     pub fn entropy(&self) -> &dyn Entropy {
         &*self.0.entropy
     }
 
+    /// The same, for who keeps it.
+    pub fn shared_entropy(&self) -> Arc<dyn Entropy> {
+        Arc::clone(&self.0.entropy)
+    }
+
     pub fn control_plane(&self) -> &ControlPlane {
         &self.0.control_plane
+    }
+
+    pub fn networks(&self) -> &Arc<Networks> {
+        &self.0.networks
+    }
+
+    pub fn courier(&self) -> &Courier {
+        &self.0.courier
     }
 
     pub fn limiter(&self) -> &RateLimiter {
@@ -113,6 +165,14 @@ impl Engine {
 
     pub fn urls(&self) -> &UrlPolicy {
         &self.0.settings.urls
+    }
+
+    fn number_guard(&self) -> NumberGuard {
+        self.0.settings.number_guard
+    }
+
+    fn retention(&self) -> SignedDuration {
+        self.0.settings.retention
     }
 
     pub fn node(&self) -> NodeId {

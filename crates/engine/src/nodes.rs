@@ -56,6 +56,9 @@ impl Engine {
     pub async fn keep_tidy(&self) {
         loop {
             tokio::time::sleep(HOUSEKEEPING).await;
+            if let Err(error) = self.erase_old(self.clock().now()).await {
+                tracing::warn!(%error, "what is kept too long could not be erased");
+            }
             match self.tidy_up().await {
                 Ok(0) => {}
                 Ok(rows) => tracing::debug!(rows, "expired rows deleted"),

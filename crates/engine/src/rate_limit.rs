@@ -5,7 +5,7 @@
 //! divide evenly goes round: in each window other nodes have one call more.
 
 use std::{
-    hash::{BuildHasher, RandomState},
+    hash::BuildHasher,
     net::{IpAddr, Ipv6Addr},
     sync::{
         Arc,
@@ -15,7 +15,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, sync::Cache};
 use ringtrue_domain::tenancy::{ClientId, RateLimits, WorkspaceId};
 
 /// Kinds of calls, each with a limit of its own.
@@ -152,7 +152,9 @@ pub struct RateLimiter {
     known: Cache<Subject, Arc<Window>>,
     /// Apart from the known ones, so that a flood of strange addresses cannot push those out.
     strangers: Cache<Subject, Arc<Window>>,
-    hasher: RandomState,
+    /// The latest minute in which any login failed.
+    failing_minute: AtomicU64,
+    hasher: DefaultHashBuilder,
 }
 
 impl RateLimiter {
@@ -162,7 +164,8 @@ impl RateLimiter {
             share: ArcSwap::from_pointee(Share::ALONE),
             known: Cache::new(KNOWN),
             strangers: Cache::new(STRANGERS),
-            hasher: RandomState::new(),
+            failing_minute: AtomicU64::new(0),
+            hasher: DefaultHashBuilder::default(),
         }
     }
 
@@ -197,14 +200,20 @@ impl RateLimiter {
     /// Seconds to wait, when this address has failed too often with this client in this minute.
     pub fn login_delay(&self, client_id: &str, address: IpAddr, now: Timestamp) -> Option<u32> {
         let minute = window(now, 60);
+        // In most minutes no login fails, and nobody's failures need be looked up.
+        if self.failing_minute.load(Ordering::Relaxed) < minute {
+            return None;
+        }
         let failed =
             self.strangers.get(&self.failed_login(client_id, address)).map_or(0, |count| count.counted(minute));
         (failed >= self.share.load().of(self.limits.failed_logins, minute).max(1)).then(|| seconds_left(now, 60))
     }
 
     pub fn login_failed(&self, client_id: &str, address: IpAddr, now: Timestamp) {
+        let minute = window(now, 60);
         let counted = get(&self.strangers, self.failed_login(client_id, address));
-        let _ = counted.count(window(now, 60), u32::MAX);
+        let _ = counted.count(minute, u32::MAX);
+        self.failing_minute.fetch_max(minute, Ordering::Relaxed);
     }
 
     fn failed_login(&self, client_id: &str, address: IpAddr) -> Subject {

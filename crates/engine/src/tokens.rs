@@ -4,10 +4,10 @@
 //! checking it asks the control plane in memory whether that credential, its project and the token itself are still
 //! good. Nothing here waits for a database, except a revocation.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
 use aws_lc_rs::{constant_time, digest, hmac};
-use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use base64::engine::{Engine as _, Simd, general_purpose::NO_PAD};
 use jiff::Timestamp;
 use ringtrue_domain::{
     id::time_ordered,
@@ -25,6 +25,9 @@ use crate::{
 
 /// Seconds that a token lives, unless its credential expires before.
 pub const TOKEN_LIFETIME: i64 = 3600;
+
+/// base64url, by the instructions that this machine has for it.
+static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
 
 /// What the token endpoint gives out.
 #[derive(Clone)]
@@ -114,8 +117,8 @@ impl Engine {
         &self,
         client_id: &str,
         secret: &str,
+        now: Timestamp,
     ) -> Result<std::sync::Arc<Credential>, ClientError> {
-        let now = self.clock().now();
         let given = digest_of(secret);
         let credential = self.control_plane().credential(client_id);
         let expected = credential.as_ref().map_or(SecretDigest([0; 32]), |credential| credential.secret_digest);
@@ -130,9 +133,8 @@ impl Engine {
         Ok(credential)
     }
 
-    pub fn mint(&self, credential: &Credential, scope: Scope) -> Result<AccessToken, MintError> {
+    pub fn mint(&self, credential: &Credential, scope: Scope, now: Timestamp) -> Result<AccessToken, MintError> {
         self.may_have(credential, scope)?;
-        let now = self.clock().now();
         let expires_in = credential
             .expires_at
             .map_or(TOKEN_LIFETIME, |at| (at.as_second() - now.as_second()).clamp(1, TOKEN_LIFETIME));
@@ -200,8 +202,7 @@ impl Engine {
             _ if !credential.scopes.contains(&scope) => Err(ScopeError::NotGranted),
             (CredentialOwner::Workspace(_), Scope::Management) => Ok(()),
             (CredentialOwner::Project(_, project), Scope::Product(product)) => {
-                let enabled =
-                    self.control_plane().project(project).is_some_and(|project| project.products.contains(&product));
+                let enabled = self.control_plane().project_has(project, |project| project.products.contains(&product));
                 if enabled { Ok(()) } else { Err(ScopeError::ProductNotEnabled) }
             }
         }
@@ -211,7 +212,7 @@ impl Engine {
     fn open(&self, token: &str, now: Timestamp) -> Result<Vec<u8>, TokenRejected> {
         let (signed, signature) = token.rsplit_once('.').ok_or(TokenRejected::Foreign)?;
         let (header, payload) = signed.split_once('.').ok_or(TokenRejected::Foreign)?;
-        let decode = |part: &str| BASE64_URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenRejected::Foreign);
+        let decode = |part: &str| BASE64.decode(part).map_err(|_| TokenRejected::Foreign);
         let signature = decode(signature)?;
         let payload = decode(payload)?;
         let keys = self.control_plane().keys();
@@ -232,9 +233,7 @@ impl Engine {
     }
 
     fn project_is_disabled(&self, owner: CredentialOwner) -> bool {
-        owner
-            .project()
-            .is_some_and(|project| self.control_plane().project(project).is_none_or(|project| project.disabled))
+        owner.project().is_some_and(|project| !self.control_plane().project_has(project, |project| !project.disabled))
     }
 }
 
@@ -288,10 +287,10 @@ fn sign(header: &str, key: &hmac::Key, payload: &str) -> String {
     let mut token = String::with_capacity(header.len() + payload.len() * 4 / 3 + 50);
     token.push_str(header);
     token.push('.');
-    BASE64_URL_SAFE_NO_PAD.encode_string(payload, &mut token);
+    BASE64.encode_string(payload, &mut token);
     let signature = hmac::sign(key, token.as_bytes());
     token.push('.');
-    BASE64_URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+    BASE64.encode_string(signature, &mut token);
     token
 }
 
@@ -310,7 +309,7 @@ mod tests {
     #[test]
     fn a_token_is_a_jwt_as_others_know_it() {
         let secret = [7; 32];
-        let header = BASE64_URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"at+jwt","kid":"k1"}"#);
+        let header = BASE64.encode(r#"{"alg":"HS256","typ":"at+jwt","kid":"k1"}"#);
         let base_url = "https://eu.api.example.com/\"quoted\"";
         let id = time_ordered(Timestamp::UNIX_EPOCH, [1; 10]);
         let client: ClientId = "prj_abc-DEF".parse().unwrap();

@@ -2,8 +2,11 @@
 
 pub mod cli;
 pub mod config;
+mod connectors;
+mod handsets;
 pub mod http;
 mod listener;
 pub mod pages;
+mod sandbox_operator;
 pub mod telemetry;
 pub mod wiring;

@@ -3,18 +3,23 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
+use ipnet::IpNet;
 use ringtrue_engine::{
-    Engine, Settings,
+    Engine, Parts, Settings,
     keys::MasterKey,
     ports::{Clock, Entropy, Store},
 };
+use ringtrue_operators::outbound::{Outbound, OutboundSettings};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    config::Config,
+    config::{Config, TlsFiles},
+    connectors::Connectors,
+    handsets::Handsets,
     http::{self, App, Readiness, Shared, Site},
     listener::{self, Tls},
+    sandbox_operator::SandboxOperator,
     telemetry::metrics::Metrics,
 };
 
@@ -39,8 +44,12 @@ pub struct Running {
     pub base_url: String,
     pub address: SocketAddr,
     pub metrics_address: Option<SocketAddr>,
+    /// Where operators' webhooks come in.
+    pub ingress_address: Option<SocketAddr>,
     pub engine: Engine,
-    tls: Option<Arc<Tls>>,
+    connectors: Arc<Connectors>,
+    sandbox: Option<SandboxOperator>,
+    certificates: Vec<Arc<Tls>>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 }
@@ -51,80 +60,145 @@ const BACKLOG: u32 = 4096;
 /// Starts a node. It serves until `shutdown` is cancelled; [`Running::finished`] waits for its end.
 pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::Result<Running> {
     let Assembly { config, store, master, clock, entropy } = assembly;
-    let tls = match &config.http.tls {
-        Some(files) => Some(Arc::new(Tls::load(&files.certificate, &files.key)?)),
-        None => None,
-    };
+    let tls = load_tls(config.http.tls.as_ref())?;
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr()?;
     let base_url = match &config.base_url {
         Some(base_url) => base_url.to_string(),
         None => format!("{}://{address}", if tls.is_some() { "https" } else { "http" }),
     };
+    let settings = settings(&config, base_url.clone(), own_host(&base_url));
+    let transport = Arc::new(Outbound::new(OutboundSettings {
+        addresses: settings.urls.addresses.clone(),
+        extra_roots: config.callbacks.ca_file.clone(),
+        ..OutboundSettings::default()
+    })?);
+    let engine = Engine::start(Parts { store, clock, entropy, transport, master }, settings).await?;
+    engine.networks().replace(config.networks.clone());
 
-    let settings = Settings {
-        region: config.region,
-        base_url: base_url.clone(),
-        limits: config.rate_limits,
-        urls: config.callbacks.policy(own_host(&base_url)),
-    };
-    let engine = Engine::start(store, clock, entropy, master, settings).await?;
-    let metrics = Arc::new(Metrics::default());
+    let connectors = Arc::new(Connectors::new(&engine));
+    let sandbox = if config.sandbox.enabled { Some(SandboxOperator::start(&engine).await?) } else { None };
     let tasks = TaskTracker::new();
-    let app = App::new(Shared {
-        engine: engine.clone(),
-        metrics: Arc::clone(&metrics),
-        trusted_proxies: config.http.trusted_proxies.clone(),
-        request_log: config.log.requests,
-        traces: config.telemetry.otlp_endpoint.is_some(),
-        body_timeout: config.http.body_timeout,
-        request_timeout: config.http.request_timeout,
-        tasks: tasks.clone(),
-        shutdown: shutdown.clone(),
-        readiness: Readiness::default(),
-        site: Site::new(&base_url),
-    });
-
-    background(&tasks, &shutdown, &engine, |engine| async move { engine.follow_changes().await });
-    background(&tasks, &shutdown, &engine, |engine| async move { engine.keep_beating().await });
-    background(&tasks, &shutdown, &engine, |engine| async move { engine.keep_tidy().await });
-
-    let limits = listener::Limits {
-        max_connections: config.http.max_connections,
-        max_connections_per_address: config.http.max_connections_per_address,
-        header_timeout: config.http.header_timeout,
-        idle_timeout: config.http.idle_timeout,
-        write_timeout: config.http.write_timeout,
-        trusted_proxies: config.http.trusted_proxies,
+    let metrics = Arc::new(Metrics::new(&engine, &connectors));
+    let app = |trusted_proxies: &[IpNet]| {
+        App::new(Shared {
+            engine: engine.clone(),
+            metrics: Arc::clone(&metrics),
+            connectors: Arc::clone(&connectors),
+            handsets: sandbox.as_ref().map_or_else(Handsets::default, SandboxOperator::handsets),
+            trusted_proxies: trusted_proxies.to_vec(),
+            request_log: config.log.requests,
+            traces: config.telemetry.otlp_endpoint.is_some(),
+            body_timeout: config.http.body_timeout,
+            request_timeout: config.http.request_timeout,
+            tasks: tasks.clone(),
+            shutdown: shutdown.clone(),
+            readiness: Readiness::default(),
+            site: Site::new(&base_url),
+        })
     };
+    connectors.apply(config.connectors.clone()).await?;
+    work_in_background(&tasks, &shutdown, &engine);
+
+    let serve = |listener: TcpListener, tls: Option<Arc<Tls>>, door: http::Door, trusted_proxies: &[IpNet]| {
+        let limits = listener::Limits {
+            max_connections: config.http.max_connections,
+            max_connections_per_address: config.http.max_connections_per_address,
+            header_timeout: config.http.header_timeout,
+            idle_timeout: config.http.idle_timeout,
+            write_timeout: config.http.write_timeout,
+            trusted_proxies: trusted_proxies.to_vec(),
+        };
+        let metrics = Arc::clone(&metrics);
+        tasks.spawn(listener::serve(listener, tls, door, limits, metrics, tasks.clone(), shutdown.clone()));
+    };
+    let public = app(&config.http.trusted_proxies);
     let mut metrics_address = None;
     if let Some(listen) = config.metrics.listen {
         let listener = bind(listen)?;
         metrics_address = Some(listener.local_addr()?);
-        let door = http::operator_door(app.clone());
-        let (limits, metrics) = (limits.clone(), Arc::clone(&metrics));
-        tasks.spawn(listener::serve(listener, None, door, limits, metrics, tasks.clone(), shutdown.clone()));
+        serve(listener, None, http::operator_door(public.clone()), &config.http.trusted_proxies);
     }
-    let door = http::public_door(app);
-    let serving = listener::serve(listener, tls.clone(), door, limits, metrics, tasks.clone(), shutdown.clone());
-    tasks.spawn(serving);
-    Ok(Running { base_url, address, metrics_address, engine, tls, tasks, shutdown })
+    let mut certificates: Vec<_> = tls.iter().cloned().collect();
+    let mut ingress_address = None;
+    if let Some(ingress) = &config.ingress {
+        let listener = bind(ingress.listen)?;
+        ingress_address = Some(listener.local_addr()?);
+        let tls = load_tls(ingress.tls.as_ref())?;
+        certificates.extend(tls.clone());
+        serve(listener, tls, http::ingress_door(app(&ingress.trusted_proxies)), &ingress.trusted_proxies);
+    }
+    serve(listener, tls, http::public_door(public), &config.http.trusted_proxies);
+    Ok(Running {
+        base_url,
+        address,
+        metrics_address,
+        ingress_address,
+        engine,
+        connectors,
+        sandbox,
+        certificates,
+        tasks,
+        shutdown,
+    })
+}
+
+/// What a configuration decides for an engine.
+pub fn settings(config: &Config, base_url: String, own_hosts: Vec<String>) -> Settings {
+    Settings {
+        region: config.region,
+        base_url,
+        limits: config.rate_limits,
+        urls: config.callbacks.policy(own_hosts),
+        number_guard: config.number_guard,
+        courier: config.courier,
+        retention: config.retention,
+    }
+}
+
+fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {
+    files.map(|files| Ok(Arc::new(Tls::load(&files.certificate, &files.key)?))).transpose()
+}
+
+fn work_in_background(tasks: &TaskTracker, shutdown: &CancellationToken, engine: &Engine) {
+    background(tasks, shutdown, engine, |engine| async move { engine.follow_changes().await });
+    background(tasks, shutdown, engine, |engine| async move { engine.keep_beating().await });
+    background(tasks, shutdown, engine, |engine| async move { engine.keep_tidy().await });
+    background(tasks, shutdown, engine, |engine| async move { engine.keep_sweeping().await });
+    let (courier, shutdown) = (engine.courier().clone(), shutdown.clone());
+    // The courier ends by itself: it finishes what is under way, and gives the rest back.
+    tasks.spawn(async move { courier.run(shutdown).await });
 }
 
 impl Running {
-    /// Takes over what may change while running: the certificate.
-    pub fn reload(&self) {
-        if let Some(tls) = &self.tls {
+    /// Takes over what may change while running: certificates, networks, connectors.
+    pub async fn reload(&self, config: anyhow::Result<Config>) {
+        for tls in &self.certificates {
             match tls.reload() {
-                Ok(()) => tracing::info!("the certificate was read again"),
-                Err(error) => tracing::error!(%error, "the certificate was not replaced"),
+                Ok(()) => tracing::info!("a certificate was read again"),
+                Err(error) => tracing::error!(%error, "a certificate was not replaced"),
             }
+        }
+        let applied = async {
+            let config = config?;
+            self.connectors.apply(config.connectors).await?;
+            self.engine.networks().replace(config.networks);
+            anyhow::Ok(())
+        };
+        match applied.await {
+            Ok(()) => tracing::info!("networks and connectors were read again"),
+            Err(error) => tracing::error!(%error, "networks and connectors stay as they were"),
         }
     }
 
     /// Waits until the node has been told to stop and requests under way have ended.
     pub async fn finished(self) {
         self.shutdown.cancelled().await;
+        // No new messages while the rest is finished.
+        self.connectors.shutdown().await;
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.shutdown().await;
+        }
         self.tasks.close();
         self.tasks.wait().await;
         self.engine.leave().await;

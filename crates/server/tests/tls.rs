@@ -87,12 +87,12 @@ async fn a_certificate_is_replaced_without_a_restart() {
 
     let second = certify(folder.path());
     assert!(ask(node.address, &second).await.is_err(), "not read yet");
-    node.reload();
+    node.reload(Err(anyhow::anyhow!("there is no file"))).await;
     assert_eq!(ask(node.address, &second).await.as_deref(), Ok("HTTP/1.1 200 OK"));
     assert!(ask(node.address, &first).await.is_err(), "the old one is gone");
 
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
-    node.reload();
+    node.reload(Err(anyhow::anyhow!("there is no file"))).await;
     assert_eq!(ask(node.address, &second).await.as_deref(), Ok("HTTP/1.1 200 OK"), "a broken file changes nothing");
 
     shutdown.cancel();

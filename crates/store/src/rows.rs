@@ -229,6 +229,7 @@ fn configuration(row: &mut Columns) -> Result<Configuration, StoreError> {
                 .map(|text| text.parse())
                 .transpose()
                 .map_err(|problem: InvalidPrefix| wrong(&problem))?,
+            auto_reply: json.reverse_sms.auto_reply,
         },
         secure_sna: silent(&json.secure_sna)?,
         discovery: silent(&json.discovery)?,
@@ -294,6 +295,8 @@ struct ReverseSmsJson {
     ttl: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    auto_reply: bool,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -312,6 +315,7 @@ impl From<&Configuration> for ConfigurationJson {
                 callback_url: configuration.reverse_sms.callback_url.as_ref().map(|url| url.as_str().to_owned()),
                 ttl: configuration.reverse_sms.ttl.map(|ttl| i64::from(ttl.seconds())),
                 prefix: configuration.reverse_sms.prefix.as_ref().map(ToString::to_string),
+                auto_reply: configuration.reverse_sms.auto_reply,
             },
             secure_sna: SilentJson::from(&configuration.secure_sna),
             discovery: SilentJson::from(&configuration.discovery),

@@ -17,6 +17,8 @@ pub struct ReverseSmsSettings {
     pub callback_url: Option<CallbackUrl>,
     pub ttl: Option<Ttl>,
     pub prefix: Option<SmsPrefix>,
+    /// In a sandbox project: whether the simulated handset replies by itself.
+    pub auto_reply: bool,
 }
 
 /// Settings of the products in which the device follows redirects.

@@ -25,6 +25,7 @@ use std::fmt;
 pub use address::AddressPolicy;
 pub use url::Host;
 
+use crate::tenancy::Mode;
 use parts::{Scheme, WebUrl};
 
 /// The longest URL that is taken, as given and in canonical form.
@@ -79,6 +80,12 @@ pub enum UrlError {
 }
 
 impl UrlPolicy {
+    /// The policy for projects of a mode. Sandbox projects never reach a real operator, and may use plain HTTP.
+    #[must_use]
+    pub fn for_mode(&self, mode: Mode) -> UrlPolicy {
+        UrlPolicy { allow_http: self.allow_http || mode == Mode::Sandbox, ..self.clone() }
+    }
+
     fn check_scheme(&self, url: &WebUrl) -> Result<(), UrlError> {
         match url.scheme() {
             Scheme::Http if !self.allow_http => Err(UrlError::HttpNotAllowed),

@@ -20,6 +20,7 @@ enum Material {
     Token { header: String, key: Box<hmac::Key> },
     Callback(CallbackSigner),
     Seal(SealingKey),
+    Hash(Box<hmac::Key>),
 }
 
 /// The public half of a callback key, as the JWKS shows it.
@@ -61,7 +62,7 @@ impl KeyRing {
     pub(crate) fn token_signer(&self, now: Timestamp) -> Option<(&str, &hmac::Key)> {
         self.in_use(now, |material| match material {
             Material::Token { header, key } => Some((header.as_str(), &**key)),
-            Material::Callback(_) | Material::Seal(_) => None,
+            Material::Callback(_) | Material::Seal(_) | Material::Hash(_) => None,
         })
         .map(|(_, signer)| signer)
     }
@@ -79,7 +80,7 @@ impl KeyRing {
         self.in_state(now, |state| state != KeyState::Gone)
             .filter_map(|(_, material)| match material {
                 Material::Callback(signer) => Some(signer.public()),
-                Material::Token { .. } | Material::Seal(_) => None,
+                Material::Token { .. } | Material::Seal(_) | Material::Hash(_) => None,
             })
             .collect()
     }
@@ -88,7 +89,7 @@ impl KeyRing {
     pub fn callback_signer(&self, now: Timestamp) -> Option<CallbackSigner> {
         self.in_use(now, |material| match material {
             Material::Callback(signer) => Some(signer.clone()),
-            Material::Token { .. } | Material::Seal(_) => None,
+            Material::Token { .. } | Material::Seal(_) | Material::Hash(_) => None,
         })
         .map(|(_, signer)| signer)
     }
@@ -97,7 +98,7 @@ impl KeyRing {
     pub(crate) fn seal(&self, entropy: &dyn Entropy, context: &[u8], plain: &[u8], now: Timestamp) -> Option<Vec<u8>> {
         let (id, key) = self.in_use(now, |material| match material {
             Material::Seal(key) => Some(key),
-            Material::Token { .. } | Material::Callback(_) => None,
+            Material::Token { .. } | Material::Callback(_) | Material::Hash(_) => None,
         })?;
         Some([id.0.as_bytes(), key.seal(entropy, context, plain).as_slice()].concat())
     }
@@ -106,8 +107,22 @@ impl KeyRing {
         let (id, sealed) = sealed.split_first_chunk::<16>()?;
         self.keys.iter().find(|(key, ..)| key.0.as_bytes() == id).and_then(|(_, _, material)| match &**material {
             Material::Seal(key) => key.open(context, sealed).map(|plain| plain.to_vec()),
-            Material::Token { .. } | Material::Callback(_) => None,
+            Material::Token { .. } | Material::Callback(_) | Material::Hash(_) => None,
         })
+    }
+
+    /// A keyed hash of these parts, each told apart from its neighbours. `None`: there is no hash key.
+    pub(crate) fn hash(&self, parts: &[&[u8]]) -> Option<[u8; 32]> {
+        let key = self.keys.iter().find_map(|(_, _, material)| match &**material {
+            Material::Hash(key) => Some(key),
+            Material::Token { .. } | Material::Callback(_) | Material::Seal(_) => None,
+        })?;
+        let mut context = hmac::Context::with_key(key);
+        for part in parts {
+            context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            context.update(part);
+        }
+        context.sign().as_ref().try_into().ok()
     }
 
     /// Whether every purpose has a key in use.
@@ -145,6 +160,7 @@ impl Material {
             Material::Token { .. } => KeyPurpose::Token,
             Material::Callback(_) => KeyPurpose::Callback,
             Material::Seal(_) => KeyPurpose::Seal,
+            Material::Hash(_) => KeyPurpose::Hash,
         }
     }
 }
@@ -170,6 +186,7 @@ fn open_one(key: &SealedKey, master: &MasterKey) -> Result<Material, UnopenedKey
             key: Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)),
         }),
         KeyPurpose::Callback => CallbackSigner::from_pkcs8(&plain).map(Material::Callback).ok_or_else(unopened),
+        KeyPurpose::Hash => Ok(Material::Hash(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)))),
         KeyPurpose::Seal => {
             let bytes = plain.as_slice().try_into().map_err(|_| unopened())?;
             Ok(Material::Seal(SealingKey::new(bytes)))

@@ -16,7 +16,7 @@ use crate::{
     tokens::TOKEN_LIFETIME,
 };
 
-/// How each kind of key changes hands.
+/// How each kind of key changes hands. A hash key never does; it has the same as a seal key, whose data it serves.
 pub fn policy(purpose: KeyPurpose) -> RotationPolicy {
     match purpose {
         // Nodes notice a new key within a second; ten leave room for clocks that differ.
@@ -29,7 +29,7 @@ pub fn policy(purpose: KeyPurpose) -> RotationPolicy {
             RotationPolicy { announce: SignedDuration::from_hours(24), keep: SignedDuration::from_hours(24) }
         }
         // What it sealed must stay readable longer than any retention time.
-        KeyPurpose::Seal => {
+        KeyPurpose::Seal | KeyPurpose::Hash => {
             RotationPolicy { announce: SignedDuration::from_secs(10), keep: SignedDuration::from_hours(24 * 400) }
         }
     }
@@ -61,6 +61,8 @@ pub enum RotateError {
     UnderWay(KeyPurpose),
     #[error("someone else has just rotated the {0} key")]
     Overtaken(KeyPurpose),
+    #[error("a {0} key cannot be relieved: what it has hashed would never be found again")]
+    Fixed(KeyPurpose),
     #[error("there is no {0} key yet: start the service once")]
     NoKey(KeyPurpose),
     #[error(transparent)]
@@ -76,6 +78,9 @@ pub async fn rotate(
     clock: &dyn Clock,
     entropy: &dyn Entropy,
 ) -> Result<KeySummary, RotateError> {
+    if !KeyPurpose::ROTATING.contains(&purpose) {
+        return Err(RotateError::Fixed(purpose));
+    }
     let now = clock.now();
     let mut keys = store.all_keys().await?;
     keys.retain(|key| key.purpose == purpose);
@@ -99,7 +104,7 @@ pub async fn rotate(
             let in_use = keys.iter().filter(|key| matches!(key.schedule.state(now), KeyState::Active | KeyState::Next));
             (KeySchedule::active_at_once(now), in_use.map(stop_using).collect())
         }
-        (true, KeyPurpose::Token | KeyPurpose::Callback) => {
+        (true, KeyPurpose::Token | KeyPurpose::Callback | KeyPurpose::Hash) => {
             let relieved = keys.iter().map(|key| (key.id, rotate_at_once(key.schedule, now).1)).collect();
             (KeySchedule::active_at_once(now), relieved)
         }
@@ -145,7 +150,9 @@ fn generate(
 ) -> SealedKey {
     let id = KeyId(time_ordered(now, entropy.bytes()));
     let plain = match purpose {
-        KeyPurpose::Token | KeyPurpose::Seal => Zeroizing::new(entropy.bytes::<{ SealingKey::LENGTH }>().to_vec()),
+        KeyPurpose::Token | KeyPurpose::Seal | KeyPurpose::Hash => {
+            Zeroizing::new(entropy.bytes::<{ SealingKey::LENGTH }>().to_vec())
+        }
         KeyPurpose::Callback => CallbackSigner::generate(),
     };
     SealedKey { id, purpose, schedule, sealed: master.seal(entropy, &context(id, purpose), &plain) }

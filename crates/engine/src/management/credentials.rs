@@ -9,9 +9,10 @@ use ringtrue_domain::{
     tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, WorkspaceId},
 };
 
-use super::{ManagementError, Manager, Once};
+use super::{ManagementError, Manager};
 use crate::{
     Engine,
+    idempotency::Once,
     ports::{Found, StoreError},
     tokens::digest_of,
 };

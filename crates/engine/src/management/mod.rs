@@ -23,8 +23,7 @@ use ringtrue_domain::{
 
 use crate::{
     Engine,
-    idempotency::{Claim, StoredAnswer},
-    ports::{Completion, Found, StoreError},
+    ports::{Found, StoreError},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -58,23 +57,7 @@ pub struct Manager {
     pub request_id: Option<String>,
 }
 
-/// A request that is to be done once: its claim, and how its answer will look.
-pub struct Once<'a, T> {
-    pub claim: &'a Claim,
-    pub answer: &'a (dyn Fn(&T) -> StoredAnswer + Send + Sync),
-}
-
-impl<T> std::fmt::Debug for Once<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Once").field("claim", self.claim).finish_non_exhaustive()
-    }
-}
-
 impl Engine {
-    fn completion<T>(&self, once: Option<Once<'_, T>>, done: &T) -> Result<Option<Completion>, StoreError> {
-        once.map(|once| self.complete(once.claim, &(once.answer)(done))).transpose()
-    }
-
     /// Lets a caller into its own workspace only.
     async fn enter(&self, manager: &Manager, workspace: WorkspaceId) -> Result<(), ManagementError> {
         if manager.workspace == workspace {

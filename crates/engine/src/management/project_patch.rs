@@ -39,6 +39,7 @@ pub struct ReverseSmsPatch {
     pub callback_url: Patch<String>,
     pub ttl: Patch<Ttl>,
     pub prefix: Patch<SmsPrefix>,
+    pub auto_reply: Patch<bool>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -72,7 +73,7 @@ impl ProjectPatch {
             patched.products = products;
         }
         // A URL that a sandbox may have can be wrong for a live project: with the mode, all are judged again.
-        let rules = Rules { policy: &policy_for(patched.mode, policy), judge_all: patched.mode != project.mode };
+        let rules = Rules { policy: &policy.for_mode(patched.mode), judge_all: patched.mode != project.mode };
         patched.configuration = match self.configuration {
             Patch::Keep => ConfigurationPatch::default().apply(&project.configuration, &rules)?,
             Patch::Clear => Configuration::default(),
@@ -83,11 +84,6 @@ impl ProjectPatch {
     }
 }
 
-/// Sandbox projects never reach a real operator, and may call back over plain HTTP.
-fn policy_for(mode: Mode, policy: &UrlPolicy) -> UrlPolicy {
-    UrlPolicy { allow_http: policy.allow_http || mode == Mode::Sandbox, ..policy.clone() }
-}
-
 struct Rules<'a> {
     policy: &'a UrlPolicy,
     judge_all: bool,
@@ -96,7 +92,7 @@ struct Rules<'a> {
 impl ConfigurationPatch {
     /// The configuration of a new project.
     pub fn build(self, mode: Mode, policy: &UrlPolicy) -> Result<Configuration, InvalidUrl> {
-        let rules = Rules { policy: &policy_for(mode, policy), judge_all: true };
+        let rules = Rules { policy: &policy.for_mode(mode), judge_all: true };
         self.apply(&Configuration::default(), &rules)
     }
 
@@ -133,6 +129,7 @@ impl ReverseSmsPatch {
             callback_url: rules.callback_url(self.callback_url, current.callback_url.as_ref(), "reverse_sms")?,
             ttl: merge(self.ttl, current.ttl.as_ref()),
             prefix: merge(self.prefix, current.prefix.as_ref()),
+            auto_reply: merge(self.auto_reply, Some(&current.auto_reply)).unwrap_or_default(),
         })
     }
 }
@@ -210,6 +207,7 @@ fn changed_members(before: &Project, after: &Project) -> Vec<String> {
         ("configuration.reverse_sms.callback_url", old.reverse_sms.callback_url != new.reverse_sms.callback_url),
         ("configuration.reverse_sms.ttl", old.reverse_sms.ttl != new.reverse_sms.ttl),
         ("configuration.reverse_sms.prefix", old.reverse_sms.prefix != new.reverse_sms.prefix),
+        ("configuration.reverse_sms.auto_reply", old.reverse_sms.auto_reply != new.reverse_sms.auto_reply),
         ("configuration.secure_sna.callback_url", old.secure_sna.callback_url != new.secure_sna.callback_url),
         ("configuration.secure_sna.redirect_url", old.secure_sna.redirect_url != new.secure_sna.redirect_url),
         ("configuration.discovery.callback_url", old.discovery.callback_url != new.discovery.callback_url),
@@ -233,7 +231,7 @@ mod tests {
 
     fn project(mode: Mode, callback_url: &str) -> Project {
         let id = time_ordered(Timestamp::UNIX_EPOCH, [0; 10]);
-        let callback_url = CallbackUrl::parse(callback_url, &policy_for(mode, &UrlPolicy::default())).unwrap();
+        let callback_url = CallbackUrl::parse(callback_url, &UrlPolicy::default().for_mode(mode)).unwrap();
         Project {
             id: ProjectId(id),
             workspace: WorkspaceId(id),
@@ -245,6 +243,7 @@ mod tests {
                     callback_url: Some(callback_url),
                     ttl: Ttl::try_from(120).ok(),
                     prefix: None,
+                    auto_reply: false,
                 },
                 ..Configuration::default()
             },

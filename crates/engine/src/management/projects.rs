@@ -10,11 +10,10 @@ use ringtrue_domain::{
     tenancy::{CredentialOwner, Mode, Name, Project, ProjectId, Revision, WorkspaceId},
 };
 
-use super::{
-    ConfigurationPatch, IssuedCredential, ManagementError, Manager, Once, ProjectPatch, credentials::every_scope,
-};
+use super::{ConfigurationPatch, IssuedCredential, ManagementError, Manager, ProjectPatch, credentials::every_scope};
 use crate::{
     Engine,
+    idempotency::Once,
     ports::{Found, ProjectUpdated, ProjectWritten},
 };
 

@@ -42,7 +42,7 @@ pub enum Undelivered {
 
 impl Undelivered {
     /// The word in logs of attempts and in metrics.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Undelivered::BlockedAddress => "blocked_address",
             Undelivered::Unresolved => "unresolved",

@@ -1,16 +1,17 @@
 //! What can be typed.
 
-use std::{net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, str::FromStr};
 
 use clap::{
     Args, Parser, Subcommand, ValueEnum,
     builder::{PossibleValuesParser, TypedValueParser},
 };
+use http::StatusCode;
 use jiff::Timestamp;
 use ringtrue_domain::tenancy::{Name, WorkspaceId};
 use ringtrue_engine::ports::KeyPurpose;
 
-use super::failure::EXIT_CODES;
+use super::{failure::EXIT_CODES, listen::Endpoint};
 use crate::http::time;
 
 /// Verifies phone numbers through mobile operators, on your own machines.
@@ -39,6 +40,8 @@ pub(super) enum Output {
 pub(super) enum Command {
     /// Starts a server to try things out with: its own database, a demo workspace, plain HTTP on this machine only.
     Dev(DevArguments),
+    /// Receives callbacks while you develop: says what is in each, whether its signature is good, and if not, why.
+    Listen(ListenArguments),
     /// Starts a server as the configuration says. SIGTERM stops it when requests in flight are done, a second one at
     /// once; SIGHUP reads the certificate again.
     Serve,
@@ -56,6 +59,8 @@ pub(super) enum Command {
     /// Lists and rotates the keys of this deployment.
     #[command(subcommand)]
     Keys(KeysAction),
+    /// Erases what is kept of a phone number, in all projects, and prints a receipt.
+    Erase(EraseArguments),
     /// Looks for what is wrong with this deployment, and says what to do about it.
     Doctor,
 }
@@ -68,6 +73,36 @@ pub(super) struct DevArguments {
     /// Where to listen: a loopback address, and a port or 0 for any that is free.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = loopback_address)]
     pub listen: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ListenArguments {
+    /// Where to listen, by plain HTTP: an address, and a port or 0 for any that is free.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9099")]
+    pub listen: SocketAddr,
+    /// Where the public keys are: https, or http on this machine. Otherwise those of `ringtrue dev`.
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    pub jwks: Option<Endpoint>,
+    /// The folder of the `ringtrue dev` whose callbacks are expected.
+    #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
+    pub data: PathBuf,
+    /// Passes callbacks on to an application on this machine, headers and body as they came, and answers as it does.
+    /// Without a path in the URL, the callback's own is kept.
+    #[arg(long, value_name = "URL", value_parser = Endpoint::local)]
+    pub forward: Option<Endpoint>,
+    /// Answers every callback with this status, to watch what comes of it. Otherwise 200.
+    #[arg(long, value_name = "STATUS", value_parser = final_status)]
+    pub answer: Option<StatusCode>,
+    /// Ends after this many callbacks.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
+    pub once: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct EraseArguments {
+    /// The number in E.164 form, such as +447700900123; or `-` to read it from standard input.
+    #[arg(long, value_name = "NUMBER")]
+    pub number: String,
 }
 
 #[derive(Debug, Subcommand)]
@@ -172,7 +207,7 @@ pub(super) enum KeysAction {
 }
 
 fn purpose() -> impl TypedValueParser<Value = KeyPurpose> {
-    PossibleValuesParser::new(KeyPurpose::ALL.map(KeyPurpose::as_str)).try_map(|text| text.parse::<KeyPurpose>())
+    PossibleValuesParser::new(KeyPurpose::ROTATING.map(KeyPurpose::as_str)).try_map(|text| text.parse::<KeyPurpose>())
 }
 
 fn loopback_address(text: &str) -> Result<SocketAddr, String> {
@@ -185,6 +220,12 @@ fn loopback_address(text: &str) -> Result<SocketAddr, String> {
              127.0.0.1:8080; use `serve` for others"
             .to_owned())
     }
+}
+
+/// An answer below 200 is only ever a prelude to another one.
+fn final_status(text: &str) -> Result<StatusCode, &'static str> {
+    let status = text.parse::<u16>().ok().filter(|status| (200..=599).contains(status));
+    status.and_then(|status| StatusCode::from_u16(status).ok()).ok_or("expected a status from 200 to 599")
 }
 
 fn instant(text: &str) -> Result<Timestamp, &'static str> {
@@ -230,6 +271,15 @@ mod tests {
             "ringtrue credentials create --workspace 0199b0a8-0000-7000-8000-000000000000 --expires-at tomorrow",
             "ringtrue keys rotate",
             "ringtrue keys rotate --purpose other",
+            "ringtrue listen --listen localhost",
+            "ringtrue listen --jwks http://example.com/jwks.json",
+            "ringtrue listen --jwks http://127.0.0.1/jwks.json --data elsewhere",
+            "ringtrue listen --forward https://127.0.0.1/",
+            "ringtrue listen --forward http://example.com/",
+            "ringtrue listen --answer 100",
+            "ringtrue listen --answer 600",
+            "ringtrue listen --once 0",
+            "ringtrue erase",
             "ringtrue keys list --output xml",
         ] {
             assert!(Arguments::try_parse_from(line.split(' ')).is_err(), "{line}");

@@ -3,13 +3,18 @@
 use std::{path::PathBuf, sync::Arc};
 
 use ringtrue_engine::{
-    Engine, Settings,
+    Engine, Parts,
     keys::{KeyRing, MasterKey},
     ports::{Store, SystemClock, SystemEntropy},
 };
 
+use ringtrue_operators::outbound::{Outbound, OutboundSettings};
+
 use super::{failure::Failure, printer::Printer};
-use crate::config::{self, Config, Environment, Loaded};
+use crate::{
+    config::{self, Config, Environment, Loaded},
+    wiring,
+};
 
 #[derive(Debug)]
 pub(super) struct Desk {
@@ -40,14 +45,15 @@ impl Desk {
         let config = self.config()?;
         let master = self.master_key(&config)?;
         let store = open_store(&config).await?;
-        let settings = Settings {
-            region: config.region,
-            base_url: config.base_url.as_ref().map_or_else(String::new, ToString::to_string),
-            limits: config.rate_limits,
-            urls: config.callbacks.policy(vec![]),
+        let base_url = config.base_url.as_ref().map_or_else(String::new, ToString::to_string);
+        let parts = Parts {
+            store,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy::default()),
+            transport: Arc::new(Outbound::new(OutboundSettings::default()).map_err(anyhow::Error::new)?),
+            master,
         };
-        let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy::default()));
-        let engine = Engine::start(store, clock, entropy, master, settings).await?;
+        let engine = Engine::start(parts, wiring::settings(&config, base_url, vec![])).await?;
         let done = work(&engine).await;
         // The engine counts as a node: while it is here, the others have less of the rate limits.
         engine.leave().await;

@@ -12,8 +12,10 @@ mod credentials;
 mod desk;
 mod dev;
 mod doctor;
+mod erase;
 mod failure;
 mod keys;
+mod listen;
 mod migrate;
 mod printer;
 mod serve;
@@ -67,12 +69,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environme
 async fn execute(desk: &Desk, command: Command) -> Result<(), Failure> {
     match command {
         Command::Dev(arguments) => dev::dev(desk, &arguments).await,
+        Command::Listen(arguments) => listen::listen(desk, arguments).await,
         Command::Serve => serve::serve(desk).await,
         Command::Migrate => migrate::migrate(desk).await,
         Command::Config(action) => config::run(desk, &action),
         Command::Workspace(action) => workspace::run(desk, action).await,
         Command::Credentials(action) => credentials::run(desk, action).await,
         Command::Keys(action) => keys::run(desk, action).await,
+        Command::Erase(arguments) => erase::erase(desk, &arguments).await,
         Command::Doctor => doctor::doctor(desk).await,
     }
 }

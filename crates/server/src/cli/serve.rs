@@ -11,7 +11,7 @@ use super::{
     signals::{Signals, run_until_stopped},
 };
 use crate::{
-    config::Config,
+    config::{self, Config},
     telemetry,
     wiring::{self, Assembly},
 };
@@ -43,5 +43,6 @@ async fn serve_until_stopped(desk: &Desk, config: Config) -> Result<(), Failure>
         version = env!("CARGO_PKG_VERSION"),
         "ready"
     );
-    run_until_stopped(running, &shutdown, grace, signals).await
+    let read_again = || config::load(desk.config_file.as_deref(), &desk.environment).map(|loaded| loaded.config);
+    run_until_stopped(running, &shutdown, grace, signals, read_again).await
 }

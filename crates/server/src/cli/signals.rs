@@ -6,7 +6,10 @@ use tokio::signal::unix::{self, SignalKind};
 use tokio_util::sync::CancellationToken;
 
 use super::failure::Failure;
-use crate::wiring::Running;
+use crate::{
+    config::{Config, ConfigError},
+    wiring::Running,
+};
 
 /// The signals that a server listens to.
 #[derive(Debug)]
@@ -39,23 +42,26 @@ impl Signals {
         }
     }
 
-    async fn stop(&mut self) {
+    /// Waits until the process is told to stop.
+    pub(super) async fn stop(&mut self) {
         while let Wish::Reload = self.next().await {}
     }
 }
 
-/// Lets a server run until it is told to stop. A first signal drains it; a second one, or the end of `grace`, ends it.
+/// Lets a server run until it is told to stop; `read_again` gives the configuration when that is to be read again. A
+/// first signal drains it; a second one, or the end of `grace`, ends it.
 pub(super) async fn run_until_stopped(
     running: Running,
     shutdown: &CancellationToken,
     grace: Duration,
     mut signals: Signals,
+    read_again: impl Fn() -> Result<Config, ConfigError>,
 ) -> Result<(), Failure> {
     loop {
         tokio::select! {
             wish = signals.next() => match wish {
                 Wish::Stop => break,
-                Wish::Reload => running.reload(),
+                Wish::Reload => running.reload(read_again().map_err(Into::into)).await,
             },
             () = shutdown.cancelled() => break,
         }

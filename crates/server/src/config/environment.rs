@@ -12,7 +12,8 @@ pub(super) const LOG: &str = "RINGTRUE_LOG";
 /// Variables that are no settings of the file.
 pub(super) const RESERVED: [&str; 3] = [CONFIG, MASTER_KEY, LOG];
 
-/// The variables that concern us: those that begin with `RINGTRUE_`. `Debug` shows their names only.
+/// All variables: those that begin with `RINGTRUE_` are ours, and the file may name any other that holds a secret.
+/// `Debug` shows the names of ours only.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, OsString>);
 
@@ -33,27 +34,24 @@ impl Environment {
     }
 
     /// The variables that stand for settings.
-    pub(super) fn settings(&self) -> impl Iterator<Item = Result<(&str, &str), ConfigError>> {
-        self.0
-            .iter()
-            .filter(|(name, _)| !RESERVED.contains(&name.as_str()))
-            .map(|(name, value)| Ok((name.as_str(), as_text(name, value)?)))
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&str, Result<&str, ConfigError>)> {
+        self.ours().filter(|(name, _)| !RESERVED.contains(name)).map(|(name, value)| (name, as_text(name, value)))
+    }
+
+    fn ours(&self) -> impl Iterator<Item = (&str, &OsString)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value)).filter(|(name, _)| name.starts_with(PREFIX))
     }
 }
 
 impl<N: Into<String>, V: Into<OsString>> FromIterator<(N, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(variables: I) -> Self {
-        let ours = |(name, value): (N, V)| {
-            let name: String = name.into();
-            name.starts_with(PREFIX).then(|| (name, value.into()))
-        };
-        Environment(variables.into_iter().filter_map(ours).collect())
+        Environment(variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 }
 
 impl std::fmt::Debug for Environment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.ours().map(|(name, _)| name)).finish()
     }
 }
 

@@ -17,7 +17,7 @@ pub enum ConfigError {
     #[error("{name}: the value of this environment variable is not UTF-8")]
     NotText { name: String },
     #[error("{key} ({origin}): found {found}; allowed: {allowed}")]
-    Invalid { key: &'static str, origin: Origin, found: String, allowed: String },
+    Invalid { key: String, origin: Origin, found: String, allowed: String },
 }
 
 fn hint(nearest: Option<&str>) -> String {

@@ -196,7 +196,7 @@ impl Kind for Span {
     }
 }
 
-const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -229,14 +229,15 @@ mod tests {
             ("-1s", None),
             ("1.5s", None),
             ("10 s", None),
-            ("10d", None),
+            ("30d", Some(2_592_000_000)),
+            ("1w", None),
             ("99999999999999999999s", None),
-            ("18446744073709551615h", None),
+            ("18446744073709551615d", None),
             ("", None),
         ] {
             assert_eq!(parse_duration(text), millis.map(Duration::from_millis), "{text}");
         }
-        for text in ["500ms", "90s", "2m", "1h", "0s"] {
+        for text in ["500ms", "90s", "2m", "1h", "0s", "25h", "30d"] {
             assert_eq!(duration_text(parse_duration(text).unwrap()), text);
         }
     }

@@ -1,16 +1,17 @@
 //! Where the master key comes from: the environment, or a file that only its owner can read.
 
 use std::{
-    fs::File,
-    io::{self, Read},
-    os::unix::fs::PermissionsExt,
+    io,
     path::{Path, PathBuf},
 };
 
 use ringtrue_engine::keys::{MasterKey, NotAMasterKey};
-use zeroize::Zeroizing;
 
-use super::{ConfigError, Environment, KeysSection, environment::MASTER_KEY};
+use super::{
+    ConfigError, Environment, KeysSection,
+    environment::MASTER_KEY,
+    private_file::{self, NotPrivate},
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum MasterKeyError {
@@ -32,9 +33,6 @@ pub enum MasterKeyError {
     Environment(#[from] ConfigError),
 }
 
-/// A key in base64 is 44 characters long; whatever is much longer is none.
-const MOST_BYTES: u64 = 1_024;
-
 impl KeysSection {
     /// Reads the master key. A key in the environment comes before one in a file.
     pub fn master_key(&self, environment: &Environment) -> Result<MasterKey, MasterKeyError> {
@@ -49,14 +47,10 @@ impl KeysSection {
 
 /// Reads a master key from a file, unless others could have read it too.
 pub fn read_master_key(path: &Path) -> Result<MasterKey, MasterKeyError> {
-    let unreadable = |problem| MasterKeyError::Unreadable { path: path.to_owned(), problem };
-    let file = File::open(path).map_err(unreadable)?;
-    let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        return Err(MasterKeyError::Exposed { path: path.to_owned(), mode });
-    }
-    let mut text = Zeroizing::new(String::new());
-    file.take(MOST_BYTES).read_to_string(&mut text).map_err(unreadable)?;
+    let text = private_file::read(path).map_err(|problem| match problem {
+        NotPrivate::Unreadable(problem) => MasterKeyError::Unreadable { path: path.to_owned(), problem },
+        NotPrivate::Exposed { mode } => MasterKeyError::Exposed { path: path.to_owned(), mode },
+    })?;
     parse(&text, path.display().to_string())
 }
 

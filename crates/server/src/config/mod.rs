@@ -5,21 +5,28 @@
 //! written, what was found there and what is allowed: [`ConfigError`].
 //!
 //! Deliberately absent: secrets as settings. The master key comes from a file of its own or from the environment, see
-//! [`KeysSection::master_key`]; only a database URL may carry a password, and it is masked wherever it is shown.
+//! [`KeysSection::master_key`], and so do the secrets of connectors; only a database URL may carry a password, and it
+//! is masked wherever it is shown.
 //!
 //! Why no library does this: decisions/0001-configuration.md.
 
 mod base_url;
+mod connectors;
 mod environment;
 mod error;
+mod family;
 mod kind;
 mod log_filter;
 mod master_key;
+mod nearest;
+mod networks;
+mod private_file;
 mod sections;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
+mod written;
 
 use std::{
     fs, io,
@@ -27,18 +34,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ringtrue_domain::region::Region;
-use ringtrue_engine::rate_limit::Limits;
+use jiff::SignedDuration;
+use ringtrue_domain::{network::NetworkDirectory, region::Region, reverse_sms::NumberGuard};
+use ringtrue_engine::{callback, rate_limit::Limits};
 
 pub use self::{
     base_url::BaseUrl,
+    connectors::{Connector, ConnectorSection, Fingerprint},
     environment::Environment,
     error::ConfigError,
     log_filter::LogFilter,
     master_key::{MasterKeyError, read_master_key},
     sections::{
-        CallbacksSection, Http, KeysSection, LogFormat, LogSection, MetricsSection, RequestLog, StoreSection,
-        TelemetrySection, TlsFiles,
+        CallbacksSection, Http, Ingress, KeysSection, LogFormat, LogSection, MetricsSection, RequestLog,
+        SandboxSection, StoreSection, TelemetrySection, TlsFiles,
     },
     settings::DEFAULTS,
     value::Origin,
@@ -52,11 +61,22 @@ pub struct Config {
     /// Where callers reach this deployment. Not set: at the address that is bound, which is then a loopback one.
     pub base_url: Option<BaseUrl>,
     pub http: Http,
+    /// `None`: operators have nothing to call. There is no webhook among the connectors then.
+    pub ingress: Option<Ingress>,
     pub metrics: MetricsSection,
     pub store: StoreSection,
     pub keys: KeysSection,
     pub rate_limits: Limits,
+    pub number_guard: NumberGuard,
     pub callbacks: CallbacksSection,
+    pub courier: callback::Limits,
+    /// How long numbers and callback bodies are kept after the end of their check.
+    pub retention: SignedDuration,
+    pub sandbox: SandboxSection,
+    /// Every receiver in it is served by one of the connectors.
+    pub networks: NetworkDirectory,
+    /// By name.
+    pub connectors: Vec<ConnectorSection>,
     pub log: LogSection,
     pub telemetry: TelemetrySection,
 }
@@ -124,6 +144,7 @@ pub fn for_development(database: &Path, listen: SocketAddr, environment: &Enviro
         ("http.listen", Value::Text(listen.to_string())),
         ("http.tls.certificate", text("")),
         ("http.tls.key", text("")),
+        ("ingress.listen", text("off")),
         ("store.url", Value::Text(format!("sqlite:{}", database.display()))),
         ("keys.master_key_file", text("")),
     ] {

@@ -1,15 +1,24 @@
 //! The layers of a configuration, laid over each other: defaults, file, environment.
 //!
-//! The embedded defaults hold every key there is, so they are also the list of known keys. A layer replaces values, key
-//! by key; every value remembers where it was written.
+//! The embedded defaults hold every key there is, so they are also the list of known keys; only sections with free
+//! names have keys beyond it, see [`family`](super::family). A layer replaces values, key by key; every value remembers
+//! where it was written.
 
-use std::{collections::BTreeMap, fmt::Display, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+    path::Path,
+    sync::Arc,
+};
 
 use super::{
     Changed, ConfigError, Environment, Origin,
     environment::{PREFIX, RESERVED},
+    family::{Family, Laid, Named, NamedSections},
     kind::{Kind, shown},
+    nearest::nearest,
     value::{Value, entries},
+    written::Written,
 };
 
 /// The defaults, as `ringtrue config default` prints them.
@@ -17,31 +26,42 @@ pub const DEFAULTS: &str = include_str!("default.toml");
 
 /// Every key with its value and where that comes from.
 #[derive(Clone)]
-pub(super) struct Settings(BTreeMap<String, Written>);
-
-#[derive(Clone)]
-struct Written {
-    value: Value,
-    origin: Origin,
+pub(super) struct Settings {
+    known: BTreeMap<String, Written>,
+    named: NamedSections,
 }
 
 impl Settings {
     pub(super) fn defaults() -> Result<Self, ConfigError> {
         let written = |value| Written { value, origin: Origin::Default };
         let defaults = entries(DEFAULTS, Path::new("default.toml"))?;
-        Ok(Settings(defaults.into_iter().filter_map(|entry| Some((entry.key, written(entry.value?)))).collect()))
+        let known = defaults.into_iter().filter_map(|entry| Some((entry.key, written(entry.value?)))).collect();
+        Ok(Settings { known, named: NamedSections::default() })
     }
 
     /// Lays the text of a file over what is there.
     pub(super) fn lay_file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let path: Arc<Path> = path.into();
+        let origin_of = |line| Origin::File { path: Arc::clone(&path), line };
         for entry in entries(text, &path)? {
-            let origin = Origin::File { path: Arc::clone(&path), line: entry.line };
-            match entry.value {
-                Some(value) if self.0.contains_key(&entry.key) => self.lay(&entry.key, value, origin),
+            let origin = origin_of(entry.line);
+            match (entry.value, self.is_section(&entry.key)) {
+                (Some(value), _) if self.known.contains_key(&entry.key) => self.lay(&entry.key, value, origin),
                 // A section with nothing in it changes nothing.
-                None if self.is_section(&entry.key) => {}
-                value => return Err(self.unknown_key(entry.key, value.as_ref(), origin)),
+                (None, true) => {}
+                (Some(_), true) => {
+                    let meant = format!("a section, [{}]", entry.key);
+                    return Err(ConfigError::UnknownKey { key: entry.key, origin, nearest: Some(meant) });
+                }
+                (value, false) => {
+                    let begins = origin_of(entry.section_line);
+                    let nearest = match self.named.lay(&entry.key, value.as_ref(), &origin, &begins) {
+                        Laid::Taken => continue,
+                        Laid::Misplaced { meant } => Some(meant),
+                        Laid::Not => self.nearest_key(&entry.key),
+                    };
+                    return Err(ConfigError::UnknownKey { key: entry.key, origin, nearest });
+                }
             }
         }
         Ok(())
@@ -49,12 +69,14 @@ impl Settings {
 
     /// Lays environment variables over what is there.
     pub(super) fn lay_environment(&mut self, environment: &Environment) -> Result<(), ConfigError> {
-        let keys: BTreeMap<String, String> = self.0.keys().map(|key| (variable_of(key), key.clone())).collect();
-        for variable in environment.settings() {
-            let (name, text) = variable?;
-            let Some(written) = keys.get(name).and_then(|key| self.0.get_mut(key)) else {
+        let keys: BTreeMap<String, String> = self.known.keys().map(|key| (variable_of(key), key.clone())).collect();
+        let secrets: BTreeSet<&str> = self.named.variables().collect();
+        for variable in environment.settings().filter(|(name, _)| !secrets.contains(name)) {
+            let (name, text) = (variable.0, variable.1?);
+            let Some(written) = keys.get(name).and_then(|key| self.known.get_mut(key)) else {
                 let known = keys.keys().map(String::as_str).chain(RESERVED);
-                return Err(ConfigError::UnknownVariable { name: name.to_owned(), nearest: nearest(name, known) });
+                let nearest = section_of_variable(name).or_else(|| nearest(name, known));
+                return Err(ConfigError::UnknownVariable { name: name.to_owned(), nearest });
             };
             *written = Written { value: Value::Text(text.to_owned()), origin: Origin::Variable(name.to_owned()) };
         }
@@ -63,54 +85,43 @@ impl Settings {
 
     /// Lays one value over what is there.
     pub(super) fn lay(&mut self, key: &str, value: Value, origin: Origin) {
-        self.0.insert(key.to_owned(), Written { value, origin });
+        self.known.insert(key.to_owned(), Written { value, origin });
     }
 
     /// Reads a setting as what it must be.
     pub(super) fn read<K: Kind>(&self, key: &'static str, kind: &K) -> Result<K::Output, ConfigError> {
-        let written = self.0.get(key);
-        let understood = written.and_then(|written| match (&written.origin, &written.value) {
-            // A variable is text, which may mean a number or a list.
-            (Origin::Variable(_), Value::Text(text)) => {
-                Value::parse(text).and_then(|value| kind.read(&value)).or_else(|| kind.read(&written.value))
-            }
-            (_, value) => kind.read(value),
-        });
-        understood.ok_or_else(|| {
-            let (found, allowed) = match written {
-                Some(Written { value, .. }) => (kind.show(value), kind.allowed_instead(value)),
-                None => ("nothing".to_owned(), kind.allowed()),
-            };
-            self.invalid(key, found, allowed)
-        })
+        match self.known.get(key) {
+            Some(written) => written.read(key, kind),
+            None => Err(self.invalid(key, "nothing", kind.allowed())),
+        }
+    }
+
+    /// The sections of a family, by name.
+    pub(super) fn named(&self, family: Family) -> impl Iterator<Item = Named<'_>> {
+        self.named.of(family)
     }
 
     /// Says that a setting, taken by itself or with others, is not allowed.
     pub(super) fn invalid(&self, key: &'static str, found: impl Display, allowed: impl Display) -> ConfigError {
-        let origin = self.0.get(key).map_or(Origin::Default, |written| written.origin.clone());
-        ConfigError::Invalid { key, origin, found: found.to_string(), allowed: allowed.to_string() }
+        let origin = self.known.get(key).map_or(Origin::Default, |written| written.origin.clone());
+        ConfigError::Invalid { key: key.to_owned(), origin, found: found.to_string(), allowed: allowed.to_string() }
     }
 
     /// The keys that do not have their default, and where they were written.
     pub(super) fn changed(&self) -> impl Iterator<Item = Changed> {
-        self.0.iter().filter(|(_, written)| written.origin != Origin::Default).map(|(key, written)| Changed {
-            key: key.clone(),
-            value: shown(&written.value),
-            origin: written.origin.clone(),
-        })
+        let known = self.known.iter().map(|(key, written)| (key.clone(), written));
+        let written = known.chain(self.named.written()).filter(|(_, written)| written.origin != Origin::Default);
+        written.map(|(key, Written { value, origin })| Changed { key, value: shown(value), origin: origin.clone() })
     }
 
     fn is_section(&self, key: &str) -> bool {
-        self.0.keys().any(|known| known.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
+        let holds = |known: &String| known.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+        Family::sections().any(|section| section == key) || self.known.keys().any(holds)
     }
 
-    fn unknown_key(&self, key: String, value: Option<&Value>, origin: Origin) -> ConfigError {
-        let nearest = if value.is_some() && self.is_section(&key) {
-            Some(format!("a section, [{key}]"))
-        } else {
-            nearest(&key, self.0.keys().map(String::as_str))
-        };
-        ConfigError::UnknownKey { key, origin, nearest }
+    fn nearest_key(&self, key: &str) -> Option<String> {
+        let likenesses = Family::likenesses(key);
+        nearest(key, self.known.keys().chain(&likenesses).map(String::as_str))
     }
 }
 
@@ -119,50 +130,8 @@ pub(super) fn variable_of(key: &str) -> String {
     format!("{PREFIX}{}", key.to_ascii_uppercase().replace('.', "__"))
 }
 
-/// The known name that is most like this one, if any is like it at all.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let folded = name.to_lowercase();
-    let (distance, nearest) = known.map(|other| (distance(&folded, &other.to_lowercase()), other)).min()?;
-    (distance <= name.chars().count() / 2).then(|| nearest.to_owned())
-}
-
-/// How many characters must be added, taken away or changed to make one word of the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (index, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, other) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distances() {
-        for (from, to, expected) in [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("listen", "listn", 1),
-            ("kitten", "sitting", 3),
-            ("http.lsiten", "http.listen", 2),
-        ] {
-            assert_eq!(distance(from, to), expected, "{from} {to}");
-        }
-    }
-
-    #[test]
-    fn something_quite_different_is_not_suggested() {
-        assert_eq!(nearest("zzz", ["region", "base_url"].into_iter()), None);
-        assert_eq!(nearest("regoin", ["region", "base_url"].into_iter()).as_deref(), Some("region"));
-    }
+/// What whoever writes a variable for a section with a free name must do instead.
+fn section_of_variable(name: &str) -> Option<String> {
+    let begins = |section: &&str| name.strip_prefix(&variable_of(section)).is_some_and(|rest| rest.starts_with("__"));
+    Family::sections().find(begins).map(|section| format!("a section of the file, [{section}]"))
 }

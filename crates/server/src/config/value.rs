@@ -45,6 +45,8 @@ impl fmt::Display for Origin {
 pub(super) struct Entry {
     pub key: String,
     pub line: usize,
+    /// Where the table begins that it stands in.
+    pub section_line: usize,
     /// `None`: a table with nothing in it.
     pub value: Option<Value>,
 }
@@ -58,18 +60,20 @@ pub(super) fn entries(text: &str, path: &Path) -> Result<Vec<Entry>, ConfigError
         problem: error.message().trim().to_owned(),
     })?;
     let mut entries = vec![];
-    collect(text, "", document.get_ref(), &mut entries);
+    collect(text, "", 1, document.get_ref(), &mut entries);
     Ok(entries)
 }
 
-fn collect(text: &str, prefix: &str, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
+fn collect(text: &str, prefix: &str, section_line: usize, table: &DeTable<'_>, entries: &mut Vec<Entry>) {
     for (name, value) in table {
         let key = if prefix.is_empty() { name.get_ref().to_string() } else { format!("{prefix}.{}", name.get_ref()) };
         let line = line_of(text, name.span().start);
         match value.get_ref() {
-            DeValue::Table(inner) if inner.is_empty() => entries.push(Entry { key, line, value: None }),
-            DeValue::Table(inner) => collect(text, &key, inner, entries),
-            other => entries.push(Entry { key, line, value: Some(Value::from(other)) }),
+            DeValue::Table(inner) if inner.is_empty() => {
+                entries.push(Entry { key, line, section_line: line, value: None });
+            }
+            DeValue::Table(inner) => collect(text, &key, line, inner, entries),
+            other => entries.push(Entry { key, line, section_line, value: Some(Value::from(other)) }),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use axum::extract::FromRequestParts;
-use http::{HeaderMap, HeaderValue, header, request::Parts};
-use ringtrue_domain::product::Scope;
+use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
+use ringtrue_domain::{product::Scope, tenancy::Project};
 use ringtrue_engine::{
     management::Manager,
     rate_limit::{CallKind, Standing},
@@ -30,13 +30,20 @@ pub trait Required: Send + Sync + 'static {
 pub mod scope {
     //! One type for each scope that some handler requires.
 
-    use ringtrue_domain::product::Scope;
+    use ringtrue_domain::product::{Product, Scope};
 
     #[derive(Debug)]
     pub struct Management;
 
     impl super::Required for Management {
         const SCOPE: Scope = Scope::Management;
+    }
+
+    #[derive(Debug)]
+    pub struct ReverseSms;
+
+    impl super::Required for ReverseSms {
+        const SCOPE: Scope = Scope::Product(Product::ReverseSms);
     }
 }
 
@@ -55,6 +62,34 @@ impl Caller<scope::Management> {
             client_id: self.bearer.credential.client_id.clone(),
             request_id: Some(self.request_id.as_str().to_owned()),
         }
+    }
+}
+
+/// A caller for a project: whoever forgets to ask for one has no project to pass on.
+#[derive(Debug)]
+pub struct ProjectCaller<S> {
+    project: Arc<Project>,
+    scope: PhantomData<S>,
+}
+
+impl<S> ProjectCaller<S> {
+    pub fn project(&self) -> &Project {
+        &self.project
+    }
+
+    pub fn into_project(self) -> Arc<Project> {
+        self.project
+    }
+}
+
+impl<S: Required> FromRequestParts<App> for ProjectCaller<S> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let caller = Caller::<S>::from_request_parts(parts, app).await?;
+        let project = caller.bearer.owner().project().and_then(|id| app.engine.control_plane().project(id));
+        let project = project.ok_or_else(|| Problem::new(Code::Unauthorized, "the token's project is gone"))?;
+        Ok(ProjectCaller { project, scope: PhantomData })
     }
 }
 
@@ -129,8 +164,14 @@ pub struct Meter {
 
 impl Meter {
     /// Every answer under these paths tells the caller's standing, errors included.
-    pub fn of(path: &str) -> Option<Self> {
-        path.starts_with("/v1/management/").then(|| Meter { kind: CallKind::Management, standing: Arc::default() })
+    pub fn of(method: &Method, path: &str) -> Option<Self> {
+        let kind = match path.strip_prefix("/v1/")?.split('/').next()? {
+            "management" => CallKind::Management,
+            "number-verification" | "sandbox" if *method == Method::POST => CallKind::Create,
+            "number-verification" | "sandbox" => CallKind::Read,
+            _ => return None,
+        };
+        Some(Meter { kind, standing: Arc::default() })
     }
 
     fn record(&self, standing: Standing) -> Result<(), Problem> {

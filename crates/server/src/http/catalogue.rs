@@ -53,6 +53,12 @@ catalogue! {
     SearchInvalid: BAD_REQUEST "search_invalid" "Invalid search",
         "The `search` parameter is not valid RSQL, or names a field that cannot be filtered by.",
         "Read `detail`: it names the position and the fields that there are. Encode the parameter; a `+` in a time must be sent as `%2B`.";
+    PhoneNumberInvalid: BAD_REQUEST "phone_number_invalid" "Invalid phone number",
+        "The phone number is not in E.164 form: a leading `+`, a country code that exists, a length that is possible in that country, and nothing else. Nothing is repaired.",
+        "Send the number as `+` and digits, without spaces, dashes or a national zero. Numbers that begin with +990 are for sandbox projects only.";
+    MnoNotSupported: BAD_REQUEST "mno_not_supported" "Operator not supported",
+        "The operator that serves this number is not known here, or does not take part in this product at the moment.",
+        "Offer the user another way to verify the number. Eligibility tells beforehand which products a number can use.";
     CallbackUrlInvalid: BAD_REQUEST "callback_url_invalid" "Invalid callback URL",
         "A callback URL is not an absolute https URL that may be called: wrong scheme, credentials or a fragment in it, too long, or an address inside a private network.",
         "Give a public https URL. Sandbox projects may use http. Whoever runs the service can allow further hosts and address ranges.";
@@ -71,6 +77,9 @@ catalogue! {
     NotFound: NOT_FOUND "not_found" "Not found",
         "There is nothing at this path.",
         "Compare the path with the reference under `/docs`. All product and management calls begin with `/v1`.";
+    CheckNotFound: NOT_FOUND "check_not_found" "Check not found",
+        "There is no check with this id.",
+        "Use the `check_id` of a create response, at the path of the product that it was created with.";
     WorkspaceNotFound: NOT_FOUND "workspace_not_found" "Workspace not found",
         "No workspace has this id.",
         "`GET /v1/management/workspaces` shows the workspace of your credential.";
@@ -108,7 +117,7 @@ catalogue! {
         "This `Idempotency-Key` was used in the last 24 hours for a request with another path or body.",
         "Use a new key for a new request, and an old one only to repeat exactly the same request.";
     TooManyRequests: TOO_MANY_REQUESTS "too_many_requests" "Too many requests",
-        "The workspace's limit of requests per second is reached; or, at the token endpoint, the client's limit, or too many failed logins from one address.",
+        "The workspace's limit of requests per second is reached; or the project has asked about one phone number too often; or, at the token endpoint, the client's limit, or too many failed logins from one address.",
         "Wait for the seconds that `Retry-After` says. The `X-RateLimit-*` headers of every answer show how much is left.";
     RequestHeaderFieldsTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE "request_header_fields_too_large" "Header fields too large",
         "The headers of the request are larger than 8 KiB together.",
@@ -116,6 +125,9 @@ catalogue! {
     InternalError: INTERNAL_SERVER_ERROR "internal_error" "Internal error",
         "Something went wrong on our side. What was asked for has not been done.",
         "Try again; when it happens again, give the `X-Request-Id` of the answer to whoever runs this service.";
+    LookupUnavailable: SERVICE_UNAVAILABLE "lookup_unavailable" "Lookup unavailable",
+        "Which operator serves the number cannot be found out at the moment: no source of that knowledge answers. Nothing was stored.",
+        "Try again after the seconds that `Retry-After` says.";
     ServiceUnavailable: SERVICE_UNAVAILABLE "service_unavailable" "Service unavailable",
         "The service cannot do this at the moment, usually because its database cannot be reached.",
         "Try again after the seconds that `Retry-After` says. With an `Idempotency-Key` a create can be repeated without harm.";

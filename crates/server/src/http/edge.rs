@@ -12,11 +12,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ringtrue_domain::{id::time_ordered, region::Region};
 use tokio::time::Instant;
-use tower::ServiceExt;
+use tower::Service;
 use tracing::{Instrument, Span, field};
+use uuid::fmt::Hyphenated;
 
 use super::{App, Routes, caller::Meter, catalogue::Code, problem::Problem, routes::RouteName};
 use crate::config::RequestLog;
@@ -24,6 +25,9 @@ use crate::config::RequestLog;
 const MAX_URL: usize = 8 * 1024;
 const MAX_HEADERS: usize = 8 * 1024;
 const API_VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
+const X_API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What the edge knows of a request and handlers ask for.
 #[derive(Clone, Debug)]
@@ -34,13 +38,28 @@ pub struct Arrival {
     pub meter: Option<Meter>,
 }
 
-/// Names a request in logs, in the audit log and in its answer. A header's value, since that is where it ends up.
+/// Names a request in logs, in the audit log and in its answer.
 #[derive(Clone, Debug)]
-pub struct RequestId(HeaderValue);
+pub enum RequestId {
+    /// As the caller gave it.
+    Given(HeaderValue),
+    /// A UUID of ours, in place: it is copied more often than it is written out.
+    Made([u8; Hyphenated::LENGTH]),
+}
 
 impl RequestId {
     pub fn as_str(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
+        match self {
+            RequestId::Given(id) => id.to_str().unwrap_or_default(),
+            RequestId::Made(id) => std::str::from_utf8(id).unwrap_or_default(),
+        }
+    }
+
+    fn to_header(&self) -> HeaderValue {
+        match self {
+            RequestId::Given(id) => id.clone(),
+            RequestId::Made(id) => HeaderValue::from_bytes(id).unwrap_or(HeaderValue::from_static("none")),
+        }
     }
 }
 
@@ -64,32 +83,34 @@ impl Door {
     }
 
     /// Answers one request that came over a connection with `peer`.
-    pub async fn answer(self, peer: SocketAddr, mut request: Request) -> Response {
+    pub async fn answer(&self, peer: SocketAddr, mut request: Request) -> Response {
         let Door { app, router } = self;
         let started = Instant::now();
-        let request_id = request_id(&app, request.headers());
+        let request_id = request_id(app, request.headers());
         let method = request.method().clone();
         let accept = accept(request.headers());
-        let address = client_address(&app, peer.ip(), request.headers());
-        let meter = Meter::of(request.uri().path());
+        let address = client_address(app, peer.ip(), request.headers());
+        let meter = Meter::of(&method, request.uri().path());
         let arrival = Arrival { address, request_id: request_id.clone(), meter: meter.clone() };
         request.extensions_mut().insert(arrival);
 
-        let span = span(&app, &method, &request_id);
-        let response = match admit(&app, &request) {
-            Ok(()) => handle(&app, router, request).instrument(span.clone()).await,
+        let span = span(app, &method, &request_id);
+        let response = match admit(app, &request) {
+            // The future is large, and wrapping it moves it: not for a span that nobody collects.
+            Ok(()) if span.is_none() => handle(app, router, request).await,
+            Ok(()) => handle(app, router, request).instrument(span.clone()).await,
             Err(problem) => problem.into_response(),
         };
-        let mut response = finish(&app, response, &request_id, accept.as_ref());
+        let mut response = finish(app, response, &request_id, accept.as_ref());
         if let Some(meter) = meter {
-            meter.write(&app, address, response.headers_mut());
+            meter.write(app, address, response.headers_mut());
         }
 
         let route = response.extensions().get::<RouteName>().map_or("unmatched", |name| name.0);
         span.record("http.route", route).record("http.status", response.status().as_u16());
         let elapsed = started.elapsed();
         app.metrics.request(&method, route, response.status(), elapsed);
-        log(&app, &method, route, &response, &request_id, elapsed);
+        log(app, &method, route, &response, &request_id, elapsed);
         response
     }
 }
@@ -109,8 +130,10 @@ fn span(app: &App, method: &http::Method, request_id: &RequestId) -> Span {
 }
 
 /// Runs the handler: not for ever, and not into a panic.
-async fn handle(app: &App, router: Router, request: Request) -> Response {
-    let mut handled = std::pin::pin!(AssertUnwindSafe(router.oneshot(request)).catch_unwind());
+async fn handle(app: &App, router: &Router, request: Request) -> Response {
+    // A router is always ready, and can be called without being asked.
+    let handled = async { router.clone().call(request).await };
+    let mut handled = std::pin::pin!(AssertUnwindSafe(handled).catch_unwind());
     // Most are answered from memory, and need no timer.
     let answered = match handled.as_mut().now_or_never() {
         Some(answered) => Ok(answered),
@@ -166,17 +189,24 @@ fn path_plays_tricks(path: &str) -> bool {
         let lower = path.to_ascii_lowercase();
         ["%2e", "%2f", "%5c", "%00", "%3b"].iter().any(|trick| lower.contains(trick))
     };
-    path.contains("//")
-        || path.contains([';', '\\'])
-        || path.split('/').any(|segment| segment == "." || segment == "..")
-        || (path.contains('%') && hides_a_character(path))
+    let doubles_a_slash = path.as_bytes().windows(2).any(|pair| pair == b"//");
+    // Most paths have none of these, and are not looked at any closer.
+    let has_suspects = path.bytes().any(|byte| matches!(byte, b';' | b'\\' | b'.' | b'%'));
+    doubles_a_slash
+        || (has_suspects
+            && (path.contains([';', '\\'])
+                || path.split('/').any(|segment| segment == "." || segment == "..")
+                || hides_a_character(path)))
 }
 
 /// The right-most address that no trusted proxy has added: what stands left of it anyone can have written.
 fn client_address(app: &App, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let is_trusted = |address: IpAddr| app.trusted_proxies.iter().any(|proxies| proxies.contains(&address));
     let mut address = peer.to_canonical();
-    let forwarded = headers.get_all("x-forwarded-for").iter().rev();
+    if !is_trusted(address) {
+        return address;
+    }
+    let forwarded = headers.get_all(X_FORWARDED_FOR).iter().rev();
     for hop in forwarded.flat_map(|value| value.as_bytes().rsplit(|byte| *byte == b',')) {
         if !is_trusted(address) {
             break;
@@ -212,13 +242,13 @@ fn request_id(app: &App, headers: &HeaderMap) -> RequestId {
         (1..=128).contains(&id.len())
             && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
     };
-    if let Some(given) = headers.get("x-request-id").filter(is_sane) {
-        return RequestId(given.clone());
+    if let Some(given) = headers.get(X_REQUEST_ID).filter(is_sane) {
+        return RequestId::Given(given.clone());
     }
     let id = time_ordered(app.engine.clock().now(), app.engine.entropy().bytes());
-    let mut buffer = uuid::Uuid::encode_buffer();
-    let text = id.hyphenated().encode_lower(&mut buffer);
-    RequestId(HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("none")))
+    let mut text = [0; Hyphenated::LENGTH];
+    id.hyphenated().encode_lower(&mut text);
+    RequestId::Made(text)
 }
 
 /// Writes problems out, and adds what every answer has.
@@ -235,8 +265,8 @@ fn finish(app: &App, response: Response, request_id: &RequestId, accept: Option<
         None => response,
     };
     let headers = response.headers_mut();
-    headers.insert("x-api-version", API_VERSION);
-    headers.insert("x-request-id", request_id.0.clone());
+    headers.insert(X_API_VERSION, API_VERSION);
+    headers.insert(X_REQUEST_ID, request_id.to_header());
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
     response

@@ -9,13 +9,16 @@ pub mod catalogue;
 mod edge;
 mod health;
 mod idempotency;
+mod ingress;
 mod json;
 mod management;
 mod oauth;
 mod path;
 mod problem;
 mod query;
+mod reverse_sms;
 mod routes;
+mod sandbox;
 mod site;
 pub mod time;
 
@@ -31,7 +34,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use edge::Door;
 pub use routes::Routes;
 
-use crate::{config::RequestLog, telemetry::metrics::Metrics};
+use crate::{config::RequestLog, connectors::Connectors, handsets::Handsets, telemetry::metrics::Metrics};
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -41,6 +44,9 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     pub engine: Engine,
     pub metrics: Arc<Metrics>,
+    pub connectors: Arc<Connectors>,
+    /// The simulated handsets of sandbox projects.
+    pub handsets: Handsets,
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     pub request_log: RequestLog,
@@ -79,12 +85,23 @@ pub fn public_door(app: App) -> Door {
 
 /// Every public route, with the table that the OpenAPI document is held against.
 pub fn public_routes() -> Routes {
-    Routes::default().merge(oauth::routes()).merge(management::routes()).merge(health::routes()).merge(site::routes())
+    Routes::default()
+        .merge(oauth::routes())
+        .merge(reverse_sms::routes())
+        .merge(sandbox::routes())
+        .merge(management::routes())
+        .merge(health::routes())
+        .merge(site::routes())
 }
 
 /// What is served on the listener for operators: metrics and health.
 pub fn operator_door(app: App) -> Door {
     Door::new(Routes::default().merge(health::routes()).get("/metrics", health::metrics), app)
+}
+
+/// The door for operators' webhooks.
+pub fn ingress_door(app: App) -> Door {
+    Door::new(ingress::routes(), app)
 }
 
 /// A JSON answer.

@@ -4,7 +4,10 @@ use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
-use ringtrue_domain::tenancy::{ClientId, CredentialOwner, ProjectId, WorkspaceId};
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    tenancy::{ClientId, CredentialOwner, ProjectId, WorkspaceId},
+};
 
 use super::{App, catalogue::Code, problem::Problem};
 
@@ -28,6 +31,10 @@ impl PathIds {
 
     pub fn project(&self) -> Result<ProjectId, Problem> {
         self.id("project_id")
+    }
+
+    pub fn check(&self) -> Result<CheckId, Problem> {
+        self.id("check_id")
     }
 
     /// Whose credentials the path is about: a project's when it names one, else the workspace's.

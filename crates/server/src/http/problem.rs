@@ -9,6 +9,7 @@ use ringtrue_engine::{
     idempotency::IdempotencyError,
     management::{InvalidUrl, ManagementError},
     ports::StoreError,
+    reverse_sms::{CreateError, ReadError},
 };
 use serde::Serialize;
 
@@ -152,6 +153,34 @@ impl From<ManagementError> for Problem {
             }
             ManagementError::Contended => Problem::unavailable(detail),
             ManagementError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<CreateError> for Problem {
+    fn from(error: CreateError) -> Self {
+        let detail = error.to_string();
+        match error {
+            CreateError::CallbackUrl(_) => Problem::new(Code::CallbackUrlInvalid, detail),
+            CreateError::PhoneNumber(_) => Problem::new(Code::PhoneNumberInvalid, detail),
+            CreateError::MnoNotSupported => Problem::new(Code::MnoNotSupported, detail),
+            CreateError::NetworkNotAllowed => Problem::new(Code::Forbidden, detail),
+            CreateError::LookupUnavailable => Problem::new(Code::LookupUnavailable, detail).retry_after(5),
+            CreateError::TooOften { retry_after } => {
+                Problem::new(Code::TooManyRequests, detail).retry_after(retry_after)
+            }
+            CreateError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ReadError::NotFound => Problem::new(Code::CheckNotFound, detail),
+            ReadError::NotYours => Problem::new(Code::Forbidden, detail),
+            ReadError::Store(cause) => cause.into(),
         }
     }
 }

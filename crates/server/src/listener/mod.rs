@@ -140,9 +140,9 @@ impl Connection {
 
     async fn requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, closing: Closing) {
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let (door, peer, busy) = (self.door.clone(), self.peer, self.watch.busy());
+            let busy = self.watch.busy();
             async move {
-                let response = door.answer(peer, request.map(Body::new)).await;
+                let response = self.door.answer(self.peer, request.map(Body::new)).await;
                 drop(busy);
                 Ok::<_, Infallible>(response)
             }

@@ -45,12 +45,12 @@ impl Activity {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub struct Busy(Arc<Counts>);
+pub struct Busy<'a>(&'a Counts);
 
 impl Watch {
-    pub fn busy(&self) -> Busy {
+    pub fn busy(&self) -> Busy<'_> {
         self.0.begun.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(&self.0))
+        Busy(&self.0)
     }
 
     /// The peer has taken something: an answer on its way is no idleness.
@@ -78,7 +78,7 @@ impl Watch {
     }
 }
 
-impl Drop for Busy {
+impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.0.answered.fetch_add(1, Ordering::Relaxed);
     }

@@ -11,8 +11,12 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+use ringtrue_engine::Engine;
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+use super::figures::Figures;
+use crate::connectors::Connectors;
+
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RequestLabels {
     method: &'static str,
     route: &'static str,
@@ -24,12 +28,12 @@ struct RouteLabels {
     route: &'static str,
 }
 
-/// The handles of one route. A label set is looked up in its family once; after that a request costs a few atomics.
+/// Where the answers of one kind are counted. A label set is looked up in its family once; after that a request costs
+/// one look and a few atomics.
 #[derive(Debug)]
-struct RouteHandles {
+struct Handles {
+    count: Counter,
     duration: Histogram,
-    /// By method and status.
-    answers: HashMap<(&'static str, u16), Counter>,
 }
 
 #[derive(Debug)]
@@ -37,7 +41,7 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
-    routes: HashMap<&'static str, Arc<RouteHandles>>,
+    handles: HashMap<RequestLabels, Handles>,
     pub connections: Gauge,
     pub refused_connections: Counter,
 }
@@ -45,8 +49,8 @@ pub struct Metrics {
 /// From a tenth of a millisecond to some seconds.
 const BUCKETS: [f64; 12] = [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    pub fn new(engine: &Engine, connectors: &Arc<Connectors>) -> Self {
         let mut registry = Registry::with_prefix("ringtrue");
         let requests = Family::default();
         let durations = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
@@ -60,27 +64,20 @@ impl Default for Metrics {
             "Connections closed at once because there were too many",
             refused_connections.clone(),
         );
-        Metrics { registry, requests, durations, routes: HashMap::new(), connections, refused_connections }
+        registry.register_collector(Box::new(Figures { engine: engine.clone(), connectors: Arc::clone(connectors) }));
+        Metrics { registry, requests, durations, handles: HashMap::new(), connections, refused_connections }
     }
-}
 
-impl Metrics {
     /// Counts an answer. `route` is a template of ours, so there are few.
     pub fn request(&self, method: &Method, route: &'static str, status: StatusCode, elapsed: Duration) {
-        let routes = self.routes.pin();
-        let handles = routes.get_or_insert_with(route, || Arc::new(self.handles(route)));
+        let labels = RequestLabels { method: known(method), route, status: status.as_u16() };
+        let known = self.handles.pin();
+        let handles = known.get_or_insert_with(labels, || Handles {
+            count: self.requests.get_or_create_owned(&labels),
+            duration: self.durations.get_or_create_owned(&RouteLabels { route }),
+        });
+        handles.count.inc();
         handles.duration.observe(elapsed.as_secs_f64());
-        let (method, status) = (known(method), status.as_u16());
-        let count = || {
-            let labels = RequestLabels { method, route, status };
-            self.requests.get_or_create_owned(&labels)
-        };
-        handles.answers.pin().get_or_insert_with((method, status), count).inc();
-    }
-
-    fn handles(&self, route: &'static str) -> RouteHandles {
-        let duration = self.durations.get_or_create_owned(&RouteLabels { route });
-        RouteHandles { duration, answers: HashMap::new() }
     }
 
     pub fn encode(&self) -> String {

@@ -3,6 +3,7 @@
 //! Numbers, codes and secrets are kept out of all three by their types, whose `Debug` is masked. What is left to
 //! whoever writes a line: no URL with its query, no header, no body.
 
+mod figures;
 pub mod logs;
 pub mod metrics;
 #[cfg(feature = "otlp")]

@@ -51,19 +51,51 @@ fn from_nothing_to_a_token() {
     server.stop();
 }
 
+/// What a shell makes of commands that were printed.
+fn paste(lines: &[String]) -> String {
+    let shell = Command::new("sh").args(["-c", &lines.join("\n")]).output().expect("a shell runs");
+    String::from_utf8(shell.stdout).expect("the output is UTF-8")
+}
+
 #[test]
-fn what_is_printed_can_be_pasted() {
+fn a_first_check_can_be_pasted_listened_to_and_erased() {
     let folder = folder();
     let server = Server::start(&mut dev(folder.path(), "127.0.0.1:0"));
-    let paste = |lines: String| {
-        let shell = Command::new("sh").args(["-c", &lines]).output().expect("a shell runs");
-        String::from_utf8(shell.stdout).unwrap()
-    };
-    let answer = paste(server.wait_for("    curl "));
-    assert!(answer.contains("\"access_token\"") && answer.contains("reverse_sms"), "{answer}");
+    let receiver = server.wait_for(" listen --data ");
+    let lines = ["    checks=", "    token=", "    check=", "    of()", "    curl ", "    curl "];
+    let mut lines = lines.map(|start| server.wait_for(start));
+    assert!(receiver.contains(env!("CARGO_BIN_EXE_ringtrue")) && receiver.contains("/data"), "{receiver}");
 
-    let [token, list] = ["    token=", "    curl "].map(|start| server.wait_for(start));
-    let answer = paste(format!("{token}\n{list}"));
+    // Others may use the usual port of this machine.
+    let mut listen = ringtrue(folder.path());
+    let receiver = Server::start(listen.args(["listen", "--data", "data", "--listen", "127.0.0.1:0"]));
+    let url = receiver.wait_for("callback_url").split_whitespace().last().unwrap().to_owned();
+    lines[2] = lines[2].replace("http://127.0.0.1:9099/callbacks", &url);
+
+    let answer = paste(&lines);
+    assert!(answer.contains("\"COMPLETED\"") && answer.contains("\"match\":true"), "{answer}");
+    for said in ["  reverse_sms  attempt 1", "status     COMPLETED", "match      true", "signature  good, by key "] {
+        receiver.wait_for(said);
+    }
+    receiver.stop();
+
+    let mut erase = ringtrue(folder.path());
+    erase.args(["erase", "--number", "+990123456700", "--output", "json"]);
+    erase.env("RINGTRUE_STORE__URL", "sqlite:data/ringtrue.db");
+    erase.env("RINGTRUE_KEYS__MASTER_KEY_FILE", "data/master.key");
+    let receipt = run(&mut erase).json();
+    assert_eq!((&receipt["checks"], &receipt["callbacks"]), (&1.into(), &1.into()), "{receipt}");
+    let again = run(&mut erase).json();
+    assert_eq!((&again["checks"], &again["callbacks"]), (&0.into(), &0.into()), "{again}");
+    server.stop();
+}
+
+#[test]
+fn the_management_api_can_be_pasted() {
+    let folder = folder();
+    let server = Server::start(&mut dev(folder.path(), "127.0.0.1:0"));
+    server.wait_for("A token for the Management API");
+    let answer = paste(&["    token=", "    curl "].map(|start| server.wait_for(start)));
     assert!(answer.contains("\"First project\"") && answer.contains("\"sandbox\""), "{answer}");
     server.stop();
 }

@@ -5,6 +5,8 @@
 mod commands;
 mod dev;
 mod doctor;
+mod erase;
+mod listen;
 mod process;
 mod serve;
 mod setup;

@@ -104,6 +104,7 @@ impl Drawn {
                     project_id: one.clone(),
                     project_client: one.clone(),
                     workspace_client: one.clone(),
+                    check_id: one.clone(),
                 };
                 routes::fill(route.template, &nonsense)
             }

@@ -24,6 +24,8 @@ pub struct Ids {
     pub project_client: String,
     /// Of the workspace.
     pub workspace_client: String,
+    /// Of the project.
+    pub check_id: String,
 }
 
 impl Ids {
@@ -33,6 +35,7 @@ impl Ids {
             project_id: project.project_id.clone(),
             project_client: project.client_id.clone(),
             workspace_client: tenant.client_id.clone(),
+            check_id: "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b".to_owned(),
         }
     }
 }
@@ -79,6 +82,7 @@ pub fn fill(template: &str, ids: &Ids) -> String {
         .replace("{workspace_id}", &ids.workspace_id)
         .replace("{project_id}", &ids.project_id)
         .replace("{client_id}", client)
+        .replace("{check_id}", &ids.check_id)
         .replace("{error_code}", "not_found");
     assert!(!path.contains('{'), "say what {template} is filled with");
     path

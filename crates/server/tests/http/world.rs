@@ -1,7 +1,7 @@
 //! A world for one test: a node on a free port, with a database and a clock of its own.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
@@ -26,6 +26,7 @@ use crate::{
     contract::Contract,
     database::Database,
     keys::{furnish, master},
+    receiver,
 };
 
 /// When every world begins: 2026-01-01T00:00:00Z.
@@ -253,6 +254,7 @@ fn config(store: &str) -> Config {
         ("RINGTRUE_STORE__URL", store),
     ];
     let mut config = config::load(None, &settings.into_iter().collect::<Environment>()).expect("defaults").config;
+    config.callbacks.allowed_addresses = vec![IpAddr::from(receiver::ADDRESS).into()];
     config.rate_limits = Limits {
         create: 1_000_000,
         read: 1_000_000,

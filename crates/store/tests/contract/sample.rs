@@ -73,6 +73,7 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
                 callback_url: Some(CallbackUrl::from_stored("https://acme.example/done?a=%20b").unwrap()),
                 ttl: Some(Ttl::try_from(120).unwrap()),
                 prefix: Some("ACME".parse().unwrap()),
+                auto_reply: true,
             },
             secure_sna: SilentSettings {
                 callback_url: None,

@@ -57,16 +57,21 @@ pub enum KeyPurpose {
     Callback,
     /// Seals what must be read again (AES-256-GCM).
     Seal,
+    /// Hashes what must be found again and never read: numbers and codes (HMAC).
+    Hash,
 }
 
 impl KeyPurpose {
-    pub const ALL: [KeyPurpose; 3] = [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::Seal];
+    pub const ALL: [KeyPurpose; 4] = [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::Seal, KeyPurpose::Hash];
+    /// Those that can be relieved by a successor. What one hash key has hashed, no other would find.
+    pub const ROTATING: [KeyPurpose; 3] = [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::Seal];
 
     pub fn as_str(self) -> &'static str {
         match self {
             KeyPurpose::Token => "token",
             KeyPurpose::Callback => "callback",
             KeyPurpose::Seal => "seal",
+            KeyPurpose::Hash => "hash",
         }
     }
 }
@@ -78,7 +83,7 @@ impl fmt::Display for KeyPurpose {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a key's purpose: `token`, `callback` and `seal` are")]
+#[error("not a key's purpose: `token`, `callback`, `seal` and `hash` are")]
 pub struct NotAKeyPurpose;
 
 impl FromStr for KeyPurpose {

@@ -22,7 +22,7 @@ use super::{
     signals::{Signals, run_until_stopped},
 };
 use crate::{
-    config::{self, Config},
+    config::{self, Config, ConfigError},
     telemetry,
     wiring::{self, Assembly},
 };
@@ -35,14 +35,19 @@ pub(super) async fn dev(desk: &Desk, arguments: &DevArguments) -> Result<(), Fai
         ));
     }
     let folder = Folder::open(&arguments.data)?;
-    let config = config::for_development(&folder.database(), arguments.listen, &desk.environment)?;
+    let read_config = || config::for_development(&folder.database(), arguments.listen, &desk.environment);
+    let config = read_config()?;
     let telemetry = telemetry::start(&config.log, &config.telemetry)?;
-    let ended = serve_until_stopped(&folder, config).await;
+    let ended = serve_until_stopped(&folder, config, read_config).await;
     telemetry.finish().await;
     ended
 }
 
-async fn serve_until_stopped(folder: &Folder, config: Config) -> Result<(), Failure> {
+async fn serve_until_stopped(
+    folder: &Folder,
+    config: Config,
+    read_config: impl Fn() -> Result<Config, ConfigError>,
+) -> Result<(), Failure> {
     let signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
     let previous = folder.take_previous()?;
     let master = folder.master_key(&SystemEntropy::default())?;
@@ -72,6 +77,7 @@ async fn serve_until_stopped(folder: &Folder, config: Config) -> Result<(), Fail
     })?;
     let demo = Demo::set_up(&running.engine, &running.base_url, previous).await?;
     let file = folder.publish(&demo)?;
-    printer::text(&welcome::text(&demo, &file))?;
-    run_until_stopped(running, &shutdown, grace, signals).await
+    let binary = std::env::current_exe().unwrap_or_else(|_| "ringtrue".into());
+    printer::text(&welcome::text(&demo, &file, &binary))?;
+    run_until_stopped(running, &shutdown, grace, signals, read_config).await
 }

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use super::demo::Demo;
 
-/// Where to go, with what, and two commands to paste.
-pub(super) fn text(demo: &Demo, file: &Path) -> String {
+/// A simulated number that matches: its last digit is even.
+const NUMBER: &str = "+990123456700";
+
+/// Where to go, with what, and commands to paste: a first check, and the Management API.
+pub(super) fn text(demo: &Demo, file: &Path, binary: &Path) -> String {
     let Demo { base_url, workspace, project } = demo;
     let workspace_id = &workspace.workspace_id;
     let [workspace_login, project_login] = [&workspace.credential, &project.credential];
@@ -13,6 +16,8 @@ pub(super) fn text(demo: &Demo, file: &Path) -> String {
         .map(|login| format!("-u {}:{} -d grant_type=client_credentials", login.client_id, login.client_secret));
     // Nothing but a shell is needed to take the token out of its answer.
     let token = r#"sed 's/.*"access_token":"\([^"]*\)".*/\1/'"#;
+    let member = r#"sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/""#;
+    let listen = format!("{} listen --data {}", word(binary), word(file.parent().unwrap_or(file)));
     format!(
         "
   Ringtrue is ready at {base_url}
@@ -25,9 +30,18 @@ pub(super) fn text(demo: &Demo, file: &Path) -> String {
   client id       {}
   client secret   {}
 
-  A token for Reverse SMS:
+  A first check. In a second terminal, a receiver for its callback:
 
-    curl {verify} -d scope=reverse_sms {base_url}/oauth2/token
+    {listen}
+
+  In a third, a token for Reverse SMS and the check; then the SMS, from a simulated phone; then the result:
+
+    checks={base_url}/v1/number-verification/reverse-sms-checks json='Content-Type: application/json'
+    token=$(curl -s {verify} -d scope=reverse_sms {base_url}/oauth2/token | {token})
+    check=$(curl -s -H \"Authorization: Bearer $token\" -H \"$json\" -d '{{\"phone_number\": \"{NUMBER}\", \"callback_url\": \"http://127.0.0.1:9099/callbacks\"}}' $checks)
+    of() {{ echo \"$check\" | {member}; }}
+    curl -H \"Authorization: Bearer $token\" -H \"$json\" -d \"{{\\\"from\\\": \\\"{NUMBER}\\\", \\\"to\\\": \\\"$(of receiver_phone_number)\\\", \\\"body\\\": \\\"$(of expected_sms_body)\\\"}}\" {base_url}/v1/sandbox/inbound-sms
+    curl -H \"Authorization: Bearer $token\" $checks/$(of check_id)
 
   A token for the Management API, and your projects:
 
@@ -46,4 +60,24 @@ pub(super) fn text(demo: &Demo, file: &Path) -> String {
         project_login.client_secret,
         file.display(),
     )
+}
+
+/// A path as a shell takes it.
+fn word(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = path.chars().all(|symbol| symbol.is_alphanumeric() || "/._-+:@".contains(symbol));
+    if is_plain { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_where_a_shell_would_take_them_apart() {
+        for (path, quoted) in [("/a/b-c.d", "/a/b-c.d"), ("/a b", "'/a b'"), ("/it's", r"'/it'\''s'"), ("/$x", "'/$x'")]
+        {
+            assert_eq!(word(Path::new(path)), quoted);
+        }
+    }
 }

@@ -61,6 +61,11 @@ fn a_value_of_the_wrong_kind() {
              list, each item a host name without scheme and port, such as \"hooks.internal\"",
         ),
         (
+            "retention.numbers = \"30 days\"",
+            "retention.numbers (/etc/ringtrue/ringtrue.toml:1): found \"30 days\"; allowed: a duration from 1h to \
+             3650d, such as \"500ms\", \"10s\" or \"2m\", or a whole number of seconds",
+        ),
+        (
             "rate_limits.token = -1",
             "rate_limits.token (/etc/ringtrue/ringtrue.toml:1): found -1; allowed: a whole number from 1 to 1000000",
         ),
@@ -159,6 +164,26 @@ fn values_that_do_not_fit_each_other() {
             "metrics.listen = \"127.0.0.1:8080\"",
             "metrics.listen (/etc/ringtrue/ringtrue.toml:1): found \"127.0.0.1:8080\"; allowed: another address than \
              that of `http.listen`, or \"off\"",
+        ),
+        (
+            "ingress.listen = \"127.0.0.1:8080\"",
+            "ingress.listen (/etc/ringtrue/ringtrue.toml:1): found \"127.0.0.1:8080\"; allowed: another address than \
+             that of `http.listen`, or \"off\"",
+        ),
+        (
+            "ingress.listen = \"127.0.0.1:9464\"",
+            "ingress.listen (/etc/ringtrue/ringtrue.toml:1): found \"127.0.0.1:9464\"; allowed: another address than \
+             that of `metrics.listen`, or \"off\"",
+        ),
+        (
+            "[ingress.tls]\nkey = \"a.pem\"",
+            "ingress.tls.certificate (default): found nothing; allowed: a path to a file, because `ingress.tls.key` is \
+             set",
+        ),
+        (
+            "[callbacks]\nconcurrency = 10\nconcurrency_per_destination = 11",
+            "callbacks.concurrency_per_destination (/etc/ringtrue/ringtrue.toml:3): found 11; allowed: at most 10, \
+             because `callbacks.concurrency` is that",
         ),
     ] {
         refused(file, [], message);

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ringtrue_domain::region::Region;
-use ringtrue_engine::rate_limit::Limits;
+use jiff::SignedDuration;
+use ringtrue_domain::{network::NetworkDirectory, region::Region};
+use ringtrue_engine::{callback, rate_limit::Limits};
 use ringtrue_store::StoreOptions;
 
 use super::{
@@ -11,7 +12,8 @@ use super::{
     good,
 };
 use crate::config::{
-    CallbacksSection, DEFAULTS, Http, KeysSection, LogFormat, MetricsSection, RequestLog, TelemetrySection,
+    CallbacksSection, DEFAULTS, Http, KeysSection, LogFormat, MetricsSection, RequestLog, SandboxSection,
+    TelemetrySection,
 };
 
 fn keys() -> Vec<String> {
@@ -46,8 +48,15 @@ fn the_defaults_are_these() {
     assert_eq!(config.rate_limits, Limits::default());
     assert_eq!(
         config.callbacks,
-        CallbacksSection { allow_http: false, allowed_addresses: vec![], allowed_hosts: vec![] }
+        CallbacksSection { allow_http: false, allowed_addresses: vec![], allowed_hosts: vec![], ca_file: None }
     );
+    assert_eq!(config.courier, callback::Limits::default());
+    assert_eq!((config.number_guard.creates, config.number_guard.within_seconds), (5, 600));
+    assert_eq!(config.retention, SignedDuration::from_hours(30 * 24));
+    assert_eq!(config.sandbox, SandboxSection { enabled: true });
+    assert_eq!(config.ingress, None);
+    assert_eq!(config.networks, NetworkDirectory::default());
+    assert_eq!(config.connectors, []);
     assert_eq!((config.log.format, config.log.requests), (LogFormat::Json, RequestLog::Errors));
     assert_eq!(config.log.level.to_string(), "info");
     let telemetry = TelemetrySection { otlp_endpoint: None, service_name: "ringtrue".to_owned() };
@@ -62,7 +71,7 @@ fn every_key_means_something() {
         let variable = variable_of(&key);
         let refused = super::load("", [(variable.as_str(), "\u{1}")]).is_err();
         // Any text at all is a path.
-        let is_path = key.starts_with("http.tls.") || key == "keys.master_key_file";
+        let is_path = key.contains(".tls.") || key == "keys.master_key_file" || key == "callbacks.ca_file";
         assert!(refused || is_path, "{key} takes anything: is it read at all?");
     }
 }

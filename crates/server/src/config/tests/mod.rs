@@ -1,9 +1,13 @@
 //! Configurations as data: what is read, what is refused, and with which words.
 
 mod broken;
+mod connectors;
 mod defaults;
+mod example;
 mod layers;
 mod master_key;
+mod networks;
+mod webhooks;
 
 use std::path::Path;
 

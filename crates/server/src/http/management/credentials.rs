@@ -13,7 +13,7 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
-    idempotency::{Start, finish, start, to_the_end},
+    idempotency::{once, to_the_end},
     json,
     json::{Invalid, Object, distinct, instant, parsed},
     path::PathIds,
@@ -84,13 +84,12 @@ pub async fn create(
     let new = new_credential(&bytes)?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
-        let claim = match start(&app, tenant, &headers, &uri, &bytes).await? {
-            Start::Fresh(claim) => claim,
-            Start::Replayed(answer) => return Ok(answer),
-        };
-        finish(
+        once(
             &app,
-            claim,
+            tenant,
+            &headers,
+            &uri,
+            &bytes,
             |issued| NewCredentialBody::from(issued),
             async |once| app.engine.create_credential(&manager, owner, new, once).await,
         )

@@ -20,7 +20,7 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
-    idempotency::{Start, finish, start, to_the_end},
+    idempotency::{once, to_the_end},
     json,
     json::{Invalid, Node, Object, boolean, distinct, integer, object, parsed, text},
     path::PathIds,
@@ -74,6 +74,8 @@ struct ReverseSmsBody {
     ttl: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    auto_reply: bool,
 }
 
 #[derive(Serialize)]
@@ -122,6 +124,7 @@ impl From<&ReverseSmsSettings> for ReverseSmsBody {
             callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
             ttl: settings.ttl.map(Ttl::seconds),
             prefix: settings.prefix.as_ref().map(ToString::to_string),
+            auto_reply: settings.auto_reply,
         }
     }
 }
@@ -162,13 +165,12 @@ pub async fn create(
     let new = new_project(&bytes)?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
-        let claim = match start(&app, manager.workspace.0, &headers, &uri, &bytes).await? {
-            Start::Fresh(claim) => claim,
-            Start::Replayed(answer) => return Ok(answer),
-        };
-        finish(
+        once(
             &app,
-            claim,
+            manager.workspace.0,
+            &headers,
+            &uri,
+            &bytes,
             |created| NewProjectBody::from(created),
             async |once| app.engine.create_project(&manager, workspace, new, once).await,
         )
@@ -247,6 +249,7 @@ fn reverse_sms(node: Node, pointer: &str) -> Result<ReverseSmsPatch, Invalid> {
         callback_url: members.patch("callback_url", text)?,
         ttl: members.patch("ttl", ttl)?,
         prefix: members.patch("prefix", parsed)?,
+        auto_reply: members.patch("auto_reply", boolean)?,
     };
     members.finish()?;
     Ok(patch)

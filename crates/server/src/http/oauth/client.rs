@@ -1,43 +1,54 @@
 //! Who asks for a token: HTTP Basic credentials, and the throttle on guessing them.
 
-use std::{net::IpAddr, sync::Arc};
-
-use base64::{
-    Engine as _, alphabet,
-    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+use std::{
+    borrow::Cow,
+    net::IpAddr,
+    sync::{Arc, LazyLock},
 };
+
+use base64::engine::{DecodePaddingMode, Engine as _, GeneralPurposeConfig, Simd};
 use http::{HeaderMap, HeaderValue, header};
+use jiff::Timestamp;
 use ringtrue_domain::tenancy::Credential;
 use ringtrue_engine::tokens::ClientError;
 
-use crate::http::{App, body::Form, catalogue::Code, problem::Problem};
+use crate::http::{
+    App,
+    body::{Form, form_decoded},
+    catalogue::Code,
+    problem::Problem,
+};
 
 /// Standard base64, with or without its padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
+static BASE64: LazyLock<Simd> = LazyLock::new(|| {
+    Simd::standard(GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent))
+});
 
 /// Authenticates a client, and counts its request against its limits.
-pub fn authenticate(app: &App, address: IpAddr, headers: &HeaderMap, form: &Form) -> Result<Arc<Credential>, Problem> {
-    let (client_id, secret) = basic_credentials(headers)?;
+pub fn authenticate(
+    app: &App,
+    address: IpAddr,
+    headers: &HeaderMap,
+    form: &Form<'_>,
+    now: Timestamp,
+) -> Result<Arc<Credential>, Problem> {
+    let pair = basic_pair(headers)?;
+    let (client_id, secret) = id_and_secret(&pair).ok_or_else(not_a_client)?;
     if form.get("client_secret").is_some() || form.get("client_id").is_some_and(|given| given != client_id) {
         let detail = "send the credentials by HTTP Basic only, not in the body as well";
         return Err(Problem::new(Code::InvalidRequest, detail));
     }
-    let now = app.engine.clock().now();
     if let Some(seconds) = app.engine.limiter().login_delay(&client_id, address, now) {
         let detail = "too many failed attempts with this client from this address";
         return Err(Problem::new(Code::TooManyRequests, detail).retry_after(seconds));
     }
-    let credential = app.engine.authenticate_client(&client_id, &secret).map_err(|error| {
+    let credential = app.engine.authenticate_client(&client_id, &secret, now).map_err(|error| {
         if error == ClientError::InvalidClient {
             app.engine.limiter().login_failed(&client_id, address, now);
         }
         refuse(error)
     })?;
-    let workspace = app.engine.control_plane().workspace(credential.owner.workspace());
-    let own = workspace.map(|workspace| workspace.rate_limits).unwrap_or_default();
+    let own = app.engine.control_plane().own_limits(credential.owner.workspace());
     let standing = app.engine.limiter().client(&credential.client_id, &own, now);
     if !standing.admitted {
         let detail = format!("the limit of {} token requests per second is reached", standing.limit);
@@ -58,10 +69,12 @@ fn challenge(problem: Problem) -> Problem {
     problem.with(header::WWW_AUTHENTICATE, HeaderValue::from_static(r#"Basic realm="ringtrue", charset="UTF-8""#))
 }
 
-/// Id and secret, each form-url-decoded as RFC 6749 has it. Ours hold no character that decoding would change, so
-/// clients that do not encode are served too.
-fn basic_credentials(headers: &HeaderMap) -> Result<(String, String), Problem> {
-    let invalid = || challenge(Problem::new(Code::InvalidClient, ClientError::InvalidClient.to_string()));
+fn not_a_client() -> Problem {
+    refuse(ClientError::InvalidClient)
+}
+
+/// What the one `Authorization` header says, without its base64.
+fn basic_pair(headers: &HeaderMap) -> Result<String, Problem> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let value = values
         .next()
@@ -69,23 +82,19 @@ fn basic_credentials(headers: &HeaderMap) -> Result<(String, String), Problem> {
     if values.next().is_some() {
         return Err(Problem::new(Code::InvalidRequest, "send one `Authorization` header"));
     }
-    let (scheme, encoded) = value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or_else(invalid)?;
+    let (scheme, encoded) = value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or_else(not_a_client)?;
     if !scheme.eq_ignore_ascii_case("basic") {
-        return Err(invalid());
+        return Err(not_a_client());
     }
-    let decoded = BASE64.decode(encoded.trim()).map_err(|_| invalid())?;
-    let decoded = String::from_utf8(decoded).map_err(|_| invalid())?;
-    let (client_id, secret) = decoded.split_once(':').ok_or_else(invalid)?;
-    Ok((form_decoded(client_id), form_decoded(secret)))
+    let decoded = BASE64.decode(encoded.trim()).map_err(|_| not_a_client())?;
+    String::from_utf8(decoded).map_err(|_| not_a_client())
 }
 
-fn form_decoded(text: &str) -> String {
-    if !text.contains(['%', '+']) {
-        return text.to_owned();
-    }
-    // Parsed as the name of a form field whose separators are hidden from the parser.
-    let hidden = text.replace('&', "%26").replace('=', "%3D");
-    url::form_urlencoded::parse(hidden.as_bytes()).map(|(name, _)| name.into_owned()).next().unwrap_or_default()
+/// Id and secret, each form-url-decoded as RFC 6749 has it. Ours hold no character that decoding would change, so
+/// clients that do not encode are served too.
+fn id_and_secret(pair: &str) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+    let (client_id, secret) = pair.split_once(':')?;
+    Some((form_decoded(client_id), form_decoded(secret)))
 }
 
 #[cfg(test)]
@@ -95,7 +104,8 @@ mod tests {
     fn read(value: &[u8]) -> Option<(String, String)> {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());
-        basic_credentials(&headers).ok()
+        let pair = basic_pair(&headers).ok()?;
+        id_and_secret(&pair).map(|(id, secret)| (id.into_owned(), secret.into_owned()))
     }
 
     #[test]

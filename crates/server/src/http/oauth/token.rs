@@ -14,9 +14,11 @@ use crate::http::{
     body::{Form, read_form},
     catalogue::Code,
     edge::Arrival,
-    json_bytes,
     problem::Problem,
 };
+
+/// Room for the headers of an answer with a token, those of the edge included: the map need not grow on the way.
+const HEADERS: usize = 8;
 
 /// `POST /oauth2/token` (RFC 6749, client credentials)
 pub async fn issue(
@@ -26,14 +28,16 @@ pub async fn issue(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let issue = async {
-        let form = read_form(&app, &parts.headers, body).await?;
+        let body = read_form(&app, &parts.headers, body).await?;
+        let form = Form::parse(&body)?;
         let grant_type = form.get("grant_type").ok_or_else(|| missing("grant_type"))?;
-        let client = client::authenticate(&app, address, &parts.headers, &form)?;
+        let now = app.engine.clock().now();
+        let client = client::authenticate(&app, address, &parts.headers, &form, now)?;
         if grant_type != "client_credentials" {
             let detail = "the grant type is `client_credentials`";
             return Err(Problem::new(Code::UnsupportedGrantType, detail));
         }
-        let token = app.engine.mint(&client, scope(&form)?).map_err(|error| match error {
+        let token = app.engine.mint(&client, scope(&form)?, now).map_err(|error| match error {
             MintError::Scope(error) => Problem::new(Code::InvalidScope, error.to_string()),
             MintError::NoKey => Problem::unavailable("no key for tokens is in use yet"),
         })?;
@@ -49,8 +53,11 @@ pub async fn issue(
             r#""}"#,
         ]
         .concat();
-        let mut response = json_bytes(StatusCode::OK, body.into_bytes());
-        response.headers_mut().insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
+        let mut response = Response::new(body.into());
+        let headers = response.headers_mut();
+        headers.reserve(HEADERS);
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
         Ok(response)
     };
     issue.await.map_err(Problem::for_oauth)
@@ -64,8 +71,9 @@ pub async fn revoke(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let revoke = async {
-        let form = read_form(&app, &parts.headers, body).await?;
-        let client = client::authenticate(&app, address, &parts.headers, &form)?;
+        let body = read_form(&app, &parts.headers, body).await?;
+        let form = Form::parse(&body)?;
+        let client = client::authenticate(&app, address, &parts.headers, &form, app.engine.clock().now())?;
         let token = form.get("token").ok_or_else(|| missing("token"))?;
         app.engine.revoke_token(&client, token).await?;
         Ok(StatusCode::OK.into_response())
@@ -78,7 +86,7 @@ fn missing(parameter: &str) -> Problem {
 }
 
 /// Exactly one known scope.
-fn scope(form: &Form) -> Result<ringtrue_domain::product::Scope, Problem> {
+fn scope(form: &Form<'_>) -> Result<ringtrue_domain::product::Scope, Problem> {
     let invalid = |detail: &str| Problem::new(Code::InvalidScope, detail);
     let text = form.get("scope").ok_or_else(|| invalid("the parameter `scope` is missing"))?;
     if text.trim().contains(' ') {

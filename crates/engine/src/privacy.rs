@@ -1,0 +1,73 @@
+//! Keeping no more of people than is needed, and forgetting them when asked.
+//!
+//! Numbers and codes are kept as keyed hashes: whoever holds the database without the master key learns none. What
+//! must be read again, such as callback URLs and bodies, is sealed.
+
+use jiff::Timestamp;
+use ringtrue_domain::{
+    audit::{Action, Actor, AuditEvent},
+    id::time_ordered,
+    lifecycle::NumberHash,
+    phone::Msisdn,
+    reverse_sms::Code,
+    tenancy::Mode,
+};
+
+use crate::{
+    Engine,
+    ports::{CodeHash, Erased, StoreError},
+};
+
+/// How many checks are cleared in one transaction.
+const BATCH: u32 = 500;
+
+impl Engine {
+    pub(crate) fn number_hash(&self, number: &Msisdn) -> Result<NumberHash, StoreError> {
+        self.hash(&[b"number", number.as_str().as_bytes()]).map(NumberHash)
+    }
+
+    /// With the receiver in it, a code sent to another number is another code; with the mode, a simulated SMS never
+    /// meets a live check.
+    pub(crate) fn code_hash(&self, mode: Mode, receiver: &Msisdn, code: &Code) -> Result<CodeHash, StoreError> {
+        let parts: [&[u8]; 4] =
+            [b"code", mode.as_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str().as_bytes()];
+        self.hash(&parts).map(CodeHash)
+    }
+
+    fn hash(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {
+        let hash = self.control_plane().keys().hash(parts);
+        hash.ok_or_else(|| StoreError::Refused("no hash key is in use".to_owned()))
+    }
+
+    /// Erases what is kept of a number, in all projects, and leaves a line in the audit log.
+    pub async fn erase_number(&self, number: &Msisdn) -> Result<(Erased, AuditEvent), StoreError> {
+        let at = self.clock().now();
+        let audit = AuditEvent {
+            id: time_ordered(at, self.entropy().bytes()),
+            workspace: None,
+            at,
+            actor: Actor::Operator,
+            action: Action::NumberErased,
+            target: format!("…{}", number.tail()),
+            changes: vec![],
+            request_id: None,
+        };
+        let erased = self.store().erase_number(self.number_hash(number)?, &audit).await?;
+        Ok((erased, audit))
+    }
+
+    /// Erases numbers, codes and callback bodies of checks that ended longer ago than they are kept for.
+    pub(crate) async fn erase_old(&self, now: Timestamp) -> Result<Erased, StoreError> {
+        let ended_before = now.saturating_sub(self.retention()).unwrap_or(Timestamp::MIN);
+        let mut total = Erased::default();
+        loop {
+            let erased = self.store().erase_old(ended_before, BATCH).await?;
+            total.checks += erased.checks;
+            total.callbacks += erased.callbacks;
+            total.attempts += erased.attempts;
+            if erased == Erased::default() {
+                return Ok(total);
+            }
+        }
+    }
+}

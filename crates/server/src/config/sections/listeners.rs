@@ -1,0 +1,157 @@
+//! Where we listen: for callers, for operators, and for Prometheus.
+
+use std::{net::SocketAddr, time::Duration};
+
+use ipnet::IpNet;
+use ringtrue_domain::region::Region;
+
+use super::{
+    super::{
+        BaseUrl, ConfigError,
+        kind::{self, Flag, Masked, OrNone, Span, Text, Whole, text},
+        settings::Settings,
+    },
+    TlsFiles, ip_networks,
+};
+
+/// The public listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Http {
+    pub listen: SocketAddr,
+    /// `None`: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Proxies that are believed when they say whom they speak for.
+    pub trusted_proxies: Vec<IpNet>,
+    pub max_connections: usize,
+    pub max_connections_per_address: usize,
+    pub header_timeout: Duration,
+    pub body_timeout: Duration,
+    pub request_timeout: Duration,
+    pub idle_timeout: Duration,
+    pub write_timeout: Duration,
+    pub shutdown_grace: Duration,
+}
+
+/// The listener for operators' webhooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ingress {
+    pub listen: SocketAddr,
+    /// `None`: plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Proxies that are believed when they say whom they speak for.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsSection {
+    /// `None`: no metrics are served.
+    pub listen: Option<SocketAddr>,
+}
+
+pub(super) fn http(settings: &Settings) -> Result<Http, ConfigError> {
+    const TENTH: Duration = Duration::from_millis(100);
+    const TEN_MINUTES: Duration = Duration::from_mins(10);
+    const HOUR: Duration = Duration::from_hours(1);
+    let connections = Whole(1..=1_000_000);
+    let timeout = Span(TENTH..=TEN_MINUTES);
+    Ok(Http {
+        listen: settings.read("http.listen", &address())?,
+        tls: tls(settings, "http.tls.certificate", "http.tls.key")?,
+        trusted_proxies: settings.read("http.trusted_proxies", &ip_networks())?,
+        max_connections: settings.read("http.max_connections", &connections)?,
+        max_connections_per_address: settings.read("http.max_connections_per_address", &connections)?,
+        header_timeout: settings.read("http.header_timeout", &timeout)?,
+        body_timeout: settings.read("http.body_timeout", &timeout)?,
+        request_timeout: settings.read("http.request_timeout", &timeout)?,
+        idle_timeout: settings.read("http.idle_timeout", &Span(TENTH..=HOUR))?,
+        write_timeout: settings.read("http.write_timeout", &timeout)?,
+        shutdown_grace: settings.read("http.shutdown_grace", &Span(Duration::ZERO..=HOUR))?,
+    })
+}
+
+pub(super) fn ingress(
+    settings: &Settings,
+    http: &Http,
+    metrics: &MetricsSection,
+) -> Result<Option<Ingress>, ConfigError> {
+    let listen = settings.read("ingress.listen", &OrNone(address()))?;
+    let tls = tls(settings, "ingress.tls.certificate", "ingress.tls.key")?;
+    let trusted_proxies = settings.read("ingress.trusted_proxies", &ip_networks())?;
+    apart(settings, "ingress.listen", listen, "http.listen", Some(http.listen))?;
+    apart(settings, "ingress.listen", listen, "metrics.listen", metrics.listen)?;
+    Ok(listen.map(|listen| Ingress { listen, tls, trusted_proxies }))
+}
+
+pub(super) fn metrics(settings: &Settings, http: &Http) -> Result<MetricsSection, ConfigError> {
+    let listen = settings.read("metrics.listen", &OrNone(address()))?;
+    apart(settings, "metrics.listen", listen, "http.listen", Some(http.listen))?;
+    Ok(MetricsSection { listen })
+}
+
+/// Two listeners need two addresses.
+fn apart(
+    settings: &Settings,
+    key: &'static str,
+    listen: Option<SocketAddr>,
+    other_key: &str,
+    other: Option<SocketAddr>,
+) -> Result<(), ConfigError> {
+    match listen {
+        Some(address) if other == listen && address.port() != 0 => {
+            let allowed = format!("another address than that of `{other_key}`, or \"off\"");
+            Err(settings.invalid(key, format!("\"{address}\""), allowed))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn tls(
+    settings: &Settings,
+    certificate_key: &'static str,
+    key_key: &'static str,
+) -> Result<Option<TlsFiles>, ConfigError> {
+    let certificate = settings.read(certificate_key, &OrNone(kind::path()))?;
+    let key = settings.read(key_key, &OrNone(kind::path()))?;
+    let missing = |missing, set| {
+        let allowed = format!("a path to a file, because `{set}` is set");
+        Err(settings.invalid(missing, "nothing", allowed))
+    };
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (Some(_), None) => missing(key_key, certificate_key),
+        (None, Some(_)) => missing(certificate_key, key_key),
+    }
+}
+
+/// Where callers reach us must fit how we listen, and the region.
+pub(super) fn base_url(settings: &Settings, region: Region, http: &Http) -> Result<Option<BaseUrl>, ConfigError> {
+    const EXAMPLE: &str = "a scheme and a host, such as \"https://eu.verify.example.com\", with no path and no slash \
+                           at the end";
+    let plain_is_fine = settings.read("allow_plain_http", &Flag)?;
+    let Some(url) = settings.read("base_url", &OrNone(Masked(text::<BaseUrl>(EXAMPLE))))? else {
+        if http.listen.ip().is_loopback() {
+            return Ok(None);
+        }
+        let reason = format!("because `http.listen` is {}, which is not a loopback address", http.listen);
+        return Err(settings.invalid("base_url", "nothing", format!("{EXAMPLE}, {reason}")));
+    };
+    let objection = match Region::of_host(&url.host()) {
+        Some(other) if other != region => {
+            Some(format!("a host that does not begin with \"{other}.\", because `region` is \"{region}\""))
+        }
+        _ if http.tls.is_some() && !url.is_https() => Some("an https:// URL, because `http.tls` is set".to_owned()),
+        _ if !url.is_https() && !url.is_loopback() && !plain_is_fine => {
+            Some("an https:// URL, because its host is not this machine; or set `allow_plain_http`".to_owned())
+        }
+        _ => None,
+    };
+    match objection {
+        Some(allowed) => Err(settings.invalid("base_url", format!("{:?}", url.as_str()), allowed)),
+        None => Ok(Some(url)),
+    }
+}
+
+fn address() -> Text<SocketAddr> {
+    text("an IP address and a port, such as \"127.0.0.1:8080\" or \"[::]:8443\"")
+}

@@ -1,0 +1,155 @@
+//! The connectors of a node, as the configuration wants them at the moment.
+//!
+//! When the configuration is read again, a connector whose settings are the same stays as it is: no link is dropped for
+//! a change that does not concern it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+use futures_util::future::join_all;
+use ringtrue_engine::Engine;
+use ringtrue_operators::{
+    smpp::{self, Counters, SmppConfig, Surroundings},
+    sms_http::{self, ConfigError, Webhook, WebhookConfig},
+};
+
+use crate::config::{Connector, ConnectorSection, Fingerprint};
+
+#[derive(Debug)]
+pub struct Connectors {
+    engine: Engine,
+    running: Mutex<BTreeMap<Arc<str>, Running>>,
+    webhooks: ArcSwap<HashMap<Arc<str>, Arc<Webhook>>>,
+    /// Counts outlive their connectors: a counter that goes back is taken for a restart.
+    counters: Mutex<BTreeMap<Arc<str>, Arc<Counters>>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    fingerprint: Fingerprint,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Link(smpp::Connector),
+    Webhook(Arc<Webhook>),
+}
+
+/// A connector that can be started.
+enum Prepared {
+    Link(Box<SmppConfig>),
+    Webhook(Arc<Webhook>),
+}
+
+impl Connectors {
+    pub fn new(engine: &Engine) -> Self {
+        Connectors {
+            engine: engine.clone(),
+            running: Mutex::default(),
+            webhooks: ArcSwap::default(),
+            counters: Mutex::default(),
+        }
+    }
+
+    /// The webhook of this name, if there is one.
+    pub fn webhook(&self, name: &str) -> Option<Arc<Webhook>> {
+        self.webhooks.load().get(name).cloned()
+    }
+
+    /// What was counted, by connector and outcome, and how many binds are up.
+    pub fn counts(&self) -> Vec<(Arc<str>, &'static str, u64)> {
+        let links = lock(&self.counters);
+        let of_links = links.iter().flat_map(|(name, counters)| {
+            smpp::Outcome::ALL.map(|outcome| (Arc::clone(name), outcome.as_str(), counters.get(outcome)))
+        });
+        let webhooks = self.webhooks.load();
+        let of_webhooks = webhooks.iter().flat_map(|(name, webhook)| {
+            sms_http::Outcome::ALL.map(|outcome| (Arc::clone(name), outcome.as_str(), webhook.tally().get(outcome)))
+        });
+        of_links.chain(of_webhooks).collect()
+    }
+
+    pub fn binds_up(&self) -> Vec<(Arc<str>, usize)> {
+        lock(&self.counters).iter().map(|(name, counters)| (Arc::clone(name), counters.binds_up())).collect()
+    }
+
+    /// Starts what is new, stops what is gone, replaces what has changed, and leaves the rest alone. A configuration that
+    /// would let anyone in changes nothing.
+    pub async fn apply(&self, wanted: Vec<ConnectorSection>) -> Result<(), ConfigError> {
+        let mut prepared = BTreeMap::new();
+        for section in wanted {
+            let name: Arc<str> = section.name().into();
+            let ready = match section.connector {
+                Connector::Smpp(config) => Prepared::Link(config),
+                Connector::SmsHttp(config) => Prepared::Webhook(Arc::new(self.webhook_of(*config)?)),
+            };
+            prepared.insert(name, (section.fingerprint, ready));
+        }
+        let is_gone = |name: &Arc<str>, running: &mut Running| {
+            prepared.get(name).is_none_or(|(fingerprint, _)| *fingerprint != running.fingerprint)
+        };
+        let gone: Vec<_> = lock(&self.running).extract_if(.., is_gone).collect();
+        join_all(gone.iter().map(|(_, running)| running.stop())).await;
+        for (name, _) in &gone {
+            tracing::info!(connector = &**name, "a connector has stopped");
+            self.engine.networks().forget(name);
+        }
+        let mut running = lock(&self.running);
+        for (name, (fingerprint, prepared)) in prepared {
+            running.entry(name).or_insert_with_key(|name| {
+                tracing::info!(connector = &**name, "a connector starts");
+                Running { fingerprint, kind: self.start(prepared) }
+            });
+        }
+        let webhooks = running.iter().filter_map(|(name, running)| match &running.kind {
+            Kind::Webhook(webhook) => Some((Arc::clone(name), Arc::clone(webhook))),
+            Kind::Link(_) => None,
+        });
+        self.webhooks.store(Arc::new(webhooks.collect()));
+        Ok(())
+    }
+
+    pub async fn shutdown(&self) {
+        let all = std::mem::take(&mut *lock(&self.running));
+        join_all(all.values().map(Running::stop)).await;
+    }
+
+    fn start(&self, prepared: Prepared) -> Kind {
+        match prepared {
+            Prepared::Link(config) => {
+                let counters = Arc::clone(lock(&self.counters).entry(Arc::clone(&config.name)).or_default());
+                let surroundings = Surroundings {
+                    inbox: Arc::new(self.engine.clone()),
+                    networks: Arc::clone(self.engine.networks()),
+                    clock: self.engine.shared_clock(),
+                    entropy: self.engine.shared_entropy(),
+                    counters,
+                };
+                Kind::Link(smpp::Connector::start(*config, surroundings))
+            }
+            Prepared::Webhook(webhook) => Kind::Webhook(webhook),
+        }
+    }
+
+    fn webhook_of(&self, config: WebhookConfig) -> Result<Webhook, ConfigError> {
+        Webhook::new(config, Arc::new(self.engine.clone()), self.engine.shared_clock())
+    }
+}
+
+impl Running {
+    /// A webhook has nothing to stop: it is no longer found.
+    async fn stop(&self) {
+        match &self.kind {
+            Kind::Link(connector) => connector.shutdown().await,
+            Kind::Webhook(_) => {}
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,144 @@
+//! The simulated handset: `POST /v1/sandbox/inbound-sms`.
+
+use std::time::Duration;
+
+use axum::{
+    extract::{Request, State},
+    response::{IntoResponse, Response},
+};
+use http::StatusCode;
+use ringtrue_domain::{
+    phone::{Msisdn, NotE164},
+    tenancy::Mode,
+};
+use ringtrue_sandbox::smsc::Behaviour;
+
+use super::{
+    App, Routes,
+    body::read_json,
+    caller::{ProjectCaller, scope::ReverseSms},
+    catalogue::Code,
+    json::{Invalid, Node, Object, boolean, integer, object, text},
+    problem::Problem,
+};
+use crate::handsets::HandsetError;
+
+/// Ten segments.
+const MAX_TEXT: usize = 1530;
+
+pub fn routes() -> Routes {
+    Routes::default().post("/v1/sandbox/inbound-sms", send)
+}
+
+struct SmsBody {
+    from: String,
+    to: String,
+    body: String,
+    faults: FaultsBody,
+}
+
+/// What befalls the SMS on its way.
+#[derive(Default)]
+struct FaultsBody {
+    late_seconds: Option<i64>,
+    extra_copies: Option<i64>,
+    spoofed_from: Option<String>,
+    garbled: bool,
+    parts: Option<i64>,
+    out_of_order: bool,
+    link_drops: Option<i64>,
+}
+
+/// `POST /v1/sandbox/inbound-sms`
+async fn send(
+    State(app): State<App>,
+    caller: ProjectCaller<ReverseSms>,
+    request: Request,
+) -> Result<Response, Problem> {
+    if caller.project().mode != Mode::Sandbox {
+        return Err(Problem::new(Code::Forbidden, "only sandbox projects have simulated handsets"));
+    }
+    let sms = sms_body(&read_json(&app, request).await?)?;
+    let number = |pointer: &str, text: &str| {
+        let invalid = |error: NotE164| Problem::new(Code::PhoneNumberInvalid, format!("`{pointer}`: {error}"));
+        Msisdn::parse(text, Mode::Sandbox).map_err(invalid)
+    };
+    let (from, to) = (number("/from", &sms.from)?, number("/to", &sms.to)?);
+    if let Some(spoofed) = &sms.faults.spoofed_from {
+        number("/faults/spoofed_from", spoofed)?;
+    }
+    app.handsets.text(&from, &to, &sms.body, sms.faults.behaviour()).await?;
+    Ok(StatusCode::ACCEPTED.into_response())
+}
+
+impl From<HandsetError> for Problem {
+    fn from(error: HandsetError) -> Self {
+        let detail = error.to_string();
+        match error {
+            HandsetError::NoOperator | HandsetError::Busy => Problem::unavailable(detail),
+            HandsetError::TooLong => Problem::bad_request(format!("`/body`: {detail}")),
+        }
+    }
+}
+
+impl FaultsBody {
+    fn behaviour(self) -> Behaviour {
+        let count = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
+        let mut behaviour = Behaviour::new()
+            .late(Duration::from_secs(count(self.late_seconds).into()))
+            .duplicated(count(self.extra_copies))
+            .losing_links(count(self.link_drops));
+        if let Some(parts) = self.parts.and_then(|parts| u8::try_from(parts).ok()) {
+            behaviour = behaviour.split_into(parts);
+        }
+        if let Some(sender) = self.spoofed_from {
+            behaviour = behaviour.spoofed(sender);
+        }
+        if self.garbled {
+            behaviour = behaviour.garbled();
+        }
+        if self.out_of_order {
+            behaviour = behaviour.parts_reversed();
+        }
+        behaviour
+    }
+}
+
+fn sms_body(document: &[u8]) -> Result<SmsBody, Invalid> {
+    let mut body = Object::parse(document)?;
+    let sms = SmsBody {
+        from: body.require("from", text)?,
+        to: body.require("to", text)?,
+        body: body.require("body", |node, pointer| {
+            let body = text(node, pointer)?;
+            let fits = body.chars().nth(MAX_TEXT).is_none();
+            if fits { Ok(body) } else { Err(Invalid::new(pointer, format!("at most {MAX_TEXT} characters"))) }
+        })?,
+        faults: body.take("faults", faults_body)?.unwrap_or_default(),
+    };
+    body.finish()?;
+    Ok(sms)
+}
+
+fn faults_body(node: Node, pointer: &str) -> Result<FaultsBody, Invalid> {
+    fn within(range: std::ops::RangeInclusive<i64>) -> impl Fn(Node, &str) -> Result<i64, Invalid> {
+        move |node, pointer| {
+            let number = integer(node, pointer)?;
+            let (least, most) = (range.start(), range.end());
+            let fits = range.contains(&number);
+            if fits { Ok(number) } else { Err(Invalid::new(pointer, format!("a number from {least} to {most}"))) }
+        }
+    }
+    let mut body = object(node, pointer)?;
+    let faults = FaultsBody {
+        late_seconds: body.take("late_seconds", within(0..=3_600))?,
+        extra_copies: body.take("extra_copies", within(0..=10))?,
+        spoofed_from: body.take("spoofed_from", text)?,
+        garbled: body.take("garbled", boolean)?.unwrap_or_default(),
+        parts: body.take("parts", within(1..=10))?,
+        out_of_order: body.take("out_of_order", boolean)?.unwrap_or_default(),
+        link_drops: body.take("link_drops", within(0..=3))?,
+    };
+    body.finish()?;
+    Ok(faults)
+}

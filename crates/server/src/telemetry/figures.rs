@@ -1,0 +1,77 @@
+//! What the courier and the connectors count by themselves, for Prometheus.
+
+use std::{fmt, sync::Arc};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{counter::ConstCounter, gauge::ConstGauge},
+    registry::Unit,
+};
+use ringtrue_engine::Engine;
+
+use crate::connectors::Connectors;
+
+#[derive(Debug)]
+pub(super) struct Figures {
+    pub engine: Engine,
+    pub connectors: Arc<Connectors>,
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let courier = self.engine.courier().figures();
+        let attempts = courier.attempts.iter().map(|(result, count)| (vec![("result", *result)], *count));
+        counters(&mut encoder, "callback_attempts", "Attempts to deliver a callback", attempts)?;
+        for (name, help, count) in [
+            ("callbacks_delivered", "Callbacks that were answered with 200", courier.delivered),
+            ("callbacks_given_up", "Callbacks that failed seven times", courier.given_up),
+            ("callbacks_put_off", "Callbacks that were left to their lease for want of room", courier.put_off),
+            ("callbacks_unsettled", "Attempts whose end could not be recorded", courier.unsettled),
+        ] {
+            counters(&mut encoder, name, help, [(vec![], count)])?;
+        }
+        for (name, help, value) in [
+            ("callbacks_waiting", "Callbacks in memory that wait for their turn", courier.waiting),
+            ("callbacks_in_flight", "Callbacks that are being sent", courier.in_flight),
+        ] {
+            gauges(&mut encoder, name, help, [(vec![], value)])?;
+        }
+        let counts = self.connectors.counts();
+        let inbound =
+            counts.iter().map(|(name, outcome, count)| (vec![("connector", &**name), ("outcome", *outcome)], *count));
+        counters(&mut encoder, "inbound_sms", "What came in from operators, by what became of it", inbound)?;
+        let binds = self.connectors.binds_up();
+        let binds = binds.iter().map(|(name, binds)| (vec![("connector", &**name)], *binds as u64));
+        gauges(&mut encoder, "smpp_binds", "SMPP binds that are up", binds)
+    }
+}
+
+type Labels<'a> = Vec<(&'a str, &'a str)>;
+
+fn counters<'a>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    series: impl IntoIterator<Item = (Labels<'a>, u64)>,
+) -> Result<(), fmt::Error> {
+    let mut metric = encoder.encode_descriptor(name, help, None::<&Unit>, ConstCounter::<u64>::new(0).metric_type())?;
+    for (labels, count) in series {
+        ConstCounter::new(count).encode(metric.encode_family(&labels.as_slice())?)?;
+    }
+    Ok(())
+}
+
+fn gauges<'a>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    series: impl IntoIterator<Item = (Labels<'a>, u64)>,
+) -> Result<(), fmt::Error> {
+    let mut metric = encoder.encode_descriptor(name, help, None::<&Unit>, ConstGauge::<i64>::new(0).metric_type())?;
+    for (labels, value) in series {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        ConstGauge::new(value).encode(metric.encode_family(&labels.as_slice())?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! `ringtrue erase`: a receipt for a number that is forgotten.
+
+use std::{io::Write, process::Stdio};
+
+use serde_json::json;
+
+use super::setup::Deployment;
+
+#[test]
+fn a_receipt_names_no_number() {
+    let deployment = Deployment::migrated();
+    let receipt = deployment.run("erase --number +447700900123 --output json").json();
+    assert_eq!(receipt["number"], "…23");
+    for count in ["checks", "callbacks", "attempts"] {
+        assert_eq!(receipt[count], json!(0), "{count}");
+    }
+    assert!(receipt["erased_at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(receipt["audit_event_id"].as_str().unwrap().len(), 36);
+
+    let table = deployment.run("erase --number +990123456700").expect_code(0).text();
+    assert!(table.contains("AUDIT EVENT ID") && table.contains("…00") && !table.contains("990123"), "{table}");
+}
+
+#[test]
+fn a_number_may_come_from_standard_input() {
+    let deployment = Deployment::migrated();
+    let mut command = deployment.command("erase --number - --output json");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"+447700900145\n").unwrap();
+    let done = child.wait_with_output().unwrap();
+    let receipt: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(receipt["number"], "…45");
+}
+
+#[test]
+fn what_is_no_number_is_refused_and_not_repeated() {
+    let deployment = Deployment::migrated();
+    for number in ["07700900123", "+44(0)7700900123", "+999123", "+44770090012345678", "-"] {
+        let refused = deployment.run(&format!("erase --number {number}")).expect_code(1).errors();
+        assert!(refused.contains("not a number in E.164 form") && refused.contains("+447700900123"), "{refused}");
+        assert!(number == "-" || !refused.contains(&format!("{number}\n")), "{refused}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Callbacks as a server sends them, and as proxies spoil them.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    sync::LazyLock,
+};
+
+use jiff::Timestamp;
+use ringtrue_engine::{
+    callback::signature::{Covered, date, digest, sign},
+    keys::CallbackSigner,
+};
+
+use crate::process::PATIENCE;
+
+pub const BODY: &str = r#"{"check_id":"0199b0a8-0000-7000-8000-000000000000","status":"COMPLETED","match":true}"#;
+
+/// Making one takes a while in a debug build.
+pub static KEY: LazyLock<CallbackSigner> = LazyLock::new(new_key);
+
+pub fn new_key() -> CallbackSigner {
+    CallbackSigner::from_pkcs8(&CallbackSigner::generate()).expect("an RSA key")
+}
+
+/// A request that can be changed after it was signed.
+#[derive(Clone)]
+pub struct Callback {
+    pub method: &'static str,
+    pub target: String,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Callback {
+    pub fn new(host: &str, target: &str) -> Self {
+        Callback::signed(host, target, now(), &KEY)
+    }
+
+    pub fn signed(host: &str, target: &str, at: Timestamp, key: &CallbackSigner) -> Self {
+        let (date, digest) = (date(at), digest(BODY.as_bytes()));
+        let source = "reverse_sms";
+        let covered = Covered { method: "POST", target, host, date: &date, source, digest: &digest };
+        let headers = [
+            ("host", host.to_owned()),
+            ("authorization", sign(&covered, key)),
+            ("date", date.clone()),
+            ("x-service-callback", source.to_owned()),
+            ("digest", digest.clone()),
+            ("content-type", "application/json".to_owned()),
+            ("x-service-callback-attempt", "1".to_owned()),
+        ];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        Callback { method: "POST", target: target.to_owned(), headers, body: BODY.to_owned() }
+    }
+
+    pub fn get(&self, wanted: &str) -> &str {
+        &self.headers.iter().find(|(name, _)| name == wanted).expect("the header is there").1
+    }
+
+    pub fn set(&mut self, wanted: &str, value: &str) {
+        let header = self.headers.iter_mut().find(|(name, _)| name == wanted).expect("the header is there");
+        value.clone_into(&mut header.1);
+    }
+
+    pub fn replace(&mut self, name: &str, old: &str, new: &str) {
+        let value = self.get(name).replacen(old, new, 1);
+        assert_ne!(value, self.get(name), "{name} has no {old}");
+        self.set(name, &value);
+    }
+
+    pub fn remove(&mut self, unwanted: &str) {
+        self.headers.retain(|(name, _)| name != unwanted);
+    }
+
+    /// Sends it, and gives the status of the answer.
+    pub fn send(&self, address: &str) -> u16 {
+        let headers: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let (method, target, length) = (self.method, &self.target, self.body.len());
+        let head = format!("{method} {target} HTTP/1.1\r\n{headers}content-length: {length}\r\n\r\n");
+        status(&raw(address, format!("{head}{}", self.body).as_bytes())).expect("an answer")
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the binary goes by the real clock")]
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Sends bytes, and gives what comes back until the connection ends.
+pub fn raw(address: &str, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).expect("something listens");
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // Whoever is refused early may find the connection closed while it is still writing or reading.
+    let _ = stream.write_all(bytes);
+    let mut answer = vec![];
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+pub fn status(answer: &str) -> Option<u16> {
+    answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
+}

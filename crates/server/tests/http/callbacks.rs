@@ -1,0 +1,124 @@
+//! Delivering callbacks: what counts as success, when it is tried again, what is never opened.
+
+use jiff::SignedDuration;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::{
+    client::Request,
+    on_both_stores,
+    receiver::Receiver,
+    reverse_sms::{Asker, EVEN},
+    world::{World, eventually},
+};
+
+const NO_CONTENT: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+const CREATED: &str = "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n";
+const MOVED: &str = "HTTP/1.1 301 Moved\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n";
+const GONE: &str = "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n";
+const BUSY: &str = "HTTP/1.1 429 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+const BROKEN: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n";
+const HANGS_UP: &str = "";
+
+/// Ends a check whose callback goes to the receiver.
+async fn end_a_check(asker: &Asker<'_>, receiver: &Receiver) -> String {
+    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
+    asker.text(EVEN, &check.receiver, &check.body).await;
+    check.id
+}
+
+async fn only_200_ends_the_attempts_and_seven_are_enough(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer([HANGS_UP, CREATED, NO_CONTENT, MOVED, GONE, BUSY, BROKEN]);
+    let id = end_a_check(&asker, &receiver).await;
+    let jwks = world.send(Request::get("/.well-known/jwks.json")).await.json();
+    let first = receiver.next().await;
+    first.assert_signed_by(&jwks);
+    let mut dates = vec![first.header("date").to_owned()];
+    for (attempt, gap) in (2..).zip([10, 20, 30, 40, 50, 60]) {
+        settled(&asker, attempt - 1).await;
+        world.advance(SignedDuration::from_secs(gap));
+        let again = receiver.next().await;
+        again.assert_signed_by(&jwks);
+        assert_eq!(again.header("x-service-callback-attempt"), attempt.to_string());
+        assert_eq!(again.body, first.body, "the same bytes each time");
+        assert_eq!(again.json()["check_id"], id.as_str());
+        dates.push(again.header("date").to_owned());
+    }
+    dates.dedup();
+    assert_eq!(dates.len(), 7, "every attempt has its own date: {dates:?}");
+    settled(&asker, 7).await;
+    world.advance(SignedDuration::from_hours(1));
+    // Another check's whole way, after which nothing else may have come.
+    let next = asker.world.project("Next", json!({})).await;
+    let token = asker.world.token(&next.client_id, &next.client_secret, "reverse_sms").await;
+    let other = Asker { world: &world, project: next, token };
+    let other = end_a_check(&other, &receiver).await;
+    assert_eq!(receiver.next().await.json()["check_id"], other.as_str());
+    assert!(receiver.is_quiet());
+}
+
+/// Waits until so many attempts have been recorded: the next gap is counted from the end of the last.
+async fn settled(asker: &Asker<'_>, attempts: u32) {
+    let engine = &asker.world.node.engine;
+    eventually("an attempt is settled", async || {
+        let figures = engine.courier().figures();
+        figures.in_flight == 0 && figures.attempts.values().sum::<u64>() >= u64::from(attempts)
+    })
+    .await;
+}
+
+async fn a_200_is_the_end(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer([BROKEN]);
+    end_a_check(&asker, &receiver).await;
+    receiver.next().await;
+    settled(&asker, 1).await;
+    world.advance(SignedDuration::from_secs(10));
+    receiver.next().await;
+    settled(&asker, 2).await;
+    world.advance(SignedDuration::from_hours(1));
+    assert!(receiver.is_quiet());
+    eventually("it is delivered", async || world.node.engine.courier().figures().delivered == 1).await;
+}
+
+async fn a_receiver_that_is_away_delays_nobody_else(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    // Accepts connections and never says a word.
+    let silent = TcpListener::bind("127.0.0.77:0").await.unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    for index in 0..20 {
+        let number = format!("+9901234501{index:02}");
+        let check = asker.create(json!({"phone_number": number, "callback_url": url})).await;
+        if ![93, 94, 97, 98].contains(&index) {
+            asker.text(&number, &check.receiver, &check.body).await;
+        }
+    }
+    let id = end_a_check(&asker, &receiver).await;
+    assert_eq!(receiver.next().await.json()["check_id"], id.as_str());
+}
+
+async fn another_node_delivers_what_a_dead_one_held(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer([BROKEN]);
+    let (other, death) = world.mortal_node().await;
+    let id = end_a_check(&asker, &receiver).await;
+    receiver.next().await;
+    settled(&asker, 1).await;
+    death.cancel();
+    other.finished().await;
+    world.advance(SignedDuration::from_secs(10));
+    let again = receiver.next().await;
+    assert_eq!((again.header("x-service-callback-attempt"), &again.json()["check_id"]), ("2", &json!(id)));
+}
+
+on_both_stores!(
+    only_200_ends_the_attempts_and_seven_are_enough,
+    a_200_is_the_end,
+    a_receiver_that_is_away_delays_nobody_else,
+    another_node_delivers_what_a_dead_one_held,
+);

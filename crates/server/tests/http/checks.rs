@@ -1,0 +1,293 @@
+//! What a create takes and what lists find: input, tenants, pages, filters, the guard on numbers.
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use url::form_urlencoded::byte_serialize;
+
+use crate::{
+    client::Request,
+    on_both_stores,
+    reverse_sms::{Asker, CHECKS, EVEN},
+    world::World,
+};
+
+async fn only_e164_numbers_are_taken(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    for number in [
+        "",
+        "447700900123",
+        "+0447700900123",
+        "+44 7700 900123",
+        "+44-7700-900123",
+        "+4477009001234567",
+        "＋４４７７００９００１２３",
+        "+٤٤٧٧٠٠٩٠٠١٢٣",
+        "+44\u{0}",
+        "tel:+447700900123",
+        "+447700900123 ",
+        "+21012345678",
+        "+44770090",
+        "+4407700900123",
+    ] {
+        asker.post(json!({"phone_number": number})).await.assert_problem(400, "phone_number_invalid");
+    }
+    for number in [Value::Null, json!(447_700_900_123_u64), json!(["+447700900123"]), json!({}), json!(true)] {
+        let problem = asker.post(json!({"phone_number": number})).await.assert_problem(400, "bad_request");
+        assert!(problem.detail().contains("/phone_number"), "{}", problem.detail());
+    }
+    let live = Asker { project: world.project("Live", json!({"mode": "live"})).await, token: String::new(), ..asker };
+    let token = world.token(&live.project.client_id, &live.project.client_secret, "reverse_sms").await;
+    let live = Asker { token, ..live };
+    live.post(json!({"phone_number": EVEN})).await.assert_problem(400, "phone_number_invalid");
+    // A good number, of an operator that nobody has heard of.
+    live.post(json!({"phone_number": "+447700900123"})).await.assert_problem(400, "mno_not_supported");
+}
+
+async fn bodies_are_strict(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let long = "😀".repeat(51);
+    for (body, culprit) in [
+        (json!({}), "/phone_number"),
+        (json!({"phone_number": EVEN, "extra": 1}), "/extra"),
+        (json!({"phone_number": EVEN, "ttl": 60}), "/ttl"),
+        (json!({"phone_number": EVEN, "reference_id": long}), "/reference_id"),
+        (json!({"phone_number": EVEN, "reference_id": "a\u{0}b"}), "/reference_id"),
+        (json!({"phone_number": EVEN, "reference_id": null}), "/reference_id"),
+        (json!({"phone_number": EVEN, "reference_id": 5}), "/reference_id"),
+    ] {
+        let problem = asker.post(body).await.assert_problem(400, "bad_request");
+        assert!(problem.detail().contains(culprit), "{culprit}: {}", problem.detail());
+    }
+    for url in [json!(""), json!("ftp://shop.example"), json!("http://127.0.0.1:1/"), json!("https://169.254.169.254/")]
+    {
+        let body = json!({"phone_number": EVEN, "callback_url": url});
+        asker.post(body).await.assert_problem(400, "callback_url_invalid");
+    }
+    for reference in ["😀".repeat(50), "<script>\r\n=HYPERLINK()\u{202e}".to_owned(), String::new()] {
+        let created = asker.post(json!({"phone_number": EVEN, "reference_id": reference})).await.assert(201).json();
+        let id = created["check_id"].as_str().unwrap();
+        assert_eq!(asker.get(id).await.json()["reference_id"], reference.as_str());
+    }
+}
+
+async fn a_check_is_its_projects_alone(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let check = asker.create(json!({"phone_number": EVEN, "reference_id": "mine"})).await;
+    asker.get(&check.id.to_uppercase()).await.assert(200);
+    asker.get("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").await.assert_problem(404, "check_not_found");
+    asker.get("not-a-uuid").await.assert_problem(400, "bad_request");
+    asker.get(&check.id.replace('-', "")).await.assert_problem(400, "bad_request");
+
+    let project = world.project("Stranger", json!({})).await;
+    let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+    let stranger = Asker { world: &world, project, token };
+    stranger.get(&check.id).await.assert_problem(403, "forbidden");
+    let found = stranger.list("?search=reference_id==mine").await.assert(200).json();
+    assert_eq!(found["page"]["total_elements"], 0);
+
+    let eligibility = world.token(&asker.project.client_id, &asker.project.client_secret, "eligibility").await;
+    let wrong = world.send(Request::get(CHECKS).bearer(&eligibility)).await.assert_problem(403, "forbidden");
+    assert!(wrong.header("www-authenticate").unwrap().contains("insufficient_scope"));
+}
+
+async fn a_number_is_not_pestered(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    for second in 0..5 {
+        asker.create(json!({"phone_number": EVEN})).await;
+        world.advance(SignedDuration::from_secs(if second < 4 { 10 } else { 0 }));
+    }
+    let refused = asker.post(json!({"phone_number": EVEN})).await.assert_problem(429, "too_many_requests");
+    assert_eq!(refused.header("retry-after"), Some("560"), "the first was 40 s ago");
+    asker.create(json!({"phone_number": "+990123456702"})).await;
+    let other = world.project("Other", json!({})).await;
+    let token = world.token(&other.client_id, &other.client_secret, "reverse_sms").await;
+    Asker { world: &world, project: other, token }.create(json!({"phone_number": EVEN})).await;
+
+    world.advance(SignedDuration::from_millis(559_999));
+    asker.post(json!({"phone_number": EVEN})).await.assert_problem(429, "too_many_requests");
+    world.advance(SignedDuration::from_millis(1));
+    asker.create(json!({"phone_number": EVEN})).await;
+    asker.post(json!({"phone_number": EVEN})).await.assert_problem(429, "too_many_requests");
+}
+
+async fn many_creates_at_once_are_still_five(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let body = json!({"phone_number": EVEN});
+    let answers = futures_util::future::join_all((0..20).map(|_| asker.post(body.clone()))).await;
+    let created = answers.iter().filter(|answer| answer.status == 201).count();
+    assert_eq!((created, answers.iter().filter(|answer| answer.status == 429).count()), (5, 15));
+}
+
+async fn a_create_is_done_once_for_its_key(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let create = async |number: &str| {
+        let request = Request::post(CHECKS).bearer(&asker.token).header("Idempotency-Key", "k1");
+        world.send(request.json(&json!({"phone_number": number}))).await
+    };
+    let first = create(EVEN).await.assert(201);
+    let again = create(EVEN).await.assert(201);
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    assert_eq!(again.json(), first.json(), "with what the end-user must send");
+    create("+990123456702").await.assert_problem(422, "idempotency_key_reused");
+    assert_eq!(asker.list("").await.json()["page"]["total_elements"], 1);
+
+    // What was refused has not used its key up.
+    let request = Request::post(CHECKS).bearer(&asker.token).header("Idempotency-Key", "k2");
+    let refused = request.clone().json(&json!({"phone_number": "+990123456793"}));
+    world.send(refused).await.assert_problem(503, "lookup_unavailable");
+    world.send(request.json(&json!({"phone_number": EVEN}))).await.assert(201);
+}
+
+async fn pages_hold_their_sizes(world: World) {
+    let mut asker = Asker::sandbox(&world).await;
+    let mut ids = vec![];
+    for index in 0..25 {
+        let (client_id, client_secret) = (&asker.project.client_id, &asker.project.client_secret);
+        asker.token = world.token(client_id, client_secret, "reverse_sms").await;
+        ids.push(asker.create(json!({"phone_number": format!("+9901234500{index:02}")})).await.id);
+        // Over several hours, as counters know them.
+        world.advance(SignedDuration::from_mins(17));
+    }
+    ids.reverse();
+    let mut seen: Vec<String> = vec![];
+    for page in 1..=4 {
+        let answer = asker.list(&format!("?size=7&page={page}")).await.assert(200).json();
+        assert_eq!(answer["page"], json!({"size": 7, "number": page, "total_pages": 4, "total_elements": 25}));
+        seen.extend(answer["content"].as_array().unwrap().iter().map(|c| c["check_id"].as_str().unwrap().to_owned()));
+    }
+    assert_eq!(seen, ids, "newest first, each once");
+    let beyond = asker.list("?size=7&page=5").await.assert(200).json();
+    assert_eq!((beyond["content"].as_array().unwrap().len(), &beyond["page"]["total_elements"]), (0, &json!(25)));
+    asker.list("?page=2147483647&size=100").await.assert(200);
+    for query in [
+        "?size=0",
+        "?size=101",
+        "?size=-1",
+        "?size=1.5",
+        "?size=abc",
+        "?size=",
+        "?size=1&size=2",
+        "?page=0",
+        "?page=-1",
+    ] {
+        asker.list(query).await.assert_problem(400, "bad_request");
+    }
+    asker.list("?page=2147483648").await.assert_problem(400, "bad_request");
+}
+
+async fn filters_find_what_they_say(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let matched = asker.create(json!({"phone_number": EVEN, "reference_id": "a_1%"})).await;
+    asker.text(EVEN, &matched.receiver, &matched.body).await;
+    asker.ends_as(&matched.id, "COMPLETED").await;
+    world.advance(SignedDuration::from_secs(400));
+    let differs = asker.create(json!({"phone_number": "+990123456701"})).await;
+    asker.text("+990123456701", &differs.receiver, &differs.body).await;
+    asker.ends_as(&differs.id, "COMPLETED").await;
+    world.advance(SignedDuration::from_millis(1));
+    let error = asker.create(json!({"phone_number": "+990123456799", "reference_id": "b"})).await;
+    asker.text("+990123456799", &error.receiver, &error.body).await;
+    asker.ends_as(&error.id, "ERROR").await;
+    world.advance(SignedDuration::from_millis(1));
+    let expired = asker.create(json!({"phone_number": "+990123456702"})).await;
+    world.advance(SignedDuration::from_secs(300));
+    let open = asker.create(json!({"phone_number": "+990123456704"})).await;
+    let names = [
+        (&matched.id, "matched"),
+        (&differs.id, "differs"),
+        (&error.id, "error"),
+        (&expired.id, "expired"),
+        (&open.id, "open"),
+    ];
+    for (search, expected) in [
+        ("status==COMPLETED", &["differs", "matched"][..]),
+        ("status==EXPIRED", &["expired"]),
+        ("status!=COMPLETED", &["open", "expired", "error"]),
+        ("status=in=(ACCEPTED,ERROR)", &["open", "error"]),
+        ("verified==true", &["matched"]),
+        ("verified==false", &["differs"]),
+        ("verified!=true", &["open", "expired", "error", "differs"]),
+        ("network_id==00101", &["open", "expired", "error", "differs", "matched"]),
+        ("network_id==23410", &[]),
+        ("error_code==internal_error", &["error"]),
+        ("error_code!=internal_error", &["open", "expired", "differs", "matched"]),
+        ("reference_id==a_1%", &["matched"]),
+        ("reference_id==a_*", &["matched"]),
+        ("reference_id==*", &["error", "matched"]),
+        ("reference_id!=*", &["open", "expired", "differs"]),
+        ("reference_id==%", &[]),
+        ("created_at=gt=2026-01-01T00:00:00Z", &["open", "expired", "error", "differs"]),
+        ("created_at=ge=2026-01-01T00:00:00Z", &["open", "expired", "error", "differs", "matched"]),
+        ("status==COMPLETED;created_at=gt=2026-01-01T00:00:00Z", &["differs"]),
+        ("updated_at<2026-01-01T00:01:00Z", &["matched"]),
+        ("(status==ERROR,status==EXPIRED);reference_id==b", &["error"]),
+        ("status==COMPLETED and verified==true or status==EXPIRED", &["expired", "matched"]),
+    ] {
+        let query: String = byte_serialize(search.as_bytes()).collect();
+        let page = asker.list(&format!("?search={query}")).await.assert(200).json();
+        let found = page["content"].as_array().unwrap().iter().map(|check| {
+            let id = check["check_id"].as_str().unwrap();
+            names.iter().find(|(known, _)| *known == id).unwrap().1
+        });
+        let found: Vec<_> = found.collect();
+        assert_eq!(found, expected, "{search}");
+        assert_eq!(page["page"]["total_elements"], expected.len(), "{search}");
+    }
+    for search in [
+        "status==",
+        "==x",
+        "status==A;",
+        "status==DONE",
+        "status=in=()",
+        "(status==ERROR",
+        "status=='ERROR",
+        "phone_number==+447700900123",
+        "verified==maybe",
+        "created_at=gt=yesterday",
+        "status=gt=ERROR",
+        "created_at=gt=2026-01-01T00:00:00 01:00",
+    ] {
+        let query: String = byte_serialize(search.as_bytes()).collect();
+        asker.list(&format!("?search={query}")).await.assert_problem(400, "search_invalid");
+    }
+}
+
+async fn every_answer_tells_where_its_caller_stands(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    for answer in [
+        asker.list("").await,
+        asker.get("not-a-uuid").await,
+        asker.post(json!({})).await,
+        world.send(Request::get(CHECKS)).await,
+        world.send(Request::delete(CHECKS).bearer(&asker.token)).await,
+    ] {
+        for header in ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"] {
+            assert!(answer.header(header).unwrap().parse::<u32>().is_ok(), "{header}: {answer:?}");
+        }
+    }
+}
+
+async fn usage_counts_what_happened(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let check = asker.create(json!({"phone_number": EVEN})).await;
+    asker.create(json!({"phone_number": "+990123456702"})).await;
+    asker.text(EVEN, &check.receiver, &check.body).await;
+    asker.ends_as(&check.id, "COMPLETED").await;
+    let path = format!("{}/usage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z&group_by=day", world.acme.path());
+    let usage = world.manage(Request::get(&path)).await.assert(200).json();
+    let rows = usage.to_string();
+    assert!(rows.contains("\"COMPLETED\"") && rows.contains("\"ACCEPTED\""), "{rows}");
+}
+
+on_both_stores!(
+    only_e164_numbers_are_taken,
+    bodies_are_strict,
+    a_check_is_its_projects_alone,
+    a_number_is_not_pestered,
+    many_creates_at_once_are_still_five,
+    a_create_is_done_once_for_its_key,
+    pages_hold_their_sizes,
+    filters_find_what_they_say,
+    every_answer_tells_where_its_caller_stands,
+    usage_counts_what_happened,
+);
