@@ -1,3 +1,5 @@
+//! Signing and verifying, as cases and properties.
+
 use std::sync::LazyLock;
 
 use proptest::{collection::vec, prelude::*, sample::select};

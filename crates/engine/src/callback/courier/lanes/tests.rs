@@ -1,3 +1,5 @@
+//! Turns among destinations, as cases.
+
 use super::*;
 
 const LIMITS: Limits =
