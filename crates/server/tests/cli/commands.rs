@@ -158,11 +158,11 @@ fn keys_are_listed_and_rotated() {
         keys.map(|key| format!("{} {}", key["purpose"].as_str().unwrap(), key["state"].as_str().unwrap()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(states(), ["token active", "callback active", "seal active"]);
+    assert_eq!(states(), ["token active", "callback active", "seal active", "hash active"]);
 
     let next = deployment.run("keys rotate --purpose callback --output json").json();
     assert_eq!((&next["purpose"], &next["state"]), (&json!("callback"), &json!("next")));
-    assert_eq!(states(), ["token active", "callback active", "callback next", "seal active"]);
+    assert_eq!(states(), ["token active", "callback active", "callback next", "seal active", "hash active"]);
     let again = deployment.run("keys rotate --purpose callback").expect_code(1).errors();
     assert!(again.contains("not in use yet") && again.contains("--emergency"), "{again}");
 

@@ -61,10 +61,10 @@ fn a_hangup_reads_the_certificate_again_and_ends_nothing() {
     let (server, base_url) = deployment.serve();
     assert!(base_url.starts_with("https://127.0.0.1:"), "{base_url}");
     server.signal("HUP");
-    server.wait_for("the certificate was read again");
+    server.wait_for("a certificate was read again");
     deployment.write("chain.pem", "no certificate", 0o644);
     server.signal("HUP");
-    server.wait_for("the certificate was not replaced");
+    server.wait_for("a certificate was not replaced");
     server.stop();
 }
 

@@ -1,6 +1,7 @@
 //! Callbacks as a server sends them, and as proxies spoil them.
 
 use std::{
+    fmt::Write as _,
     io::{Read, Write},
     net::TcpStream,
     sync::LazyLock,
@@ -75,10 +76,12 @@ impl Callback {
 
     /// Sends it, and gives the status of the answer.
     pub fn send(&self, address: &str) -> u16 {
-        let headers: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let (method, target, length) = (self.method, &self.target, self.body.len());
-        let head = format!("{method} {target} HTTP/1.1\r\n{headers}content-length: {length}\r\n\r\n");
-        status(&raw(address, format!("{head}{}", self.body).as_bytes())).expect("an answer")
+        let mut request = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
+        for (name, value) in &self.headers {
+            write!(request, "{name}: {value}\r\n").unwrap();
+        }
+        write!(request, "content-length: {}\r\n\r\n{}", self.body.len(), self.body).unwrap();
+        status(&raw(address, request.as_bytes())).expect("an answer")
     }
 }
 
