@@ -207,12 +207,11 @@ impl Address<'_> {
             _ if has_plus => international(digits),
             AddressKind::International => international(digits.strip_prefix("00").unwrap_or(digits)),
             AddressKind::National => self.national(digits),
-            // A leading zero is never part of an international number; without one there is nothing to tell a
-            // national number by, except that it makes no international one.
+            // A leading zero is never part of an international number.
             AddressKind::Unknown => match digits.strip_prefix("00") {
                 Some(digits) => international(digits),
                 None if digits.starts_with('0') => self.national(digits),
-                None => international(digits).or_else(|| self.national(digits)),
+                None => the_one_meant(international(digits), self.national(digits)),
             },
         }
     }
@@ -220,6 +219,21 @@ impl Address<'_> {
     fn national(&self, digits: &str) -> Option<Msisdn> {
         let number = PHONE_NUMBER_UTIL.parse(digits, Some(self.country?.0)).ok()?;
         Msisdn::parse(&e164(&number), Mode::Live).ok()
+    }
+}
+
+/// Of two readings the one that a numbering plan knows. Where both are known, or neither, nobody can tell.
+fn the_one_meant(international: Option<Msisdn>, national: Option<Msisdn>) -> Option<Msisdn> {
+    let is_known = |number: &Msisdn| {
+        PHONE_NUMBER_UTIL.parse(&number.0, None).is_ok_and(|number| PHONE_NUMBER_UTIL.is_valid_number(&number))
+    };
+    match (international, national) {
+        (Some(one), Some(other)) if one != other => match (is_known(&one), is_known(&other)) {
+            (true, false) => Some(one),
+            (false, true) => Some(other),
+            _ => None,
+        },
+        (one, other) => one.or(other),
     }
 }
 
@@ -308,6 +322,8 @@ mod tests {
             ("07700900123", Unknown, None, None),
             ("07700900123", Unknown, Some("DE"), Some("+497700900123")),
             ("2015550123", National, Some("US"), Some("+12015550123")),
+            ("2015550123", Unknown, Some("US"), Some("+12015550123")),
+            ("12015550123", Unknown, Some("US"), Some("+12015550123")),
             ("990123456700", International, None, Some("+990123456700")),
             ("VODAFONE", NoSubscriber, Some("GB"), None),
             ("VODAFONE", Unknown, Some("GB"), None),

@@ -71,8 +71,13 @@ impl Engine {
     /// Claims a tenant's key for a request with this fingerprint.
     pub async fn begin_once(&self, tenant: Uuid, key: &str, fingerprint: [u8; 32]) -> Result<Begun, IdempotencyError> {
         let now = self.clock().now();
-        let claim =
-            Claim { tenant, key_digest: sha256(&[key.as_bytes()]), attempt: time_ordered(now, self.entropy().bytes()) };
+        // Keyed: a body holds a phone number, and there are few enough of those to try them all.
+        let claim = Claim {
+            tenant,
+            key_digest: self.hash(&[b"idempotency-key", key.as_bytes()])?,
+            attempt: time_ordered(now, self.entropy().bytes()),
+        };
+        let fingerprint = self.hash(&[b"fingerprint", &fingerprint])?;
         let request = ClaimRequest {
             tenant,
             key_digest: claim.key_digest,

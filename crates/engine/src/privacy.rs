@@ -34,7 +34,7 @@ impl Engine {
         self.hash(&parts).map(CodeHash)
     }
 
-    fn hash(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {
+    pub(crate) fn hash(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {
         let hash = self.control_plane().keys().hash(parts);
         hash.ok_or_else(|| StoreError::Refused("no hash key is in use".to_owned()))
     }

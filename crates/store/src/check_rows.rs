@@ -51,6 +51,22 @@ pub(crate) fn reverse_sms(row: Row) -> Result<ReverseSmsCheck, StoreError> {
     })
 }
 
+/// Of the checks that a text may be meant for, the first that still waits; an ended one only if none does. People send
+/// an old code along with the new one.
+pub(crate) fn open_or_first(
+    checks: impl Iterator<Item = Result<ReverseSmsCheck, StoreError>>,
+) -> Result<Option<ReverseSmsCheck>, StoreError> {
+    let mut first = None;
+    for check in checks {
+        let check = check?;
+        if matches!(check.state, Lifecycle::Open(_)) {
+            return Ok(Some(check));
+        }
+        first.get_or_insert(check);
+    }
+    Ok(first)
+}
+
 fn claimed(row: &mut Columns) -> Result<Option<ClaimedNumber>, StoreError> {
     let hash = row.bytes_or_null("number_hash")?;
     match (hash, row.parsed_or_null("number_tail")?) {

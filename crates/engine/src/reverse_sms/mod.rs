@@ -27,20 +27,34 @@ use crate::{
 };
 
 /// What a caller asks for. Number and URL are still text: what they may be depends on the project's mode.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CreateReverseSms {
     pub phone_number: String,
     pub reference: Option<Reference>,
     pub callback_url: Option<String>,
 }
 
+/// Masked: it is all about a person.
+impl std::fmt::Debug for CreateReverseSms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CreateReverseSms").field("reference", &self.reference).finish_non_exhaustive()
+    }
+}
+
 /// What the end-user has to do. Nobody is told a second time.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Invitation {
     pub receiver: Msisdn,
     pub sms_body: String,
     /// In seconds.
     pub ttl: u16,
+}
+
+/// Masked: who knows the text can end the check.
+impl std::fmt::Debug for Invitation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Invitation").field("receiver", &self.receiver).field("ttl", &self.ttl).finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -83,10 +83,10 @@ impl CallbackStore for Shelf {
         Ok(true)
     }
 
-    async fn release(&self, checks: Vec<CheckId>, due_at: Timestamp) -> Result<(), StoreError> {
+    async fn release(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {
         let mut contents = self.contents();
-        for check in checks {
-            if let Some((_, lease)) = contents.waiting.get_mut(&check) {
+        for (check, lease_until) in leases {
+            if let Some((_, lease)) = contents.waiting.get_mut(&check).filter(|(_, lease)| *lease == lease_until) {
                 *lease = due_at;
             }
         }

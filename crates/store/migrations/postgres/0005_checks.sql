@@ -1,5 +1,4 @@
--- Checks of all products, and what belongs to them. Where there are shards, checks, callbacks and attempts are distributed
--- by the check's id, codes by their hash, the guard by the number's hash. Hence no references between the tables.
+-- Checks of all products, and what belongs to them. Where there are shards, all of it is distributed by the check's id.
 --
 -- Ids are UUIDs of version 7 whose instant is `created_at`, so their order is the order of creation.
 
@@ -20,6 +19,7 @@ create table checks (
     receiver      text collate "C",
     number_hash   bytea check (length(number_hash) = 32),
     number_tail   text collate "C",
+    code_hash     bytea check (length(code_hash) = 32),
     reference_id  text collate "C",
     callback_url  bytea,
     constraint checks_number check ((number_hash is null) = (number_tail is null)),
@@ -31,26 +31,10 @@ create table checks (
 );
 create index checks_by_project on checks (project_id, product, id);
 create index checks_by_deadline on checks (expires_at) where concluded_at is null;
-create index checks_by_number on checks (number_hash) where number_hash is not null;
+create index checks_by_number on checks (number_hash, project_id, created_at) where number_hash is not null;
+create index checks_by_code on checks (code_hash) where code_hash is not null;
 -- What is still to be erased.
 create index checks_by_end on checks (concluded_at) where concluded_at is not null and number_hash is not null;
-
-create table reverse_sms_codes (
-    code_hash   bytea primary key check (length(code_hash) = 32),
-    check_id    uuid not null,
-    expires_at  bigint not null
-);
-create index reverse_sms_codes_by_expiry on reverse_sms_codes (expires_at);
-
--- When a project last asked about a number: at most as many instants as it may ask, in ascending order.
-create table number_guard (
-    number_hash  bytea not null check (length(number_hash) = 32),
-    project_id   uuid not null,
-    instants     bigint[] not null,
-    expires_at   bigint not null,
-    primary key (number_hash, project_id)
-);
-create index number_guard_by_expiry on number_guard (expires_at);
 
 -- `due_at` is both schedule and lease: whoever takes a callback moves it to the end of the lease.
 create table callbacks (

@@ -18,6 +18,7 @@ create table checks (
     receiver      text,
     number_hash   blob check (length(number_hash) = 32),
     number_tail   text,
+    code_hash     blob check (length(code_hash) = 32),
     reference_id  text,
     callback_url  blob,
     constraint checks_number check ((number_hash is null) = (number_tail is null)),
@@ -29,26 +30,10 @@ create table checks (
 ) strict, without rowid;
 create index checks_by_project on checks (project_id, product, id);
 create index checks_by_deadline on checks (expires_at) where concluded_at is null;
-create index checks_by_number on checks (number_hash) where number_hash is not null;
+create index checks_by_number on checks (number_hash, project_id, created_at) where number_hash is not null;
+create index checks_by_code on checks (code_hash) where code_hash is not null;
 -- What is still to be erased.
 create index checks_by_end on checks (concluded_at) where concluded_at is not null and number_hash is not null;
-
-create table reverse_sms_codes (
-    code_hash   blob primary key check (length(code_hash) = 32),
-    check_id    blob not null check (length(check_id) = 16),
-    expires_at  integer not null
-) strict, without rowid;
-create index reverse_sms_codes_by_expiry on reverse_sms_codes (expires_at);
-
--- When a project last asked about a number: at most as many instants as it may ask, in ascending order, as JSON.
-create table number_guard (
-    number_hash  blob not null check (length(number_hash) = 32),
-    project_id   blob not null check (length(project_id) = 16),
-    instants     text not null,
-    expires_at   integer not null,
-    primary key (number_hash, project_id)
-) strict, without rowid;
-create index number_guard_by_expiry on number_guard (expires_at);
 
 -- `due_at` is both schedule and lease: whoever takes a callback moves it to the end of the lease.
 create table callbacks (

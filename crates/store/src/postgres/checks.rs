@@ -49,21 +49,19 @@ impl Verb for FindByCode {
     type Answer = Read;
     const NAME: &'static str = "find by code";
 
-    fn run<'a>(batch: &'a [Self], mut tx: Batch<'a>) -> Running<'a, Read> {
+    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, Read> {
         Box::pin(async move {
-            // Codes and checks are not joined: where there are shards they lie in different ones.
-            let hashes: Vec<&[u8]> = batch.iter().flat_map(|find| &find.0).map(|code| &code.0[..]).collect();
-            let hashes: Vec<Vec<u8>> = hashes.into_iter().map(<[u8]>::to_vec).collect();
-            let select_codes = Call::new("select code_hash, check_id from reverse_sms_codes where code_hash = any($1)");
-            let codes = tx.step(&[select_codes.with(hashes)]).await?;
-            let mut owners = HashMap::<Vec<u8>, Uuid>::new();
-            for row in codes.iter().flatten() {
-                owners.insert(row.try_get(0)?, row.try_get(1)?);
+            let hashes: Vec<Vec<u8>> = batch.iter().flat_map(|find| &find.0).map(|code| code.0.to_vec()).collect();
+            let select = concat!("select ", check_columns!(), ", code_hash from checks where code_hash = any($1)");
+            let (rows, committed) = tx.commit(&[Call::new(select).with(hashes)]).await?;
+            let mut checks = HashMap::<Vec<u8>, Row>::new();
+            for row in rows.iter().flatten() {
+                checks.insert(row.try_get("code_hash")?, row_of(row)?);
             }
-            let owner = |find: &FindByCode| find.0.iter().find_map(|code| owners.get(&code.0[..]).copied());
-            let (rows, committed) = tx.commit(&[select(batch.iter().filter_map(owner).collect())]).await?;
-            let checks = by_id(rows.iter().flatten())?;
-            let found = |find| owner(find).map_or(Ok(None), |id| read(&checks, id));
+            let found = |find: &FindByCode| {
+                let known = find.0.iter().filter_map(|code| checks.get(&code.0[..]));
+                check_rows::open_or_first(known.cloned().map(check_rows::reverse_sms))
+            };
             Ok((batch.iter().map(found).collect(), committed))
         })
     }

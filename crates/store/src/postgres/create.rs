@@ -1,13 +1,14 @@
 //! New checks, many at a time.
 //!
-//! A batch takes two round trips: answers for idempotency keys and the guard, then the checks that the guard let pass. A
-//! number that occurs several times in a batch takes another one for each time.
+//! A batch takes two round trips: answers for idempotency keys and what the guard has to know, then the checks that the
+//! guard lets pass.
+//!
+//! The guard counts the checks themselves. A lock on each number, held until the commit, keeps two batches from counting
+//! at the same time: the second sees what the first has stored.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
-use jiff::Timestamp;
-use ringtrue_domain::reverse_sms::NumberGuard;
-use ringtrue_engine::ports::{Admitted, Completion, NewReverseSms, StoreError};
+use ringtrue_engine::ports::{Admitted, Completion, NewReverseSms};
 use uuid::Uuid;
 
 use super::{
@@ -20,6 +21,8 @@ use crate::{check_rows, guard, verbs::idempotency::claim_was_lost};
 impl Verb for NewReverseSms {
     type Answer = Admitted;
     const NAME: &'static str = "create";
+    /// Each takes a place in the server's table of locks.
+    const MAX_BATCH: usize = 512;
 
     fn run<'a>(batch: &'a [Self], mut tx: Batch<'a>) -> Running<'a, Admitted> {
         Box::pin(async move {
@@ -34,7 +37,7 @@ impl Verb for NewReverseSms {
             stored.sort_unstable_by_key(|new| new.check.id);
             let counts: Vec<_> = stored.iter().map(|new| check_rows::count_of(new)).collect();
             let [hours, days] = change_counters(&counts)?;
-            let mut calls = vec![insert_checks(&stored), insert_codes(&stored), hours, days];
+            let mut calls = vec![insert_checks(&stored), hours, days];
             let taken_back: Vec<_> = refused.iter().filter_map(|new| new.completion.as_ref()).collect();
             if !taken_back.is_empty() {
                 calls.insert(0, take_back(&taken_back));
@@ -80,147 +83,98 @@ fn guarded(new: &NewReverseSms) -> Option<Guarded> {
 }
 
 /// Counts each check against its number, in the order of the batch, and tells which ones are too many. The completions
-/// go with the first of its statements.
+/// go along.
 async fn pass_guard(
     batch: &[NewReverseSms],
     completions: &[&Completion],
     tx: &mut Batch<'_>,
 ) -> Result<Vec<Admitted>, BatchError> {
-    let mut answers = vec![Admitted::Stored; batch.len()];
-    let mut queues = BTreeMap::<Guarded, Vec<usize>>::new();
-    for (position, new) in batch.iter().enumerate().rev() {
+    let mut wanted = BTreeMap::<Guarded, &NewReverseSms>::new();
+    for new in batch {
         if let Some(key) = guarded(new) {
-            queues.entry(key).or_default().push(position);
-        }
-    }
-    let mut closed = HashMap::<Guarded, Timestamp>::new();
-    let mut has_completed = completions.is_empty();
-    while !has_completed || !queues.is_empty() {
-        let next: Vec<(Guarded, usize)> =
-            queues.iter_mut().filter_map(|(key, queue)| queue.pop().map(|position| (*key, position))).collect();
-        queues.retain(|_, queue| !queue.is_empty());
-        let is_closed = |key: &Guarded, position: usize| {
-            closed.get(key).copied().filter(|until| batch[position].check.created_at < *until)
-        };
-        let mut asked = Vec::with_capacity(next.len());
-        for (key, position) in next {
-            match is_closed(&key, position) {
-                Some(until) => answers[position] = Admitted::TooOften { until },
-                None => asked.push((key, position)),
+            let widest = wanted.entry(key).or_insert(new);
+            if (new.guard.creates, new.guard.within_seconds) > (widest.guard.creates, widest.guard.within_seconds) {
+                *widest = new;
             }
         }
-        if asked.is_empty() && has_completed {
-            continue;
+    }
+    let mut calls = vec![lock(&wanted), recent(&wanted)];
+    if !completions.is_empty() {
+        calls.push(complete(completions));
+    }
+    let mut rows = tx.step(&calls).await?;
+    // This happens to requests that are slower than their lease: the batch is cut until they are alone.
+    if !completions.is_empty() && rows.pop().is_none_or(|completed| completed.len() < completions.len()) {
+        return Err(BatchError::Rows(claim_was_lost()));
+    }
+    let keys: Vec<Guarded> = wanted.into_keys().collect();
+    let mut instants = HashMap::<Guarded, Vec<i64>>::new();
+    for row in rows.pop().iter().flatten() {
+        let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).ok();
+        if let Some(key) = place.and_then(|place| keys.get(place)) {
+            instants.entry(*key).or_default().push(row.try_get(1)?);
         }
-        let mut calls = count_asked(batch, &asked);
-        if !has_completed {
-            calls.push(complete(completions));
-        }
-        let mut rows = tx.step(&calls).await?;
-        if !has_completed {
-            has_completed = true;
-            // This happens to requests that are slower than their lease: the batch is cut until they are alone.
-            if rows.pop().is_none_or(|completed| completed.len() < completions.len()) {
-                return Err(BatchError::Rows(claim_was_lost()));
+    }
+    let admit = |new: &NewReverseSms| {
+        let Some(key) = guarded(new) else { return Admitted::Stored };
+        let instants = instants.entry(key).or_default();
+        let at = new.check.created_at;
+        match guard::closed_until(new.guard, instants).filter(|until| at < *until) {
+            Some(until) => Admitted::TooOften { until },
+            None => {
+                *instants = guard::with(new.guard, instants, at);
+                Admitted::Stored
             }
         }
-        let mut passed = HashSet::<Guarded>::new();
-        for row in rows.iter().flatten() {
-            passed.insert((digest(row.try_get(0)?)?, row.try_get(1)?));
-        }
-        asked.retain(|(key, _)| !passed.contains(key));
-        for (key, until) in closed_until(batch, &asked, tx).await? {
-            closed.insert(key, until);
-        }
-        for (key, position) in asked {
-            let until = closed.get(&key).copied().unwrap_or(batch[position].check.created_at);
-            answers[position] = Admitted::TooOften { until };
-        }
-    }
-    Ok(answers)
-}
-
-/// Numbers with one kind of guard.
-#[derive(Default)]
-struct Asked {
-    numbers: Vec<Vec<u8>>,
-    projects: Vec<Uuid>,
-    instants: Vec<i64>,
-}
-
-/// One statement for each kind of guard, which is one. It gives those that pass, and locks the others until the end.
-fn count_asked(batch: &[NewReverseSms], asked: &[(Guarded, usize)]) -> Vec<Call> {
-    let mut kinds = BTreeMap::<(u32, u32), Asked>::new();
-    for ((number, project), position) in asked {
-        let NewReverseSms { guard, check, .. } = &batch[*position];
-        let kind = kinds.entry((guard.creates, guard.within_seconds)).or_default();
-        kind.numbers.push(number.to_vec());
-        kind.projects.push(*project);
-        kind.instants.push(check.created_at.as_millisecond());
-    }
-    let call = |((creates, within_seconds), asked): ((u32, u32), Asked)| {
-        Call::new(
-            "insert into number_guard as held (number_hash, project_id, instants, expires_at)
-             select new.number_hash, new.project_id, array[new.at], new.at + $5::bigint
-               from unnest($1::bytea[], $2::uuid[], $3::bigint[]) as new (number_hash, project_id, at)
-             on conflict (number_hash, project_id) do update
-                set instants = held.instants[cardinality(held.instants) - $4::integer + 2 :]
-                               || greatest(excluded.instants[1], held.instants[cardinality(held.instants)]),
-                    expires_at = greatest(held.expires_at, excluded.expires_at)
-              where cardinality(held.instants) < $4::integer
-                 or held.instants[cardinality(held.instants) - $4::integer + 1] + $5::bigint <= excluded.instants[1]
-             returning held.number_hash, held.project_id",
-        )
-        .with(asked.numbers)
-        .with(asked.projects)
-        .with(asked.instants)
-        .with(i32::try_from(creates).unwrap_or(i32::MAX / 2))
-        .with(guard::window_millis(NumberGuard { creates, within_seconds }))
     };
-    kinds.into_iter().map(call).collect()
+    Ok(batch.iter().map(admit).collect())
 }
 
-/// From when on numbers may be asked about again that may not now.
-async fn closed_until(
-    batch: &[NewReverseSms],
-    refused: &[(Guarded, usize)],
-    tx: &mut Batch<'_>,
-) -> Result<Vec<(Guarded, Timestamp)>, BatchError> {
-    if refused.is_empty() {
-        return Ok(Vec::new());
-    }
-    let guards: HashMap<Guarded, NumberGuard> =
-        refused.iter().map(|(key, position)| (*key, batch[*position].guard)).collect();
-    let select = Call::new(
-        "select held.number_hash, held.project_id, held.instants
-           from unnest($1::bytea[], $2::uuid[]) as wanted (number_hash, project_id)
-                join number_guard held
-                  on held.number_hash = wanted.number_hash and held.project_id = wanted.project_id",
+/// One batch at a time counts a number. The numbers are locked in their order, so that no two batches wait for each
+/// other; that a lock may stand for two of them does no harm.
+fn lock(wanted: &BTreeMap<Guarded, &NewReverseSms>) -> Call {
+    let mut locks: Vec<i64> = wanted.keys().map(|(number, project)| lock_of(number, *project)).collect();
+    locks.sort_unstable();
+    locks.dedup();
+    Call::new("select pg_advisory_xact_lock(number) from unnest($1::bigint[]) as number").with(locks)
+}
+
+fn lock_of(number: &[u8; 32], project: Uuid) -> i64 {
+    let eight = |bytes: &[u8]| bytes.iter().take(8).fold(0_u64, |word, byte| (word << 8) | u64::from(*byte));
+    // The end of an id is the random part of it.
+    (eight(number) ^ eight(&project.as_bytes()[8..])).cast_signed()
+}
+
+/// When these numbers were last asked about, as far as that counts, in ascending order.
+fn recent(wanted: &BTreeMap<Guarded, &NewReverseSms>) -> Call {
+    Call::new(
+        "select wanted.place, held.created_at
+           from unnest($1::bytea[], $2::uuid[], $3::bigint[], $4::bigint[]) with ordinality
+                  as wanted (number_hash, project_id, since, most, place)
+                cross join lateral
+                  (select created_at from checks
+                    where number_hash = wanted.number_hash and project_id = wanted.project_id
+                      and created_at > wanted.since
+                    order by created_at desc limit wanted.most) held
+          order by wanted.place, held.created_at",
     )
-    .with(refused.iter().map(|((number, _), _)| number.to_vec()).collect::<Vec<_>>())
-    .with(refused.iter().map(|((_, project), _)| *project).collect::<Vec<_>>());
-    let mut untils = Vec::new();
-    for row in tx.step(&[select]).await?.iter().flatten() {
-        let key = (digest(row.try_get(0)?)?, row.try_get(1)?);
-        let instants: Vec<i64> = row.try_get(2)?;
-        let until = guards.get(&key).and_then(|guard| guard::closed_until(*guard, &instants));
-        untils.extend(until.map(|until| (key, until)));
-    }
-    Ok(untils)
+    .with(wanted.keys().map(|(number, _)| number.to_vec()).collect::<Vec<_>>())
+    .with(wanted.keys().map(|(_, project)| *project).collect::<Vec<_>>())
+    .with(column_of(wanted, |new| new.check.created_at.as_millisecond() - guard::window_millis(new.guard)))
+    .with(column_of(wanted, |new| i64::from(new.guard.creates)))
 }
 
-fn digest(bytes: &[u8]) -> Result<[u8; 32], BatchError> {
-    let wrong = |_| StoreError::Refused("a hash that is not 32 bytes".to_owned());
-    bytes.try_into().map_err(wrong).map_err(BatchError::Rows)
+fn column_of<T>(wanted: &BTreeMap<Guarded, &NewReverseSms>, of: impl Fn(&NewReverseSms) -> T) -> Vec<T> {
+    wanted.values().map(|&new| of(new)).collect()
 }
 
 fn insert_checks(new: &[&NewReverseSms]) -> Call {
     Call::new(
         "insert into checks (id, project_id, created_at, expires_at, product, mode, network_id, receiver, number_hash,
-                             number_tail, reference_id, callback_url, status)
+                             number_tail, reference_id, callback_url, code_hash, status)
          select new.*, 'ACCEPTED'
            from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[],
-                       $8::text[], $9::bytea[], $10::text[], $11::text[], $12::bytea[]) as new",
+                       $8::text[], $9::bytea[], $10::text[], $11::text[], $12::bytea[], $13::bytea[]) as new",
     )
     .with(column(new, |new| new.check.id.0))
     .with(column(new, |new| new.check.project.0))
@@ -234,14 +188,5 @@ fn insert_checks(new: &[&NewReverseSms]) -> Call {
     .with(column(new, |new| new.check.claimed.map(|claimed| claimed.tail.to_string())))
     .with(column(new, |new| new.check.reference.as_ref().map(|reference| reference.as_str().to_owned())))
     .with(column(new, |new| new.check.callback_url.as_ref().map(|url| url.0.clone())))
-}
-
-fn insert_codes(new: &[&NewReverseSms]) -> Call {
-    Call::new(
-        "insert into reverse_sms_codes (code_hash, check_id, expires_at)
-         select * from unnest($1::bytea[], $2::uuid[], $3::bigint[])",
-    )
     .with(column(new, |new| new.code.0.to_vec()))
-    .with(column(new, |new| new.check.id.0))
-    .with(column(new, |new| new.check.expires_at.as_millisecond()))
 }

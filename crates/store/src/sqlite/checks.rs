@@ -10,7 +10,6 @@ use crate::{
     check_rows::{self, check_columns},
     driver::{Conclusion, Ending, Tx, values},
     guard,
-    row::Row,
     verbs::{idempotency, usage},
 };
 
@@ -25,44 +24,34 @@ pub(super) async fn create(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<Endin
     Ok(Ending::Commit(Admitted::Stored))
 }
 
-/// Counts the check against its number, unless there are too many.
+/// Counts the checks that this project has about the number.
 async fn pass_guard(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<Option<Admitted>, StoreError> {
     let Some(claimed) = new.check.claimed else { return Ok(None) };
     let at = new.check.created_at;
-    let row = tx
-        .first(
-            "select project_id, instants from number_guard where number_hash = $1 and project_id = $2",
-            values![claimed.hash, new.check.project],
+    let rows = tx
+        .run(
+            "select created_at from checks where number_hash = $1 and project_id = $2 and created_at > $3
+              order by created_at desc limit $4",
+            values![
+                claimed.hash,
+                new.check.project,
+                at.as_millisecond() - guard::window_millis(new.guard),
+                i64::from(new.guard.creates),
+            ],
         )
         .await?;
-    let instants = row.map(instants).transpose()?.unwrap_or_default();
-    if let Some(until) = guard::closed_until(new.guard, &instants).filter(|until| at < *until) {
-        return Ok(Some(Admitted::TooOften { until }));
-    }
-    let instants = guard::with(new.guard, &instants, at);
-    let expires_at = instants.last().map_or(0, |newest| newest.saturating_add(guard::window_millis(new.guard)));
-    tx.run(
-        "insert into number_guard (number_hash, project_id, instants, expires_at) values ($1, $2, $3, $4)
-         on conflict (number_hash, project_id)
-         do update set instants = excluded.instants, expires_at = excluded.expires_at",
-        values![claimed.hash, new.check.project, crate::rows::to_json(&instants)?, expires_at],
-    )
-    .await?;
-    Ok(None)
-}
-
-fn instants(row: Row) -> Result<Vec<i64>, StoreError> {
-    let mut row = row.of("number_guard");
-    row.uuid("project_id")?;
-    row.json("instants")
+    let mut instants = rows.into_iter().map(|row| row.of("checks").int("created_at")).collect::<Result<Vec<_>, _>>()?;
+    instants.reverse();
+    let closed = guard::closed_until(new.guard, &instants).filter(|until| at < *until);
+    Ok(closed.map(|until| Admitted::TooOften { until }))
 }
 
 async fn insert(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<(), StoreError> {
     let check = &new.check;
     tx.run(
         "insert into checks (id, project_id, created_at, expires_at, product, mode, status, network_id, receiver,
-                             number_hash, number_tail, reference_id, callback_url)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+                             number_hash, number_tail, reference_id, callback_url, code_hash)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         values![
             check.id,
             check.project,
@@ -77,12 +66,8 @@ async fn insert(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<(), StoreError> 
             check.claimed.map(|claimed| claimed.tail.to_string()),
             check.reference.as_ref().map(Reference::as_str),
             check.callback_url.as_ref(),
+            new.code,
         ],
-    )
-    .await?;
-    tx.run(
-        "insert into reverse_sms_codes (code_hash, check_id, expires_at) values ($1, $2, $3)",
-        values![new.code, check.id, check.expires_at],
     )
     .await?;
     Ok(())
@@ -99,14 +84,12 @@ pub(super) async fn find(tx: &mut dyn Tx, id: CheckId) -> Result<Option<ReverseS
 }
 
 pub(super) async fn find_by_code(tx: &mut dyn Tx, codes: &[CodeHash]) -> Result<Option<ReverseSmsCheck>, StoreError> {
+    let mut known = Vec::new();
     for &code in codes {
-        let row = tx.first("select check_id from reverse_sms_codes where code_hash = $1", values![code]).await?;
-        if let Some(row) = row {
-            let id = row.of("reverse_sms_codes").uuid("check_id")?;
-            return find(tx, CheckId(id)).await;
-        }
+        let sql = concat!("select ", check_columns!(), " from checks where code_hash = $1");
+        known.extend(tx.first(sql, values![code]).await?);
     }
-    Ok(None)
+    check_rows::open_or_first(known.into_iter().map(check_rows::reverse_sms))
 }
 
 pub(super) async fn conclude(tx: &mut dyn Tx, conclusion: &Conclusion) -> Result<Ending<Recorded>, StoreError> {

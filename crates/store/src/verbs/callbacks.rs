@@ -31,15 +31,15 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         self.database.settle(settlement).await
     }
 
-    async fn release(&self, mut checks: Vec<CheckId>, due_at: Timestamp) -> Result<(), StoreError> {
-        checks.sort_unstable();
+    async fn release(&self, mut leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {
+        leases.sort_unstable();
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
-                    for check in checks {
+                    for (check, lease_until) in leases {
                         tx.run(
-                            "update callbacks set due_at = $1 where check_id = $2 and due_at > $1",
-                            values![due_at, check],
+                            "update callbacks set due_at = $1 where check_id = $2 and due_at = $3",
+                            values![due_at, check, lease_until],
                         )
                         .await?;
                     }

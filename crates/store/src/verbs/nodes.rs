@@ -20,9 +20,6 @@ const PING_PATIENCE: Duration = Duration::from_secs(2);
 /// For how long a deleted credential is kept, so that a node that was cut off hears of it.
 const DELETED_ARE_KEPT_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
 
-/// For how long a code is known after its check's time was up, so that a late SMS is told from a stray one.
-const CODES_ARE_KEPT_MILLIS: i64 = 60 * 60 * 1_000;
-
 /// A write that costs next to nothing and cannot be done on a read-only or full database.
 async fn call_the_roll(tx: &mut dyn Tx) -> Result<(), StoreError> {
     tx.run("update roll_call set calls = calls + 1 where id = 1", &[]).await?;
@@ -125,6 +122,7 @@ impl<D: Database> Housekeeping for SqlStore<D> {
                             "delete from idempotency_keys where (tenant, key_digest) in
                                (select tenant, key_digest from idempotency_keys where expires_at <= $1
                                  order by expires_at, tenant, key_digest limit 1000)
+                               and expires_at <= $1
                              returning 1",
                             values![now],
                         )
@@ -139,26 +137,7 @@ impl<D: Database> Housekeeping for SqlStore<D> {
                             values![now.as_millisecond().saturating_sub(DELETED_ARE_KEPT_MILLIS)],
                         )
                         .await?;
-                    let codes = tx
-                        .run(
-                            "delete from reverse_sms_codes where code_hash in
-                               (select code_hash from reverse_sms_codes where expires_at < $1
-                                 order by expires_at, code_hash limit 1000)
-                             returning 1",
-                            values![now.as_millisecond().saturating_sub(CODES_ARE_KEPT_MILLIS)],
-                        )
-                        .await?;
-                    let guards = tx
-                        .run(
-                            "delete from number_guard where (number_hash, project_id) in
-                               (select number_hash, project_id from number_guard where expires_at <= $1
-                                 order by expires_at, number_hash, project_id limit 1000)
-                               and expires_at <= $1
-                             returning 1",
-                            values![now],
-                        )
-                        .await?;
-                    let forgotten = [revocations, keys, credentials, codes, guards].iter().map(Vec::len).sum::<usize>();
+                    let forgotten = [revocations, keys, credentials].iter().map(Vec::len).sum::<usize>();
                     Ok(Ending::Commit(forgotten as u64))
                 })
             })

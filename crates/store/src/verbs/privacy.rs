@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{SqlStore, audit};
 use crate::{
-    driver::{Database, Ending, Tx, values},
+    driver::{Database, Ending, Tx, Value, values},
     row::Row,
 };
 
@@ -19,7 +19,6 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
-                    tx.run("delete from number_guard where number_hash = $1", values![number]).await?;
                     let ended = tx
                         .run(
                             "select id from checks
@@ -27,7 +26,7 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                             values![number],
                         )
                         .await?;
-                    let erased = erase(tx, ended).await?;
+                    let erased = erase(tx, ended, "state <> 'waiting'").await?;
                     audit::record(tx, &event).await?;
                     Ok(Ending::Commit(erased))
                 })
@@ -39,13 +38,6 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
-                    tx.run(
-                        "delete from reverse_sms_codes where code_hash in
-                           (select code_hash from reverse_sms_codes where expires_at < $1
-                             order by expires_at, code_hash limit $2)",
-                        values![ended_before, i64::from(limit)],
-                    )
-                    .await?;
                     let ended = tx
                         .run(
                             "select id from checks
@@ -54,46 +46,46 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                             values![ended_before, i64::from(limit)],
                         )
                         .await?;
-                    erase(tx, ended).await.map(Ending::Commit)
+                    erase(tx, ended, "1 = 1").await.map(Ending::Commit)
                 })
             })
             .await
     }
 }
 
-/// Erases what is kept of these ended checks. A callback that waits for its next attempt has nothing left to say, and is
-/// given up.
-async fn erase(tx: &mut dyn Tx, checks: Vec<Row>) -> Result<Erased, StoreError> {
+/// How many ids one statement names.
+const CHUNK: usize = 500;
+
+/// Erases what is kept of these ended checks, and the bodies of those of their callbacks that meet a condition. One that
+/// still waits has nothing left to say, and is given up.
+async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: &str) -> Result<Erased, StoreError> {
     let mut ids = checks.into_iter().map(|row| row.of("checks").uuid("id")).collect::<Result<Vec<Uuid>, _>>()?;
     ids.sort_unstable();
     let mut erased = Erased::default();
-    for id in ids {
-        let checks = tx
-            .run(
-                "update checks set number_hash = null, number_tail = null
-                  where id = $1 and number_hash is not null
-                 returning 1",
-                values![id],
-            )
-            .await?;
-        let callbacks = tx
-            .run(
-                "update callbacks
-                    set body = null, due_at = null, state = case state when 'waiting' then 'given_up' else state end
-                  where check_id = $1 and body is not null
-                 returning 1",
-                values![id],
-            )
-            .await?;
-        let attempts = tx
-            .run(
-                "update callback_attempts set exchange = null where check_id = $1 and exchange is not null returning 1",
-                values![id],
-            )
-            .await?;
-        erased.checks += checks.len() as u64;
-        erased.callbacks += callbacks.len() as u64;
-        erased.attempts += attempts.len() as u64;
+    for ids in ids.chunks(CHUNK) {
+        let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
+        let places: Vec<String> = (1..=ids.len()).map(|number| format!("${number}")).collect();
+        let places = places.join(", ");
+        let mut run = async |sql: String| Ok::<_, StoreError>(tx.query(sql.into(), &values).await?.len() as u64);
+        erased.checks += run(format!(
+            "update checks set number_hash = null, number_tail = null, code_hash = null
+              where id in ({places}) and number_hash is not null
+             returning 1"
+        ))
+        .await?;
+        erased.callbacks += run(format!(
+            "update callbacks
+                set body = null, due_at = null, state = case state when 'waiting' then 'given_up' else state end
+              where check_id in ({places}) and body is not null and {callbacks}
+             returning 1"
+        ))
+        .await?;
+        erased.attempts += run(format!(
+            "update callback_attempts set exchange = null
+              where check_id in ({places}) and exchange is not null
+             returning 1"
+        ))
+        .await?;
     }
     Ok(erased)
 }

@@ -113,10 +113,3 @@ pub async fn what_was_refused_leaves_no_answer(bench: &Bench) {
         assert_eq!(again.unwrap(), expected);
     }
 }
-
-pub async fn a_guard_that_is_over_is_forgotten(bench: &Bench) {
-    let store = &*bench.store;
-    store.create_reverse_sms(about(ProjectId(sample::uuid()), NumberHash(sample::random()), 0)).await.unwrap();
-    assert_eq!(store.forget_expired(sample::later(599)).await.unwrap(), 0);
-    assert_eq!(store.forget_expired(sample::later(600)).await.unwrap(), 1);
-}

@@ -139,7 +139,7 @@ contract! {
         a_check_is_found_by_its_project_alone,
         many_find_their_checks_at_once,
         a_check_is_found_by_the_first_known_code,
-        a_code_is_forgotten_an_hour_after_its_check,
+        a_check_that_still_waits_goes_before_one_that_has_ended,
         a_bad_check_fails_nobody_else,
         an_answer_is_kept_with_its_check,
         a_check_ends_once,
@@ -151,8 +151,7 @@ contract! {
         a_guard_of_nothing_lets_nothing_pass,
         a_guard_that_was_changed_holds_at_once,
         many_who_ask_about_a_number_pass_no_more_than_one,
-        what_was_refused_leaves_no_answer,
-        a_guard_that_is_over_is_forgotten;
+        what_was_refused_leaves_no_answer;
     callbacks:
         an_end_queues_its_callback,
         an_end_that_comes_late_queues_nothing,

@@ -71,7 +71,7 @@ impl Courier {
         let is_quick = begun.elapsed() < PATIENCE;
         slot.ended = match (is_delivered, is_quick) {
             (true, true) => Ended::Well,
-            (true, false) => Ended::NotAtAll,
+            (true, false) => Ended::Slowly,
             (false, _) => Ended::Badly,
         };
         let log = AttemptLog {

@@ -24,7 +24,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::web_url::CallbackUrl;
+use ringtrue_domain::{tenancy::ProjectId, web_url::CallbackUrl};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -139,7 +139,7 @@ impl Courier {
             self.0.nudge.notify_one();
             return;
         }
-        self.take(callback, lease_until);
+        let _ = self.take(callback, lease_until);
         self.start();
     }
 
@@ -156,11 +156,11 @@ impl Courier {
             let limit = u32::try_from(room).unwrap_or(u32::MAX);
             let leased = self.0.parts.store.lease_due(now, lease_until, limit).await?;
             let count = leased.len();
-            for callback in leased {
-                self.take(callback, lease_until);
-            }
+            let taken = leased.into_iter().filter_map(|callback| self.take(callback, lease_until)).count();
             self.start();
-            if count < room {
+            // A page that finds no room belongs to receivers that are behind: more of theirs would fare no better, and
+            // would only be written for nothing.
+            if count < room || taken < count / 2 {
                 break;
             }
         }
@@ -218,7 +218,8 @@ impl Courier {
     }
 
     async fn give_back(&self) {
-        let waiting: Vec<_> = self.lanes().drain().into_iter().map(|job| job.callback.check).collect();
+        let waiting = self.lanes().drain();
+        let waiting: Vec<_> = waiting.into_iter().map(|job| (job.callback.check, job.lease_until)).collect();
         if waiting.is_empty() {
             return;
         }
@@ -228,20 +229,21 @@ impl Courier {
         }
     }
 
-    /// Puts a callback into its queue.
-    fn take(&self, callback: LeasedCallback, lease_until: Timestamp) {
+    /// Puts a callback into its queue, if there is room in it.
+    fn take(&self, callback: LeasedCallback, lease_until: Timestamp) -> Option<()> {
         let keys = self.0.parts.keys.key_ring();
         let Some(url) = sealing::open_url(&keys, callback.check, &callback.url) else {
             let courier = self.clone();
             self.0.tasks.spawn(async move { courier.fail_unread(&callback).await });
-            return;
+            return Some(());
         };
-        let destination = destination(&url);
+        let destination = destination(callback.project, &url);
         let has_failed = callback.failed_attempts > 0;
         let refused = self.lanes().push(&destination, has_failed, Job { callback, url, lease_until });
         if refused.is_err() {
             add(&self.0.tally.put_off, 1);
         }
+        refused.ok()
     }
 
     /// Starts what may be started.
@@ -288,10 +290,10 @@ fn until(due: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(due.duration_since(now)).unwrap_or(Duration::ZERO)
 }
 
-/// What shares slots: everything that is reached at one scheme, host and port.
-fn destination(url: &CallbackUrl) -> String {
+/// What shares slots: what one project has at one scheme, host and port. Another project's trouble there is its own.
+fn destination(project: ProjectId, url: &CallbackUrl) -> String {
     let scheme = if url.is_https() { "https" } else { "http" };
-    format!("{scheme}://{}", url.authority())
+    format!("{project} {scheme}://{}", url.authority())
 }
 
 impl fmt::Debug for Courier {

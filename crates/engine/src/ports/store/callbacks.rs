@@ -92,9 +92,9 @@ pub trait CallbackStore: Send + Sync {
     /// Records an attempt and what follows it. `false`: the attempt was settled before, and nothing was written.
     async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError>;
 
-    /// Gives leases back, so that another node can send at once what this one will not: those of these checks whose
-    /// first unsettled attempt is still to be made.
-    async fn release(&self, checks: Vec<CheckId>, due_at: Timestamp) -> Result<(), StoreError>;
+    /// Gives leases back, each by its check and the end that it was given with, so that another node can send at once
+    /// what this one will not. One that has been taken over or settled since is left alone.
+    async fn release(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError>;
 
     async fn callback(&self, project: ProjectId, check: CheckId) -> Result<Found<CallbackRecord>, StoreError>;
 }

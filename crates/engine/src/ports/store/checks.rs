@@ -73,7 +73,7 @@ pub trait CheckStore: Send + Sync {
 
     async fn find_reverse_sms(&self, project: ProjectId, id: CheckId) -> Result<Found<ReverseSmsCheck>, StoreError>;
 
-    /// The check of the first of these codes that is known, whether or not it is still open.
+    /// The check of the first of these codes that is still open; of the first that is known, if none is.
     async fn reverse_sms_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<ReverseSmsCheck>, StoreError>;
 
     /// Records the end of a check, queues its callback and moves its count: all or nothing, and only if the check is

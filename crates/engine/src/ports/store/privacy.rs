@@ -17,10 +17,10 @@ pub struct Erased {
 #[async_trait]
 pub trait PrivacyStore: Send + Sync {
     /// Erases what is kept of a number: its hash and last digits in ended checks, the bodies and logs of their
-    /// callbacks, its place in the guard. Checks that are still open keep their hash until they end: they would
+    /// callbacks. Checks that are still open keep their hash until they end: they would
     /// otherwise end without a verdict. Writes the audit event in the same transaction.
     async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<Erased, StoreError>;
 
-    /// Erases the same, and codes, of checks that ended before `ended_before`, a bounded number at a time.
+    /// Erases the same of checks that ended before `ended_before`, a bounded number at a time.
     async fn erase_old(&self, ended_before: Timestamp, limit: u32) -> Result<Erased, StoreError>;
 }

@@ -1,11 +1,11 @@
 //! Who is sent to next, so that no receiver waits for another.
 //!
 //! Each destination has a queue of its own and a number of slots that follows from its standing: many for one that
-//! answers, a few for one that is new, two for one that is slow or fails. Destinations of poor standing share room and
-//! slots of their own, so however many of them there are, the others find theirs free.
+//! answers, a few for one that is new, two for one that fails. Slow and failing destinations share room and slots of
+//! their own, so however many of them there are, the others find theirs free.
 //!
-//! An attempt that takes long lowers the standing of its destination while it is still under way. A quick success
-//! raises it again.
+//! An attempt that takes long lowers the standing of its destination while it is still under way. A success raises it
+//! again: a slow one to many slots among the slow, a quick one to good standing.
 
 #[cfg(test)]
 mod tests;
@@ -55,6 +55,8 @@ const REMEMBERED: usize = 4_096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Well,
+    /// Well, after a long time.
+    Slowly,
     Badly,
     /// It was not made.
     NotAtAll,
@@ -64,6 +66,8 @@ pub enum Ended {
 enum Standing {
     New,
     Good,
+    /// It answers, and takes its time.
+    Slow,
     Poor,
 }
 
@@ -94,7 +98,7 @@ pub struct Lanes<T> {
 }
 
 fn lane(standing: Standing) -> usize {
-    usize::from(standing == Standing::Poor)
+    usize::from(matches!(standing, Standing::Slow | Standing::Poor))
 }
 
 impl<T> Lanes<T> {
@@ -139,14 +143,14 @@ impl<T> Lanes<T> {
         };
         let longest = match standing {
             Standing::Poor => POOR_QUEUE.min(self.limits.queued_per_destination),
-            Standing::New | Standing::Good => self.limits.queued_per_destination,
+            Standing::New | Standing::Good | Standing::Slow => self.limits.queued_per_destination,
         };
         let length = destination.as_ref().map_or(0, |destination| destination.waiting.len());
         if self.usage[lane(standing)].waiting >= self.limits.queued || length >= longest {
             return Err(item);
         }
         if let Some(destination) = destination {
-            if standing == Standing::Poor && destination.is_idle() {
+            if lane(standing) == 1 && destination.is_idle() {
                 self.idle_poor -= 1;
             }
             destination.waiting.push_back(item);
@@ -187,7 +191,10 @@ impl<T> Lanes<T> {
 
     /// An attempt is taking long.
     pub fn drags(&mut self, name: &str) {
-        self.set_standing(name, Standing::Poor);
+        let is_known_for_it = self.destinations.get(name).is_some_and(|known| known.standing == Standing::Slow);
+        if !is_known_for_it {
+            self.set_standing(name, Standing::Poor);
+        }
     }
 
     pub fn end(&mut self, name: &str, ended: Ended) {
@@ -198,6 +205,10 @@ impl<T> Lanes<T> {
             Ended::Well => {
                 destination.failures = 0;
                 self.set_standing(name, Standing::Good);
+            }
+            Ended::Slowly => {
+                destination.failures = 0;
+                self.set_standing(name, Standing::Slow);
             }
             Ended::Badly => {
                 destination.failures = destination.failures.saturating_add(1);
@@ -241,7 +252,7 @@ impl<T> Lanes<T> {
         if !destination.is_idle() {
             return;
         }
-        let is_worth_remembering = destination.standing == Standing::Poor;
+        let is_worth_remembering = lane(destination.standing) == 1;
         if is_worth_remembering && self.idle_poor < REMEMBERED {
             self.idle_poor += 1;
         } else {
@@ -268,7 +279,7 @@ impl<T> Destination<T> {
     fn may_start(&self, limits: &Limits) -> bool {
         let slots = match self.standing {
             Standing::New => NEW_SLOTS.min(limits.per_destination),
-            Standing::Good => limits.per_destination,
+            Standing::Good | Standing::Slow => limits.per_destination,
             Standing::Poor => POOR_SLOTS.min(limits.per_destination),
         };
         !self.waiting.is_empty() && self.in_flight < slots
