@@ -36,6 +36,8 @@ const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("operators", &["domain", "engine", "smpp"]),
     ("sandbox", &["smpp"]),
     ("server", &["domain", "engine", "operators", "sandbox", "store"]),
+    ("fuzz", &["domain", "engine", "operators", "smpp"]),
+    ("libfuzzer", &["fuzz"]),
 ];
 
 fn root() -> PathBuf {
@@ -119,7 +121,7 @@ fn the_map_shows_the_house_as_it_is() {
         let name = format!("{}/", entry.unwrap().file_name().to_string_lossy());
         assert!(map.contains(&name), "ARCHITECTURE.md does not show crates/{name}");
     }
-    for name in ["bench/", "e2e/", "scripts/", "docs/"] {
+    for name in ["bench/", "e2e/", "fuzz/", "scripts/", "docs/"] {
         assert!(map.contains(name), "ARCHITECTURE.md does not show {name}");
     }
     // What the map names, exists: modules as `crate::module` paths in back quotes.
