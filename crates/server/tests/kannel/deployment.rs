@@ -1,0 +1,184 @@
+//! The service with a live project, one network and the connector `kannel`, as one process.
+
+use std::{
+    fs::{self, Permissions},
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    os::unix::fs::PermissionsExt,
+    process::{Child, Command, Stdio},
+};
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{
+    client::{self, Answer, Request},
+    eventually,
+    gateway::Ports,
+};
+
+/// A number of the service.
+pub const RECEIVER: &str = "+447700900001";
+/// As it stands in the manual.
+pub const PUBLIC_URL: &str = "http://10.0.0.5:8081/southbound/sms/kannel";
+pub const PATH_SECRET: &str = "jgk9TQ2HcV0-1bXn_e7Lw4Rz";
+
+const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
+
+pub struct Deployment {
+    folder: TempDir,
+    master: String,
+    /// Its id and its credential, as the command line printed them.
+    workspace: Value,
+}
+
+/// A live project that may use the network.
+pub struct Project {
+    token: String,
+}
+
+pub struct Check {
+    pub id: String,
+    pub body: String,
+}
+
+impl Deployment {
+    pub fn new(store: &str, ports: &Ports) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let secret = folder.path().join("kannel.path");
+        fs::write(&secret, PATH_SECRET).unwrap();
+        fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+        let settings = format!(
+            r#"
+            store.url = "{store}"
+            http.listen = "127.0.0.1:0"
+            metrics.listen = "127.0.0.1:0"
+
+            [ingress]
+            listen = "127.0.0.1:{ingress}"
+
+            [networks.23410]
+            name = "O2"
+            country = "GB"
+            prefixes = ["+447700"]
+            receivers = ["{RECEIVER}"]
+
+            [connectors.kannel]
+            kind = "sms_http"
+            driver = "kannel"
+            public_url = "{PUBLIC_URL}"
+            path_secret_file = "{secret}"
+            country = "GB"
+            receivers = ["{RECEIVER}"]
+            "#,
+            ingress = ports.ingress,
+            secret = secret.display(),
+        );
+        fs::write(folder.path().join("ringtrue.toml"), settings).unwrap();
+        let master = MasterKey::generate(&SystemEntropy::default()).to_string();
+        let mut deployment = Deployment { folder, master, workspace: Value::Null };
+        let output = deployment.command().args(["--output", "json", "workspace", "create", "Acme"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        deployment.workspace = serde_json::from_slice(&output.stdout).unwrap();
+        deployment
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringtrue"));
+        command.current_dir(self.folder.path()).env("RINGTRUE_MASTER_KEY", &self.master).stdin(Stdio::null());
+        command
+    }
+
+    pub fn serve(&self) -> Node {
+        let mut child = self.command().arg("serve").stdout(Stdio::piped()).spawn().expect("the binary starts");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let ready = lines
+            .by_ref()
+            .filter_map(|line| serde_json::from_str::<Value>(&line).ok())
+            .find(|line| line["message"] == "ready")
+            .expect("the service gets ready");
+        let address = |name: &str| ready[name].as_str().unwrap().parse().unwrap();
+        let node = Node { address: address("address"), metrics: address("metrics"), child };
+        std::thread::spawn(move || lines.for_each(drop));
+        node
+    }
+
+    /// A live project, made by the Management API.
+    pub async fn project(&self, node: &Node) -> Project {
+        let workspace_id = self.workspace["workspace_id"].as_str().unwrap();
+        let manager = bearer(&node.token(&self.workspace, "management").await.assert(200));
+        let projects = format!("/v1/management/workspaces/{workspace_id}/projects");
+        let request = Request::post(&projects).bearer(&manager).json(&json!({"name": "Shop", "mode": "live"}));
+        let project = node.send(request).await.assert(201).json();
+        let path = format!("{projects}/{}/allowed-networks", project["project_id"].as_str().unwrap());
+        let allowed = json!({"networks": [{"network_id": "23410", "products": ["reverse_sms"]}]});
+        node.send(Request::put(&path).bearer(&manager).json(&allowed)).await.assert(200);
+        Project { token: bearer(&node.token(&project["credentials"][0], "reverse_sms").await.assert(200)) }
+    }
+}
+
+/// A process that serves. It ends with its value.
+pub struct Node {
+    address: SocketAddr,
+    metrics: SocketAddr,
+    child: Child,
+}
+
+impl Node {
+    async fn send(&self, request: Request) -> Answer {
+        client::send(self.address, &request).await
+    }
+
+    async fn token(&self, credential: &Value, scope: &str) -> Answer {
+        let [id, secret] = ["client_id", "client_secret"].map(|name| credential[name].as_str().unwrap());
+        let basic = BASE64_STANDARD.encode(format!("{id}:{secret}"));
+        let request = Request::post("/oauth2/token").header("Authorization", format!("Basic {basic}"));
+        self.send(request.form(&[("grant_type", "client_credentials"), ("scope", scope)])).await
+    }
+
+    pub async fn create(&self, project: &Project, number: &str) -> Check {
+        let request = Request::post(CHECKS).bearer(&project.token).json(&json!({"phone_number": number}));
+        let created = self.send(request).await.assert(201).json();
+        assert_eq!(created["receiver_phone_number"], RECEIVER);
+        let text = |name: &str| created[name].as_str().unwrap().to_owned();
+        Check { id: text("check_id"), body: text("expected_sms_body") }
+    }
+
+    /// Waits until the check has ended, and holds that its phone has texted.
+    pub async fn completed(&self, project: &Project, id: &str) {
+        let request = Request::get(&format!("{CHECKS}/{id}")).bearer(&project.token);
+        eventually("the check has ended", async || {
+            // While the database comes back, it is not known.
+            let check = self.send(request.clone()).await;
+            check.status == 200 && check.json()["status"] == "COMPLETED"
+        })
+        .await;
+        assert_eq!(self.send(request).await.json()["match"], true);
+    }
+
+    /// How many requests of Kannel had this outcome, as Prometheus is told.
+    pub async fn inbound(&self, outcome: &str) -> u64 {
+        let metrics = client::send(self.metrics, &Request::get("/metrics")).await.assert(200).text();
+        let series = format!("inbound_sms_total{{connector=\"kannel\",outcome=\"{outcome}\"}} ");
+        let line = metrics.lines().find(|line| line.contains(&series)).unwrap_or_else(|| panic!("no {series}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    /// SIGKILL: no farewell.
+    pub fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn bearer(answer: &Answer) -> String {
+    answer.json()["access_token"].as_str().unwrap().to_owned()
+}
