@@ -11,28 +11,23 @@ mod client;
 #[path = "http/database.rs"]
 #[expect(dead_code, reason = "nor of the database")]
 mod database;
+#[path = "kill/deployment.rs"]
+mod deployment;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{BufRead, BufReader},
     net::SocketAddr,
-    process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use client::{Answer, Request};
 use database::Database;
-use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
+use deployment::{Deployment, Server};
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    task::JoinSet,
-};
+use tokio::task::JoinSet;
 
 const ROUNDS: usize = 5;
 const WRITERS: usize = 8;
@@ -193,11 +188,7 @@ impl Writer {
 
     /// `None`: the service is gone, and it is not known what became of the request.
     async fn send(&self, request: Request) -> Option<Answer> {
-        let mut stream = TcpStream::connect(self.address).await.ok()?;
-        stream.write_all(&request.bytes(self.address)).await.ok()?;
-        let mut bytes = vec![];
-        stream.read_to_end(&mut bytes).await.ok()?;
-        let answer = client::try_parse(&bytes)?;
+        let answer = deployment::try_send(self.address, &request).await?;
         self.answers.fetch_add(1, Ordering::SeqCst);
         Some(answer)
     }
@@ -208,103 +199,4 @@ fn create_project(deployment: &Deployment, manager: &str, key: &str) -> Request 
         .bearer(manager)
         .header("Idempotency-Key", key)
         .json(&json!({"name": key}))
-}
-
-/// A database with a workspace in it, and the settings of the processes that serve it.
-#[derive(Clone)]
-struct Deployment {
-    store: String,
-    master: String,
-    workspace_id: String,
-    basic: String,
-}
-
-impl Deployment {
-    fn new(store: &str) -> Self {
-        let master = MasterKey::generate(&SystemEntropy::default()).to_string();
-        let mut deployment =
-            Deployment { store: store.to_owned(), master, workspace_id: String::new(), basic: String::new() };
-        let output = deployment.command().args(["--output", "json", "workspace", "create", "Acme"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let workspace: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let text = |name: &str| workspace[name].as_str().unwrap_or_else(|| panic!("{name}: {workspace}")).to_owned();
-        deployment.workspace_id = text("workspace_id");
-        deployment.basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
-        deployment
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ringtrue"));
-        command
-            .env("RINGTRUE_STORE__URL", &self.store)
-            .env("RINGTRUE_MASTER_KEY", &self.master)
-            .env("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0")
-            .env("RINGTRUE_METRICS__LISTEN", "off")
-            .env("RINGTRUE_LOG__FORMAT", "json")
-            .env("RINGTRUE_RATE_LIMITS__MANAGEMENT", "1000000")
-            .env("RINGTRUE_RATE_LIMITS__TOKEN", "1000000");
-        command
-    }
-
-    fn serve(&self) -> Server {
-        let mut child = self.command().arg("serve").stdout(Stdio::piped()).spawn().expect("the binary starts");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let ready = lines
-            .by_ref()
-            .filter_map(|line| serde_json::from_str::<Value>(&line).ok())
-            .find(|line| line["message"] == "ready")
-            .expect("the service gets ready");
-        let address = ready["address"].as_str().unwrap().parse().unwrap();
-        std::thread::spawn(move || lines.for_each(drop));
-        Server { address, child }
-    }
-
-    fn path(&self) -> String {
-        format!("/v1/management/workspaces/{}", self.workspace_id)
-    }
-
-    fn token_request(&self) -> Request {
-        Request::new("POST", "/oauth2/token")
-            .header("Authorization", format!("Basic {}", self.basic))
-            .form(&[("grant_type", "client_credentials"), ("scope", "management")])
-    }
-
-    fn revoke_request(&self, token: &str) -> Request {
-        Request::new("POST", "/oauth2/revoke")
-            .header("Authorization", format!("Basic {}", self.basic))
-            .form(&[("token", token)])
-    }
-
-    async fn manager(&self, address: SocketAddr) -> String {
-        let answer = client::send(address, &self.token_request()).await;
-        answer.json()["access_token"].as_str().unwrap().to_owned()
-    }
-}
-
-struct Server {
-    address: SocketAddr,
-    child: Child,
-}
-
-impl Server {
-    async fn get(&self, path: &str, token: &str) -> Answer {
-        self.send(Request::new("GET", path).bearer(token)).await
-    }
-
-    async fn send(&self, request: Request) -> Answer {
-        client::send(self.address, &request).await
-    }
-
-    /// SIGKILL: no farewell.
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

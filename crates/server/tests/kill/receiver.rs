@@ -1,0 +1,119 @@
+//! A receiver of callbacks that outlives the processes that send them.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+/// What came for a check, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Which process sent it.
+    pub round: usize,
+    pub attempt: u32,
+    pub body: Vec<u8>,
+    status: u16,
+}
+
+impl Arrival {
+    pub fn was_taken(&self) -> bool {
+        self.status == 200
+    }
+}
+
+/// Answers 200, but to the first attempt at every fourth check with a 500.
+#[derive(Clone)]
+pub struct Receiver {
+    address: SocketAddr,
+    contents: Arc<Mutex<Contents>>,
+}
+
+#[derive(Default)]
+struct Contents {
+    round: usize,
+    arrivals: BTreeMap<String, Vec<Arrival>>,
+}
+
+impl Receiver {
+    #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.77:0").await.unwrap();
+        let receiver = Receiver { address: listener.local_addr().unwrap(), contents: Arc::default() };
+        let server = receiver.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let server = server.clone();
+                tokio::spawn(async move { server.serve(stream).await });
+            }
+        });
+        receiver
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/callbacks", self.address)
+    }
+
+    pub fn next_round(&self) {
+        self.contents.lock().unwrap().round += 1;
+    }
+
+    pub fn arrivals(&self) -> BTreeMap<String, Vec<Arrival>> {
+        self.contents.lock().unwrap().arrivals.clone()
+    }
+
+    /// `None` when the peer is gone.
+    async fn serve(&self, mut stream: TcpStream) -> Option<()> {
+        let mut buffer = vec![];
+        loop {
+            let (head, end) = loop {
+                if let Some(whole) = whole_request(&buffer) {
+                    break whole;
+                }
+                if stream.read_buf(&mut buffer).await.ok()? == 0 {
+                    return None;
+                }
+            };
+            let body = buffer[head.len() + 4..end].to_vec();
+            buffer.drain(..end);
+            let answer = match self.take(&head, body) {
+                200 => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+                _ => "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
+            };
+            stream.write_all(answer.as_bytes()).await.ok()?;
+        }
+    }
+
+    fn take(&self, head: &str, body: Vec<u8>) -> u16 {
+        let attempt = field(head, "x-service-callback-attempt").unwrap().parse().unwrap();
+        let said: Value = serde_json::from_slice(&body).unwrap();
+        let check = said["check_id"].as_str().unwrap().to_owned();
+        let is_fourth = check.ends_with(['0', '4', '8', 'c']);
+        let mut contents = self.contents.lock().unwrap();
+        let round = contents.round;
+        let status = if is_fourth && attempt == 1 { 500 } else { 200 };
+        contents.arrivals.entry(check).or_default().push(Arrival { round, attempt, body, status });
+        status
+    }
+}
+
+/// The head of a request that is here as a whole, and where the request ends.
+fn whole_request(buffer: &[u8]) -> Option<(String, usize)> {
+    let head = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let text = String::from_utf8(buffer[..head].to_vec()).unwrap();
+    let length: usize = field(&text, "content-length")?.parse().ok()?;
+    (buffer.len() >= head + 4 + length).then_some((text, head + 4 + length))
+}
+
+fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.split("\r\n")
+        .filter_map(|line| line.split_once(": "))
+        .find(|(field, _)| *field == name)
+        .map(|(_, value)| value)
+}
