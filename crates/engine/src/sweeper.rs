@@ -13,6 +13,7 @@ use ringtrue_domain::{
     tenancy::ProjectId,
     web_url::CallbackUrl,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Engine,
@@ -94,10 +95,9 @@ impl Engine {
         join_all(overdue.into_iter().map(|check| self.expire(check))).await.into_iter().collect()
     }
 
-    /// Sweeps until the future is dropped.
-    pub async fn keep_sweeping(&self) {
-        loop {
-            tokio::time::sleep(PAUSE).await;
+    /// Sweeps until `shutdown`. A sweep under way is finished: an end that was recorded must be told.
+    pub async fn keep_sweeping(&self, shutdown: CancellationToken) {
+        while shutdown.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
             if let Err(error) = self.sweep().await {
                 tracing::warn!(%error, "overdue checks wait for the next sweep");
             }

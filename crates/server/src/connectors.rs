@@ -131,7 +131,11 @@ impl Connectors {
                 };
                 Kind::Link(smpp::Connector::start(*config, surroundings))
             }
-            Prepared::Webhook(webhook) => Kind::Webhook(webhook),
+            Prepared::Webhook(webhook) => {
+                // Nobody can tell whether a vendor will call; that it cannot is not known either.
+                self.engine.networks().hears(&webhook.name().into(), webhook.receivers(), true);
+                Kind::Webhook(webhook)
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use ipnet::IpNet;
 use ringtrue_engine::{
     Engine, Parts, Settings,
@@ -164,7 +164,8 @@ fn work_in_background(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
     background(tasks, shutdown, engine, |engine| async move { engine.follow_changes().await });
     background(tasks, shutdown, engine, |engine| async move { engine.keep_beating().await });
     background(tasks, shutdown, engine, |engine| async move { engine.keep_tidy().await });
-    background(tasks, shutdown, engine, |engine| async move { engine.keep_sweeping().await });
+    let (sweeping, until) = (engine.clone(), shutdown.clone());
+    tasks.spawn(async move { sweeping.keep_sweeping(until).await });
     let (courier, shutdown) = (engine.courier().clone(), shutdown.clone());
     // The courier ends by itself: it finishes what is under way, and gives the rest back.
     tasks.spawn(async move { courier.run(shutdown).await });
@@ -181,8 +182,12 @@ impl Running {
         }
         let applied = async {
             let config = config?;
-            self.connectors.apply(config.connectors).await?;
+            if config.ingress.is_some() != self.ingress_address.is_some() {
+                bail!("`ingress.listen` cannot be switched on or off while running");
+            }
+            // Nobody is to be sent to a number whose connector is about to stop.
             self.engine.networks().replace(config.networks);
+            self.connectors.apply(config.connectors).await?;
             anyhow::Ok(())
         };
         match applied.await {

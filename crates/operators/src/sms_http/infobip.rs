@@ -22,7 +22,7 @@ pub struct Infobip;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Batch {
-    results: Vec<Inbound>,
+    results: Vec<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +49,9 @@ impl Vendor for Infobip {
         if results.len() > MAX_BATCH {
             return Err(Unreadable);
         }
+        let is_empty = results.is_empty();
+        // One that cannot be read must not keep the others out, time and again.
+        let results = results.into_iter().filter_map(|one| serde_json::from_value::<Inbound>(one).ok());
         let read = |Inbound { message_id, from, to, text }| Message {
             id: Some(message_id),
             from,
@@ -56,6 +59,7 @@ impl Vendor for Infobip {
             kind: AddressKind::International,
             text: Text::Whole(text),
         };
-        Ok(results.into_iter().map(read).collect())
+        let messages: Vec<_> = results.map(read).collect();
+        if messages.is_empty() && !is_empty { Err(Unreadable) } else { Ok(messages) }
     }
 }

@@ -121,6 +121,11 @@ impl Webhook {
         &self.config.name
     }
 
+    /// Our numbers at this vendor.
+    pub fn receivers(&self) -> &[Msisdn] {
+        &self.config.receivers
+    }
+
     /// What came in so far.
     pub fn tally(&self) -> &Tally {
         &self.tally

@@ -61,7 +61,13 @@ pub(super) async fn run_until_stopped(
         tokio::select! {
             wish = signals.next() => match wish {
                 Wish::Stop => break,
-                Wish::Reload => running.reload(read_again().map_err(Into::into)).await,
+                Wish::Reload => {
+                    let reload = running.reload(read_again().map_err(Into::into));
+                    tokio::select! {
+                        () = reload => {}
+                        () = signals.stop() => break,
+                    }
+                }
             },
             () = shutdown.cancelled() => break,
         }

@@ -12,6 +12,8 @@ use super::{App, catalogue::Code, problem::Problem};
 
 pub const MAX_JSON: usize = 16 * 1024;
 pub const MAX_FORM: usize = 4 * 1024;
+/// Each is compared with the others.
+const MAX_FIELDS: usize = 32;
 
 /// The JSON body of a request, unparsed: some need its exact bytes.
 pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Problem> {
@@ -56,6 +58,9 @@ impl<'a> Form<'a> {
         for field in body.split('&').filter(|field| !field.is_empty()) {
             let (name, value) = field.split_once('=').unwrap_or((field, ""));
             let name = form_decoded(name);
+            if fields.len() >= MAX_FIELDS {
+                return Err(invalid("there are too many parameters"));
+            }
             if fields.iter().any(|(earlier, _)| *earlier == name) {
                 return Err(invalid("a parameter occurs twice"));
             }

@@ -119,13 +119,11 @@ async fn pass_guard(
         let Some(key) = guarded(new) else { return Admitted::Stored };
         let instants = instants.entry(key).or_default();
         let at = new.check.created_at;
-        match guard::closed_until(new.guard, instants).filter(|until| at < *until) {
-            Some(until) => Admitted::TooOften { until },
-            None => {
-                *instants = guard::with(new.guard, instants, at);
-                Admitted::Stored
-            }
+        if let Some(until) = guard::closed_until(new.guard, instants).filter(|until| at < *until) {
+            return Admitted::TooOften { until };
         }
+        *instants = guard::with(new.guard, instants, at);
+        Admitted::Stored
     };
     Ok(batch.iter().map(admit).collect())
 }

@@ -144,7 +144,7 @@ fn number_guard(settings: &Settings) -> Result<NumberGuard, ConfigError> {
 
 fn retention(settings: &Settings) -> Result<SignedDuration, ConfigError> {
     const DAY: Duration = Duration::from_hours(24);
-    let kept = settings.read("retention.numbers", &Span(Duration::from_hours(1)..=3_650 * DAY))?;
+    let kept = settings.read("retention.numbers", &Span(Duration::from_hours(1)..=365 * DAY))?;
     Ok(SignedDuration::try_from(kept).unwrap_or(SignedDuration::MAX))
 }
 

@@ -1,30 +1,39 @@
-//! The examples of the operators' manual are good configurations.
+//! The examples of the operators' manuals are good configurations.
 
 use std::{
     fs::{self, Permissions},
     os::unix::fs::PermissionsExt,
 };
 
+use tempfile::TempDir;
+
 use super::{good, load};
 use crate::config::ConnectorSection;
 
 const MANUAL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md"));
 
-/// What stands between a fence and the next.
-fn example() -> &'static str {
-    let (_, rest) = MANUAL.split_once("```toml example\n").unwrap();
-    rest.split_once("```").unwrap().0
+const CONNECTORS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connectors.md"));
+
+/// The examples of a page, which are one configuration together.
+fn example(page: &str) -> String {
+    page.split("```toml example\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
+}
+
+/// The example with the secrets in a folder that it points to. SMPP has room for short ones only.
+fn with_secrets(example: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in example.split("\"/etc/ringtrue/").skip(1).filter_map(|rest| rest.split('"').next()) {
+        let path = folder.path().join(name);
+        fs::write(&path, if name.ends_with(".password") { "hunter2" } else { "0123456789abcdef" }).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    }
+    let file = example.replace("/etc/ringtrue", folder.path().to_str().unwrap());
+    (folder, file)
 }
 
 #[test]
 fn the_example_of_the_manual_is_good() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, secret) in [("o2.password", "hunter2"), ("kannel.path", "0123456789abcdef")] {
-        let path = folder.path().join(name);
-        fs::write(&path, secret).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-    }
-    let file = example().replace("/etc/ringtrue", folder.path().to_str().unwrap());
+    let (_folder, file) = with_secrets(&example(MANUAL));
     let config = good(&file, [("TWILIO_AUTH_TOKEN", "hunter2")]);
     let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
     assert_eq!(names, ["kannel", "o2", "twilio"]);
@@ -34,9 +43,20 @@ fn the_example_of_the_manual_is_good() {
     assert_eq!(config.ingress.unwrap().listen.port(), 8081);
 }
 
+/// Every driver is shown, under its own name.
+#[test]
+fn the_examples_of_connectors_are_good_together() {
+    let (_folder, file) = with_secrets(&example(CONNECTORS));
+    let config = good(&file, []);
+    let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
+    let shown = ["infobip", "jasmin", "kannel", "o2", "other", "plivo", "sinch", "telnyx", "twilio", "vonage"];
+    assert_eq!(names, shown);
+    assert_eq!(config.networks.receivers().count(), 4);
+}
+
 /// Whoever has not written the secrets yet is told the first that is missing.
 #[test]
 fn the_example_needs_its_secrets() {
-    let error = load(example(), []).unwrap_err();
+    let error = load(&example(MANUAL), []).unwrap_err();
     assert!(error.to_string().contains("/etc/ringtrue/kannel.path"), "{error}");
 }
