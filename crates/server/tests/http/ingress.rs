@@ -1,0 +1,172 @@
+//! Webhooks: SMS come in on a listener of their own, from those who know how to call it.
+
+use std::net::SocketAddr;
+
+use aws_lc_rs::hmac;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde_json::json;
+use url::form_urlencoded::Serializer;
+
+use crate::{
+    client::{self, Answer, Request},
+    networks::{AUTH_TOKEN, SECRET, live, world_with},
+    receiver::Receiver,
+    reverse_sms::{Asker, CHECKS, Invited},
+    world::World,
+};
+
+const NUMBER: &str = "+447700900123";
+const KANNEL: &str = "/southbound/sms/kannel";
+const TWILIO: &str = "/southbound/sms/twilio";
+
+const SETTINGS: &str = r#"
+    [networks.23410]
+    name = "O2"
+    country = "GB"
+    prefixes = ["+447700"]
+    receivers = ["+447700900001"]
+
+    [connectors.kannel]
+    kind = "sms_http"
+    driver = "kannel"
+    public_url = "http://127.0.0.1/southbound/sms/kannel"
+    path_secret_env = "PATH_SECRET"
+    receivers = ["+447700900001"]
+
+    [connectors.far]
+    kind = "sms_http"
+    driver = "jasmin"
+    public_url = "http://127.0.0.1/southbound/sms/far"
+    allowed_addresses = ["192.0.2.0/24"]
+    receivers = ["+447700900001"]
+
+    [connectors.twilio]
+    kind = "sms_http"
+    driver = "twilio"
+    public_url = "https://sms.example.com/southbound/sms/twilio"
+    auth_token_env = "AUTH_TOKEN"
+    receivers = ["+447700900001"]
+"#;
+
+/// Calls as a vendor does: what it is answered is no part of the OpenAPI document.
+async fn call(world: &World, request: Request) -> Answer {
+    client::send(world.node.ingress_address.expect("an ingress"), &request).await
+}
+
+fn kannel(path: &str, from: &str, check: &Invited) -> Request {
+    let fields = [("from", from), ("to", &check.receiver), ("text", &check.body), ("charset", "UTF-8"), ("id", "1")];
+    Request::get(&format!("{path}?{}", Serializer::new(String::new()).extend_pairs(fields).finish()))
+}
+
+async fn status(asker: &Asker<'_>, check: &Invited) -> String {
+    asker.get(&check.id).await.assert(200).json()["status"].as_str().unwrap().to_owned()
+}
+
+/// What Prometheus is told of a connector.
+async fn count(address: Option<SocketAddr>, connector: &str, outcome: &str) -> u64 {
+    let metrics = client::send(address.expect("metrics"), &Request::get("/metrics")).await.assert(200).text();
+    let series = format!("inbound_sms_total{{connector=\"{connector}\",outcome=\"{outcome}\"}} ");
+    let line = metrics.lines().find(|line| line.contains(&series)).unwrap_or_else(|| panic!("no {series}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn whoever_knows_the_secret_concludes_a_check() {
+    let world = world_with(SETTINGS).await;
+    let asker = live(&world, &["23410"]).await;
+    let check = asker.create(json!({"phone_number": NUMBER})).await;
+    let good = format!("{KANNEL}/{SECRET}");
+
+    for path in ["/southbound/sms/nobody", "/southbound/sms", &format!("{good}/more"), "/southbound/sms/nobody/x"] {
+        call(&world, kannel(path, "447700900123", &check)).await.assert(404);
+    }
+    let wrong = SECRET.replace('9', "8");
+    for path in [KANNEL, &format!("{KANNEL}/{wrong}"), &format!("{KANNEL}/kannel"), &format!("{TWILIO}/{SECRET}")] {
+        let refused = call(&world, kannel(path, "447700900123", &check)).await.assert(403);
+        assert!(refused.body.is_empty(), "a stranger learns nothing");
+    }
+    let put = Request { method: "PUT".to_owned(), ..kannel(&good, "447700900123", &check) };
+    call(&world, put).await.assert(405);
+    call(&world, Request::post(&good).body("text/plain", vec![b'x'; 64 * 1024 + 1])).await.assert(413);
+    // Kannel would bring it again and again.
+    call(&world, Request::get(&good)).await.assert(200);
+    assert_eq!(status(&asker, &check).await, "ACCEPTED");
+
+    call(&world, kannel(&good, "447700900123", &check)).await.assert(200);
+    let ended = asker.get(&check.id).await.assert(200).json();
+    assert_eq!((&ended["status"], &ended["match"]), (&json!("COMPLETED"), &json!(true)), "{ended}");
+    let metrics = world.node.metrics_address;
+    for (outcome, times) in [("accepted", 1), ("stranger", 3), ("unreadable", 1), ("duplicate", 0)] {
+        assert_eq!(count(metrics, "kannel", outcome).await, times, "{outcome}");
+    }
+    assert_eq!(count(metrics, "twilio", "forged").await, 1);
+}
+
+#[tokio::test]
+async fn an_sms_has_its_effect_once_and_for_its_own_number() {
+    let world = world_with(SETTINGS).await;
+    let asker = live(&world, &["23410"]).await;
+    let mut receiver = Receiver::start().await;
+    let good = format!("{KANNEL}/{SECRET}");
+    let check = asker.create(json!({"phone_number": NUMBER})).await;
+
+    let elsewhere = Invited { receiver: "+447700900009".to_owned(), ..check.clone() };
+    call(&world, kannel(&good, "447700900123", &elsewhere)).await.assert(200);
+    call(&world, kannel(&good, "O2", &check)).await.assert(200);
+    assert!(asker.get(&check.id).await.json().get("match").is_none());
+    assert_eq!(count(world.node.metrics_address, "kannel", "unknown_receiver").await, 1);
+
+    let check = asker.create(json!({"phone_number": NUMBER, "callback_url": receiver.url("/done")})).await;
+    let another = kannel(&good, "447700900124", &check);
+    let another = Request { target: another.target.replace("id=1", "id=2"), ..another };
+    for _ in 0..3 {
+        call(&world, another.clone()).await.assert(200);
+    }
+    assert_eq!(asker.get(&check.id).await.json()["match"], false);
+    assert_eq!(count(world.node.metrics_address, "kannel", "duplicate").await, 2);
+    assert_eq!(receiver.next().await.json()["match"], false);
+    assert!(receiver.is_quiet());
+}
+
+#[tokio::test]
+async fn the_two_doors_have_nothing_in_common() {
+    let world = world_with(SETTINGS).await;
+    let asker = live(&world, &["23410"]).await;
+    let check = asker.create(json!({"phone_number": NUMBER})).await;
+    let good = format!("{KANNEL}/{SECRET}");
+    for address in [Some(world.node.address), world.node.metrics_address] {
+        client::send(address.unwrap(), &kannel(&good, "447700900123", &check)).await.assert(404);
+    }
+    assert_eq!(status(&asker, &check).await, "ACCEPTED");
+    for target in ["/oauth2/token", CHECKS, "/metrics", "/openapi.json", "/v1/management/workspaces"] {
+        call(&world, Request::get(target).bearer(&asker.token)).await.assert(404);
+    }
+}
+
+#[tokio::test]
+async fn a_vendor_is_known_by_its_signature_or_its_address() {
+    let world = world_with(SETTINGS).await;
+    let asker = live(&world, &["23410"]).await;
+    let check = asker.create(json!({"phone_number": NUMBER})).await;
+
+    let fields = [("id", "1"), ("from", NUMBER), ("to", &check.receiver), ("content", &check.body)];
+    let far = Request::post("/southbound/sms/far").form(&fields);
+    call(&world, far.clone()).await.assert(403);
+    call(&world, far.header("X-Forwarded-For", "192.0.2.1")).await.assert(403);
+
+    let fields = [("Body", check.body.as_str()), ("From", NUMBER), ("MessageSid", "SM1"), ("To", &check.receiver)];
+    let mut signed = "https://sms.example.com/southbound/sms/twilio".to_owned();
+    signed.extend(fields.iter().flat_map(|(name, value)| [*name, *value]));
+    let signature = |token: &str| {
+        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, token.as_bytes());
+        BASE64_STANDARD.encode(hmac::sign(&key, signed.as_bytes()))
+    };
+    let twilio = |signature: String| Request::post(TWILIO).form(&fields).header("X-Twilio-Signature", signature);
+    call(&world, twilio(signature("another"))).await.assert(403);
+    call(&world, Request::post(TWILIO).form(&fields)).await.assert(403);
+    assert_eq!(status(&asker, &check).await, "ACCEPTED");
+
+    let answer = call(&world, twilio(signature(AUTH_TOKEN))).await.assert(200);
+    assert_eq!((answer.text().as_str(), answer.header("content-type")), ("<Response></Response>", Some("text/xml")));
+    assert_eq!(asker.get(&check.id).await.json()["match"], true);
+}

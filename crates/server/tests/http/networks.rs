@@ -1,0 +1,249 @@
+//! Live projects: whose numbers are taken, which number their owners text, and what happens when a link is down or the
+//! configuration is read again.
+
+use std::{collections::BTreeSet, fs};
+
+use anyhow::anyhow;
+use ringtrue_sandbox::smsc::{Outcome, Sms, Smsc, SmscConfig};
+use ringtrue_server::config::{self, Config, Environment};
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, Request},
+    reverse_sms::Asker,
+    world::{World, eventually},
+};
+
+pub const SECRET: &str = "jgk9TQ2HcV0-1bXn_e7Lw4Rz";
+pub const AUTH_TOKEN: &str = "hunter2";
+
+/// Three operators with three kinds of pools, all of whose numbers one webhook brings.
+const THREE: &str = r#"
+    [networks.23410]
+    name = "O2"
+    country = "GB"
+    prefixes = ["+447700"]
+    receivers = ["+447700900001", "+447700900002"]
+
+    [networks.23415]
+    name = "Vodafone"
+    country = "GB"
+    prefixes = ["+447702"]
+
+    [networks.27203]
+    name = "Meteor"
+    country = "IE"
+    prefixes = ["+35385"]
+
+    [receivers]
+    default = ["+12015550123"]
+
+    [receivers.countries]
+    GB = ["+447700900003"]
+
+    [connectors.kannel]
+    kind = "sms_http"
+    driver = "kannel"
+    public_url = "http://127.0.0.1/southbound/sms/kannel"
+    path_secret_env = "PATH_SECRET"
+    receivers = ["+447700900001", "+447700900002", "+447700900003", "+12015550123"]
+"#;
+
+/// What a deployment has read from its file, with an ingress on a free port.
+pub fn configured(settings: &str) -> Config {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ringtrue.toml");
+    fs::write(&file, format!("ingress.listen = \"127.0.0.1:0\"\n{settings}")).unwrap();
+    let variables = [("PATH_SECRET", SECRET), ("AUTH_TOKEN", AUTH_TOKEN), ("SMSC_PASSWORD", "sandbox")];
+    let loaded = config::load(Some(&file), &variables.into_iter().collect::<Environment>());
+    loaded.unwrap_or_else(|error| panic!("{error}")).config
+}
+
+/// A world whose networks, connectors and ingress are as the settings say.
+pub async fn world_with(settings: &str) -> World {
+    let wanted = configured(settings);
+    World::configured(|config| {
+        (config.ingress, config.networks, config.connectors) = (wanted.ingress, wanted.networks, wanted.connectors);
+        config.callbacks.allow_http = true;
+    })
+    .await
+}
+
+/// A live project that may use these networks for Reverse SMS.
+pub async fn live<'a>(world: &'a World, networks: &[&str]) -> Asker<'a> {
+    let asker = Asker::new(world, json!({"mode": "live"})).await;
+    allow(&asker, networks, "reverse_sms").await;
+    asker
+}
+
+async fn allow(asker: &Asker<'_>, networks: &[&str], product: &str) {
+    let networks: Vec<Value> =
+        networks.iter().map(|network| json!({"network_id": network, "products": [product]})).collect();
+    let request = Request::put(&format!("{}/allowed-networks", asker.project.path));
+    asker.world.manage(request.json(&json!({"networks": networks}))).await.assert(200);
+}
+
+async fn ask(asker: &Asker<'_>, number: &str) -> Answer {
+    asker.post(json!({"phone_number": number})).await
+}
+
+async fn receiver(asker: &Asker<'_>, number: &str) -> String {
+    ask(asker, number).await.assert(201).json()["receiver_phone_number"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_gates_stand_in_their_order() {
+    let world = world_with(THREE).await;
+    let asker = live(&world, &[]).await;
+    let (unknown, known) = ("+4915112345678", "+447700900123");
+    ask(&asker, "+4477").await.assert_problem(400, "phone_number_invalid");
+    ask(&asker, unknown).await.assert_problem(400, "mno_not_supported");
+    ask(&asker, known).await.assert_problem(403, "forbidden");
+
+    allow(&asker, &["23410"], "sim_swap").await;
+    ask(&asker, known).await.assert_problem(403, "forbidden");
+    allow(&asker, &["23415"], "reverse_sms").await;
+    ask(&asker, known).await.assert_problem(403, "forbidden");
+    allow(&asker, &["23410"], "reverse_sms").await;
+    ask(&asker, known).await.assert(201);
+    ask(&asker, "+447702900123").await.assert_problem(403, "forbidden");
+    ask(&asker, unknown).await.assert_problem(400, "mno_not_supported");
+
+    // What was allowed can be taken back, and others never had it.
+    allow(&asker, &[], "reverse_sms").await;
+    ask(&asker, known).await.assert_problem(403, "forbidden");
+    let found = asker.list("?search=network_id==23410").await.assert(200).json();
+    assert_eq!(found["page"]["total_elements"], 1, "what was refused has left nothing");
+}
+
+#[tokio::test]
+async fn the_nearest_pool_is_used_and_its_numbers_in_turn() {
+    let world = world_with(THREE).await;
+    let asker = live(&world, &["23410", "23415", "27203"]).await;
+    let mut own = vec![];
+    for last in 0..4 {
+        own.push(receiver(&asker, &format!("+44770090012{last}")).await);
+    }
+    assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), 2, "{own:?}");
+    assert!(own[0] != own[1] && own[0] == own[2] && own[1] == own[3], "in turn: {own:?}");
+    assert!(own.iter().all(|number| ["+447700900001", "+447700900002"].contains(&number.as_str())));
+    assert_eq!(receiver(&asker, "+447702900123").await, "+447700900003", "its country's");
+    assert_eq!(receiver(&asker, "+353851234567").await, "+12015550123", "everybody's");
+}
+
+/// One operator by SMPP, with numbers of its country behind a webhook, and another by the same link alone.
+fn linked(smsc: &Smsc, more: &str) -> String {
+    format!(
+        r#"
+        [networks.23410]
+        name = "O2"
+        country = "GB"
+        prefixes = ["+447700"]
+        receivers = ["+447700900001"]
+
+        [networks.27203]
+        name = "Meteor"
+        country = "IE"
+        prefixes = ["+35385"]
+        receivers = ["+353851234500"]
+
+        [receivers.countries]
+        GB = ["+447700900003"]
+
+        [connectors.o2]
+        kind = "smpp"
+        host = "127.0.0.1"
+        port = {port}
+        system_id = "sandbox"
+        password_env = "SMSC_PASSWORD"
+        grace = "0s"
+        reconnect_min = "100ms"
+        reconnect_max = "200ms"
+        receivers = ["+447700900001", "+353851234500"]
+
+        [connectors.kannel]
+        kind = "sms_http"
+        driver = "kannel"
+        public_url = "http://127.0.0.1/southbound/sms/kannel"
+        path_secret_env = "PATH_SECRET"
+        {more}
+        "#,
+        port = smsc.address().port(),
+    )
+}
+
+async fn centre() -> Smsc {
+    Smsc::start(SmscConfig::default()).await.unwrap()
+}
+
+/// Numbers of one operator, none of which is asked about twice.
+fn numbers(prefix: &str) -> impl FnMut() -> String {
+    let mut next = 0;
+    move || {
+        next += 1;
+        format!("{prefix}{next:06}")
+    }
+}
+
+#[tokio::test]
+async fn numbers_that_nobody_hears_are_not_handed_out() {
+    let smsc = centre().await;
+    let world = world_with(&linked(&smsc, r#"receivers = ["+447700900003"]"#)).await;
+    let asker = live(&world, &["23410", "27203"]).await;
+    let (mut british, mut irish) = (numbers("+447700"), numbers("+353851"));
+    smsc.observer().wait_until(|counts| counts.binds == 1).await;
+    // Before the first bind the number may have been out of use for a moment.
+    eventually("the link is used", async || receiver(&asker, &british()).await == "+447700900001").await;
+    assert_eq!(receiver(&asker, &irish()).await, "+353851234500");
+
+    smsc.refuse_binds(true);
+    smsc.drop_links();
+    eventually("the next pool is used", async || receiver(&asker, &british()).await == "+447700900003").await;
+    ask(&asker, &irish()).await.assert_problem(400, "mno_not_supported");
+
+    smsc.refuse_binds(false);
+    eventually("the link is back", async || receiver(&asker, &british()).await == "+447700900001").await;
+    assert_eq!(receiver(&asker, &irish()).await, "+353851234500");
+}
+
+#[tokio::test]
+async fn a_number_of_two_connectors_is_heard_while_one_of_them_hears() {
+    let smsc = centre().await;
+    smsc.refuse_binds(true);
+    let world = world_with(&linked(&smsc, r#"receivers = ["+447700900001", "+447700900003"]"#)).await;
+    let asker = live(&world, &["23410", "27203"]).await;
+    let mut irish = numbers("+353851");
+    eventually("the link is given up", async || ask(&asker, &irish()).await.status == 400).await;
+    assert_eq!(receiver(&asker, "+447700900123").await, "+447700900001");
+}
+
+#[tokio::test]
+async fn what_is_read_again_adds_a_network_and_keeps_the_link() {
+    let smsc = centre().await;
+    let settings = linked(&smsc, r#"receivers = ["+447700900003"]"#).replace("grace = \"0s\"", "grace = \"1m\"");
+    let world = world_with(&settings).await;
+    let asker = live(&world, &["23410", "23415"]).await;
+    smsc.observer().wait_until(|counts| counts.binds == 1).await;
+    let check = asker.create(json!({"phone_number": "+447700900123"})).await;
+    ask(&asker, "+447702900123").await.assert_problem(400, "mno_not_supported");
+
+    // Whoever lets go of the link now does not get it back.
+    smsc.refuse_binds(true);
+    let added = "[networks.23415]\nname = \"Vodafone\"\ncountry = \"GB\"\nprefixes = [\"+447702\"]\n";
+    world.node.reload(Ok(configured(&format!("{settings}\n{added}")))).await;
+    assert_eq!(receiver(&asker, "+447702900123").await, "+447700900003");
+    let sent = smsc.send(Sms::new("+447700900123", check.receiver.as_str(), check.body.as_str())).unwrap();
+    assert_eq!(sent.delivered().await, Outcome::Acknowledged);
+    assert_eq!(asker.ends_as(&check.id, "COMPLETED").await["match"], true);
+    assert_eq!((smsc.counts().binds, smsc.counts().binds_refused), (1, 0));
+
+    // A configuration that is no good changes nothing.
+    world.node.reload(Err(anyhow!("it cannot be read"))).await;
+    assert_eq!(receiver(&asker, "+447702900124").await, "+447700900003");
+    assert_eq!((smsc.counts().binds, smsc.counts().binds_refused), (1, 0));
+
+    // A connector with other settings is another one.
+    world.node.reload(Ok(configured(&settings.replace("grace = \"1m\"", "grace = \"2m\"")))).await;
+    ask(&asker, "+447702900125").await.assert_problem(400, "mno_not_supported");
+    smsc.observer().wait_until(|counts| counts.binds == 0 && counts.binds_refused > 0).await;
+}
