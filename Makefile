@@ -1,6 +1,6 @@
 # The one door. `make` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help dev test check bench e2e setup fmt hooks clean
+.PHONY: help dev test check bench e2e fuzz setup fmt hooks clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ bench: setup ## Compare with others, in one run on this machine; prints ratios
 
 e2e: setup ## Only the tests with third-party clients
 	@scripts/e2e
+
+SECONDS ?= 60
+fuzz: ## Look for bytes that break a parser, SECONDS=60 for each; the tests do so for a moment
+	@scripts/fuzz $(SECONDS)
 
 setup: ## Install what tests and benchmarks need, by package name
 	@scripts/setup

@@ -1,11 +1,34 @@
 //! The contestant that does nothing: an axum handler with a constant body.
 
-use axum::{Router, routing::post};
+use std::{net::SocketAddr, process::Command};
+
+use axum::{
+    Router,
+    routing::{get, post},
+};
 use tokio::net::TcpListener;
+
+use crate::process::Process;
+
+pub struct Bare {
+    _process: Process,
+    pub address: SocketAddr,
+}
+
+/// Starts it as a process of its own, as its rivals are.
+pub fn start(size: usize) -> anyhow::Result<Bare> {
+    let binary = std::env::current_exe()?;
+    let process = Process::start(Command::new(binary).args(["bare", &size.to_string()]), "listening on ")?;
+    let address = process.address()?;
+    Ok(Bare { _process: process, address })
+}
 
 pub async fn serve(size: usize) -> anyhow::Result<()> {
     let body = bytes::Bytes::from(vec![b'x'; size]);
-    let router = Router::new().route("/oauth2/token", post(move || std::future::ready(body.clone())));
+    let read = body.clone();
+    let router = Router::new()
+        .route("/oauth2/token", post(move || std::future::ready(body.clone())))
+        .route("/v1/number-verification/reverse-sms-checks/{check_id}", get(move || std::future::ready(read.clone())));
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     announce(listener.local_addr()?);
     axum::serve(listener, router).await?;

@@ -1,7 +1,7 @@
-//! The load: a fixed request, over and over, on connections that stay open.
+//! The load: requests over and over, on connections that stay open.
 //!
-//! Deliberately thin, since it shares the machine with what it measures: the request's bytes are made once, and of an
-//! answer only the status and the length are looked at.
+//! Deliberately thin, since it shares the machine with what it measures: of an answer only the status and the length
+//! are looked at.
 
 use std::{
     net::SocketAddr,
@@ -24,17 +24,30 @@ pub const CONNECTIONS: usize = 64;
 /// Short, and many of them in turn: a slow moment of the machine should hit all contestants.
 const ROUND: Duration = Duration::from_millis(1500);
 
-/// Sends `request` on all connections for the length of a round. Answers per second; any but a 200 is an error.
+/// Sends `request` on all connections for the length of a round. Answers per second; any but a success is an error.
 pub async fn rate(address: SocketAddr, request: &[u8]) -> anyhow::Result<f64> {
     let request: Arc<[u8]> = request.into();
+    rate_of(address, ROUND, move |next| next.extend_from_slice(&request)).await
+}
+
+/// The same with requests that `write` puts into the empty buffer that it is given.
+pub async fn rate_of(
+    address: SocketAddr,
+    round: Duration,
+    write: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
+) -> anyhow::Result<f64> {
+    let write = Arc::new(write);
     let answered = Arc::new(AtomicU64::new(0));
     let over = Arc::new(AtomicBool::new(false));
     let mut connections = JoinSet::new();
     for _ in 0..CONNECTIONS {
         let mut connection = Connection::open(address).await?;
-        let (request, answered, over) = (Arc::clone(&request), Arc::clone(&answered), Arc::clone(&over));
+        let (write, answered, over) = (Arc::clone(&write), Arc::clone(&answered), Arc::clone(&over));
         connections.spawn(async move {
+            let mut request = Vec::new();
             while !over.load(Ordering::Relaxed) {
+                request.clear();
+                write(&mut request);
                 connection.exchange(&request).await?;
                 answered.fetch_add(1, Ordering::Relaxed);
             }
@@ -42,35 +55,40 @@ pub async fn rate(address: SocketAddr, request: &[u8]) -> anyhow::Result<f64> {
         });
     }
     let started = Instant::now();
-    tokio::time::sleep(ROUND).await;
+    tokio::time::sleep(round).await;
     let count = answered.load(Ordering::Relaxed);
     let elapsed = started.elapsed();
     over.store(true, Ordering::Relaxed);
     while let Some(ended) = connections.join_next().await {
         ended??;
     }
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
-    Ok(count as f64 / elapsed.as_secs_f64())
+    Ok(per_second(count, elapsed))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+pub fn per_second(count: u64, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
 }
 
 /// One exchange; the length of the answer's body.
 pub async fn body_length(address: SocketAddr, request: &[u8]) -> anyhow::Result<usize> {
-    Connection::open(address).await?.exchange(request).await
+    Ok(Connection::open(address).await?.exchange(request).await?.len())
 }
 
-struct Connection {
+pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+    pub async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream, buffer: Vec::with_capacity(4096) })
     }
 
-    async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<usize> {
+    /// Sends a request, and gives the body of the answer. Any but a success is an error.
+    pub async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         loop {
@@ -78,18 +96,18 @@ impl Connection {
                 bail!("the server hung up");
             }
             let Some(head) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
-            if !self.buffer.starts_with(b"HTTP/1.1 200") {
+            if !self.buffer.starts_with(b"HTTP/1.1 20") {
                 bail!("answered {}", String::from_utf8_lossy(&self.buffer));
             }
             let length = content_length(&self.buffer[..head]).context("an answer without a length")?;
             if self.buffer.len() >= head + 4 + length {
-                return Ok(length);
+                return Ok(&self.buffer[head + 4..head + 4 + length]);
             }
         }
     }
 }
 
-fn content_length(head: &[u8]) -> Option<usize> {
+pub fn content_length(head: &[u8]) -> Option<usize> {
     let name = b"content-length:";
     let at = head.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name))?;
     let line = head[at + name.len()..].split(|byte| *byte == b'\r').next()?;

@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
+    net::SocketAddr,
     process::{Child, Command, Stdio},
 };
 
@@ -9,7 +10,7 @@ use anyhow::Context;
 
 pub struct Process {
     child: Child,
-    /// The first line that it wrote.
+    /// The first line that had what was waited for.
     pub first_line: String,
 }
 
@@ -31,6 +32,22 @@ impl Process {
         // What comes later is read and thrown away: a full pipe would stop the process.
         std::thread::spawn(move || lines.for_each(drop));
         Ok(Process { child, first_line })
+    }
+
+    /// Starts a program that says nothing when it is ready.
+    pub fn start_silent(command: &mut Command) -> anyhow::Result<Self> {
+        let child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        Ok(Process { child, first_line: String::new() })
+    }
+
+    /// Where a program listens that has said so.
+    pub fn address(&self) -> anyhow::Result<SocketAddr> {
+        let (_, address) = self.first_line.split_once("listening on ").context("no address")?;
+        Ok(address.trim().parse()?)
     }
 }
 

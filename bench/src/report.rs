@@ -1,5 +1,7 @@
 //! What is printed.
 
+use std::time::Duration;
+
 /// Requests or rows per second in each round.
 pub struct Rates {
     pub name: &'static str,
@@ -9,6 +11,16 @@ pub struct Rates {
 impl Rates {
     pub fn new(name: &'static str) -> Self {
         Rates { name, rounds: vec![] }
+    }
+}
+
+/// How long single requests took.
+#[derive(Default)]
+pub struct Times(pub Vec<Duration>);
+
+impl Times {
+    fn median(&self) -> f64 {
+        median(self.0.iter().map(Duration::as_secs_f64))
     }
 }
 
@@ -37,9 +49,29 @@ pub fn rates(rates: &Rates, unit: &str) {
 pub fn ratio(ours: &Rates, theirs: &Rates, at_least: f64) -> bool {
     let ratio = median(ours.rounds.iter().zip(&theirs.rounds).map(|(ours, theirs)| ours / theirs));
     let reached = ratio >= at_least;
-    let verdict = if reached { "reached" } else { "NOT REACHED" };
+    let verdict = verdict(reached);
     print(&format!("  {} / {} = {ratio:.2}   (at least {at_least}: {verdict})", ours.name, theirs.name));
     reached
+}
+
+pub fn times(name: &str, times: &Times) {
+    print(&format!("  {name:<44} {:>9.2} ms   (median of {})", times.median() * 1e3, times.0.len()));
+}
+
+/// Prints how many times as long `these` take as `those`, in the middle. Whether that is little enough.
+pub fn at_most(name: &str, these: &Times, those: &Times, most: f64) -> bool {
+    let ratio = these.median() / those.median();
+    let reached = ratio <= most;
+    print(&format!("  {name}: deep / first = {ratio:.2}   (at most {most}: {})", verdict(reached)));
+    reached
+}
+
+pub fn note(text: &str) {
+    print(&format!("  {text}"));
+}
+
+fn verdict(reached: bool) -> &'static str {
+    if reached { "reached" } else { "NOT REACHED" }
 }
 
 #[expect(clippy::print_stdout, reason = "printing is what this program is for")]

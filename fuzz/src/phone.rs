@@ -56,7 +56,8 @@ fn run(data: &[u8]) {
     assert!(live.is_err() || live == sandbox, "a sandbox knows what is live too");
 
     let address = Address { text: &text, kind, country };
-    assert!(!format!("{address:?}").contains(text.trim()) || text.trim().len() < 4, "an address is masked");
+    let as_long = "x".repeat(text.chars().count());
+    assert_eq!(format!("{address:?}"), format!("{:?}", Address { text: &as_long, ..address }), "an address is masked");
     let Some(number) = address.number() else {
         let is_plain = sandbox.is_ok() && kind != AddressKind::NoSubscriber;
         assert!(!is_plain, "E.164 is certain, whoever writes it");

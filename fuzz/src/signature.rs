@@ -79,7 +79,7 @@ fn noise_is_refused(text: &str, body: &[u8]) {
     for header in [AUTHORIZATION, DIGEST] {
         let mut arrived = USUAL.clone();
         text.clone_into(&mut arrived.headers[header].1);
-        assert!(arrived.verdict(&*KEYS).is_err());
+        assert_eq!(arrived.verdict(&*KEYS).is_ok(), text == USUAL.headers[header].1);
     }
     let mut arrived = USUAL.clone();
     arrived.body = body.to_vec();

@@ -7,7 +7,7 @@
 use std::{fmt, str::FromStr};
 
 use rlibphonenumber::{
-    NumberLengthType, PHONE_NUMBER_UTIL, PhoneNumber, Region, get_national_significant_number_owned,
+    NumberLengthType, PHONE_NUMBER_UTIL, PhoneNumber, PhoneNumberType, Region, get_national_significant_number_owned,
 };
 
 use crate::tenancy::Mode;
@@ -217,18 +217,23 @@ impl Address<'_> {
     }
 
     fn national(&self, digits: &str) -> Option<Msisdn> {
-        let number = PHONE_NUMBER_UTIL.parse(digits, Some(self.country?.0)).ok()?;
-        Msisdn::parse(&e164(&number), Mode::Live).ok()
+        let country = self.country?;
+        let read = PHONE_NUMBER_UTIL.parse(digits, Some(country.0)).ok()?;
+        let number = Msisdn::parse(&e164(&read), Mode::Live).ok()?;
+        // Behind the prefix for calls abroad stands a number of any country, in full: what was put right is not certain.
+        let is_certain = country.dialing_code() == Some(read.country_code) || digits.ends_with(number.digits());
+        is_certain.then_some(number)
     }
 }
 
-/// Of two readings the one that a numbering plan knows. Where both are known, or neither, nobody can tell.
+/// Of two readings the one that is a mobile number by its country's plan. Where both are, or neither, nobody can tell.
 fn the_one_meant(international: Option<Msisdn>, national: Option<Msisdn>) -> Option<Msisdn> {
-    let is_known = |number: &Msisdn| {
-        PHONE_NUMBER_UTIL.parse(&number.0, None).is_ok_and(|number| PHONE_NUMBER_UTIL.is_valid_number(&number))
+    let is_mobile = |number: &Msisdn| {
+        let kind = PHONE_NUMBER_UTIL.parse(&number.0, None).map(|number| PHONE_NUMBER_UTIL.get_number_type(&number));
+        matches!(kind, Ok(PhoneNumberType::Mobile | PhoneNumberType::FixedLineOrMobile))
     };
     match (international, national) {
-        (Some(one), Some(other)) if one != other => match (is_known(&one), is_known(&other)) {
+        (Some(one), Some(other)) if one != other => match (is_mobile(&one), is_mobile(&other)) {
             (true, false) => Some(one),
             (false, true) => Some(other),
             _ => None,
@@ -324,6 +329,10 @@ mod tests {
             ("2015550123", National, Some("US"), Some("+12015550123")),
             ("2015550123", Unknown, Some("US"), Some("+12015550123")),
             ("12015550123", Unknown, Some("US"), Some("+12015550123")),
+            ("011447700900123", Unknown, Some("US"), Some("+447700900123")),
+            ("00447700900123", National, Some("DE"), Some("+447700900123")),
+            ("004407700900123", National, Some("DE"), None),
+            ("008401455099", National, Some("AR"), None),
             ("990123456700", International, None, Some("+990123456700")),
             ("VODAFONE", NoSubscriber, Some("GB"), None),
             ("VODAFONE", Unknown, Some("GB"), None),

@@ -13,6 +13,8 @@ use tokio::{
 use crate::{
     client::Request,
     database::{Database, server},
+    receiver::Receiver,
+    reverse_sms::{Asker, EVEN},
     world::{World, basic, eventually},
 };
 
@@ -144,4 +146,43 @@ async fn a_database_that_does_not_answer_is_not_waited_for() {
     world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await.assert(200);
     way.becomes(State::Open);
     eventually("served again", async || world.send(Request::get(&path).bearer(&token)).await.status == 200).await;
+}
+
+/// The operator is asked to send again what could not be recorded, and does.
+#[tokio::test]
+async fn sms_that_met_the_outage_come_again() {
+    let way = Way::open().await;
+    let world = World::with(Database::postgres().await.behind(way.port), |_| {}).await;
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let numbers = [EVEN, "+990123456702", "+990123456704"];
+    let mut checks = vec![];
+    for number in numbers {
+        checks.push(asker.create(json!({"phone_number": number, "callback_url": receiver.url("/")})).await);
+    }
+    way.becomes(State::Cut);
+    let texts = checks.iter().zip(numbers).map(|(check, number)| asker.text(number, &check.receiver, &check.body));
+    futures_util::future::join_all(texts).await;
+    for answer in [
+        asker.post(json!({"phone_number": "+990123456706"})).await,
+        asker.get(&checks[0].id).await,
+        asker.list("").await,
+    ] {
+        let answer = answer.assert_problem(503, "service_unavailable");
+        assert!(answer.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
+    }
+    assert!(receiver.is_quiet(), "nothing was recorded, so nothing is told");
+
+    way.becomes(State::Open);
+    eventually("served again", async || asker.get(&checks[0].id).await.status == 200).await;
+    for check in &checks {
+        assert_eq!(asker.ends_as(&check.id, "COMPLETED").await["match"], true);
+    }
+    let mut told: Vec<_> = vec![];
+    for _ in &checks {
+        told.push(receiver.next().await.json()["check_id"].as_str().unwrap().to_owned());
+    }
+    told.sort_unstable();
+    assert_eq!(told, checks.iter().map(|check| check.id.clone()).collect::<Vec<_>>(), "each once");
+    assert_eq!(asker.list("").await.json()["page"]["total_elements"], 3, "what was refused was not done");
 }

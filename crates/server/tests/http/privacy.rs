@@ -5,6 +5,7 @@ use std::{
     sync::{Mutex, MutexGuard, Once, PoisonError},
 };
 
+use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ringtrue_server::config::RequestLog;
 use serde_json::json;
@@ -13,10 +14,15 @@ use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, registr
 use crate::{
     client::{self, Request},
     database::Database,
-    world::{World, basic, token_request},
+    receiver::Receiver,
+    reverse_sms::{Asker, CHECKS},
+    world::{World, basic, eventually, token_request},
 };
 
 const NUMBER: &str = "447700900123";
+/// Numbers that no other test texts from.
+const CLAIMED: &str = "990481516200";
+const OTHER: &str = "990481516242";
 
 #[tokio::test]
 async fn sqlite() {
@@ -31,7 +37,8 @@ async fn postgres() {
 async fn nothing_secret_is_left(database: Database) {
     record();
     let world = World::with(database, |config| config.log.requests = RequestLog::All).await;
-    let secrets = use_every_secret(&world).await;
+    let mut secrets = use_every_secret(&world).await;
+    secrets.everywhere.extend(verify_numbers(&world).await);
     let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
     let dump = world.database.dump();
     let log = String::from_utf8(lines().clone()).unwrap();
@@ -123,11 +130,67 @@ async fn use_every_secret(world: &World) -> Secrets {
     Secrets { everywhere: everywhere.into(), in_logs: vec![hook.to_owned(), basic(id, secret)] }
 }
 
-/// A text as it may stand in a file: as it is, without its recognisable beginning, and in hex.
+/// Checks of all fates, and callbacks that were taken and refused. Gives all that is told or kept of people.
+async fn verify_numbers(world: &World) -> Vec<String> {
+    let asker = Asker::sandbox(world).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer(["HTTP/1.1 500 Oops\r\nContent-Length: 19\r\n\r\nsaid-by-a-receiver\n"]);
+    let path = "/path-of-a-callback?key=of-a-callback";
+    let body = json!({"phone_number": format!("+{CLAIMED}"), "callback_url": receiver.url(path)});
+    let create = Request::post(CHECKS).bearer(&asker.token).header("Idempotency-Key", "key-of-a-check").json(&body);
+    let created = world.send(create.clone()).await.assert(201).json();
+    world.send(create).await.assert(201);
+    let told = |name: &str| created[name].as_str().unwrap().to_owned();
+    let (to, sms_body) = (told("receiver_phone_number"), told("expected_sms_body"));
+    let code = sms_body.rsplit(' ').next().unwrap().to_owned();
+
+    // A word without a code, the code in other words, and the same once more, too late.
+    asker.text(&format!("+{CLAIMED}"), &to, "words-without-a-code").await;
+    for _ in 0..2 {
+        asker.text(&format!("+{OTHER}"), &to, &format!("words-around-a-code {code}")).await;
+    }
+    receiver.next().await;
+    let figures = || world.node.engine.courier().figures();
+    eventually("the first attempt has failed", async || figures().in_flight == 0).await;
+    world.advance(jiff::SignedDuration::from_secs(10));
+    assert_eq!(receiver.next().await.json()["match"], false);
+    eventually("the second was taken", async || figures().delivered == 1).await;
+
+    // More of the same number than is allowed, numbers that nobody serves, and what is no number.
+    for number in [CLAIMED, CLAIMED, CLAIMED, CLAIMED, CLAIMED, "990481516297", "990481516293", "99048151620099999"] {
+        asker.post(json!({"phone_number": format!("+{number}")})).await;
+    }
+    asker.post(json!({"phone_number": CLAIMED, "callback_url": receiver.url(path)})).await;
+    asker.list(&format!("?search=phone_number==%2B{CLAIMED}")).await;
+    asker.get(CLAIMED).await;
+
+    let words = ["words-without-a-code", "words-around-a-code", "said-by-a-receiver", "key-of-a-check"];
+    let path = ["path-of-a-callback", "key=of-a-callback", "\"check_id\":"];
+    let found_by_trying = [CLAIMED, OTHER].map(|number| sha256(&format!("+{number}")));
+    let few = [CLAIMED.to_owned(), OTHER.to_owned(), code.clone(), sha256(&code), sms_body];
+    let texts = words.into_iter().chain(path).map(str::to_owned);
+    texts.chain(few).chain(found_by_trying).collect()
+}
+
+/// In hex. Of what is as short as a number, an unkeyed hash tells everything.
+fn sha256(text: &str) -> String {
+    hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.len().is_multiple_of(2).then_some(text.as_bytes())?;
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// A text as it may stand in a file: as it is, without its recognisable beginning, in hex, and the bytes of a hash.
 fn forms(secret: &str) -> Vec<Vec<u8>> {
     let bare = secret.trim_start_matches("rts_");
-    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
-    [secret.to_owned(), bare.to_owned(), hex(bare)].map(String::into_bytes).into()
+    let texts = [secret.to_owned(), bare.to_owned(), hex(bare.as_bytes())].map(String::into_bytes);
+    texts.into_iter().chain(unhex(secret).filter(|bytes| bytes.len() == 32)).collect()
 }
 
 fn contains(haystack: &[u8], needle: &[u8]) -> bool {
