@@ -38,7 +38,11 @@ fn seeds() -> Vec<Vec<u8>> {
         "+",
         "",
     ];
-    (0..).zip(texts).map(|(at, text)| [&[at % 4, at % 12][..], text.as_bytes()].concat()).collect()
+    let mut seeds: Vec<_> =
+        (0..).zip(texts).map(|(at, text)| [&[at % 4, at % 12][..], text.as_bytes()].concat()).collect();
+    // Abroad from Argentina, with a zero that Vietnam's numbers do not have: it was once put right.
+    seeds.push(b"\x01\x05008401455099".to_vec());
+    seeds
 }
 
 fn run(data: &[u8]) {
