@@ -58,9 +58,9 @@ pub fn times(name: &str, times: &Times) {
     print(&format!("  {name:<44} {:>9.2} ms   (median of {})", times.median() * 1e3, times.0.len()));
 }
 
-/// Prints how many times as long `these` take as `those`, in the middle. Whether that is little enough.
-pub fn at_most(name: &str, these: &Times, those: &Times, most: f64) -> bool {
-    let ratio = these.median() / those.median();
+/// Prints how many times as long `deep` takes as `first`, in the middle. Whether that is little enough.
+pub fn at_most(name: &str, deep: &Times, first: &Times, most: f64) -> bool {
+    let ratio = deep.median() / first.median();
     let reached = ratio <= most;
     print(&format!("  {name}: deep / first = {ratio:.2}   (at most {most}: {})", verdict(reached)));
     reached

@@ -1,0 +1,59 @@
+//! Creating checks over HTTP on PostgreSQL, each durable when it is answered, against `pgbench` with single-row inserts
+//! and as many clients.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::{
+    deployment::{Deployment, json_request},
+    load, postgres,
+    report::{self, Rates},
+};
+
+const SECONDS: u64 = 2;
+const ROUNDS: usize = 7;
+pub const PATH: &str = "/v1/number-verification/reverse-sms-checks";
+
+pub async fn compare() -> anyhow::Result<bool> {
+    report::heading("Creates on PostgreSQL: over HTTP, 64 connections, synchronous_commit=on");
+    let deployment = Deployment::start("bench_creates", "")?;
+    let project = deployment.sandbox_project().await?;
+    let database = &deployment.database;
+    postgres::make_single_rows(&database.url)?;
+
+    let numbers = Numbers::default();
+    let creates = async |seconds| {
+        let (token, numbers) = (project.token.clone(), numbers.clone());
+        let write = move |request: &mut Vec<u8>| {
+            let body = format!(r#"{{"phone_number":"{}"}}"#, numbers.next());
+            request.extend_from_slice(json_request("POST", PATH, &token, &body).as_bytes());
+        };
+        load::rate_of(deployment.address, Duration::from_secs(seconds), write).await
+    };
+    let mut ours = Rates::new("creates");
+    let mut pgbench = Rates::new("pgbench, single-row inserts");
+    creates(1).await?;
+    for _ in 0..ROUNDS {
+        ours.rounds.push(creates(SECONDS).await?);
+        pgbench.rounds.push(postgres::single_rows(&database.url, SECONDS)?);
+    }
+    report::rates(&ours, "rows/s");
+    report::rates(&pgbench, "rows/s");
+    Ok(report::ratio(&ours, &pgbench, 2.0))
+}
+
+/// Simulated numbers, each once. All are served: the scripted ones end in 90 to 99.
+#[derive(Clone, Default)]
+pub struct Numbers(Arc<AtomicU64>);
+
+impl Numbers {
+    pub fn next(&self) -> String {
+        let number = self.0.fetch_add(1, Ordering::Relaxed);
+        format!("+990{:010}{:02}", number / 80, number % 80 + 10)
+    }
+}

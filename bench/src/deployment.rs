@@ -1,0 +1,153 @@
+//! `ringtrue serve` on a PostgreSQL database of its own, with a workspace and a project.
+
+use std::{net::SocketAddr, path::PathBuf, process::Command};
+
+use anyhow::{Context, bail};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{load::Connection, postgres::Database, process::Process};
+
+/// Any 32 bytes.
+pub const MASTER_KEY: &str = "cmluZ3RydWUgYmVuY2ggcmluZ3RydWUgYmVuY2ggMTI=";
+/// These would end a comparison at once.
+const LIMITS: [&str; 3] = ["CREATE", "READ", "TOKEN"];
+
+pub struct Deployment {
+    // In the order in which they must go.
+    _process: Process,
+    pub database: Database,
+    _folder: TempDir,
+    pub address: SocketAddr,
+    workspace: Access,
+}
+
+/// Who may ask for tokens.
+struct Access {
+    id: String,
+    client_id: String,
+    client_secret: String,
+}
+
+/// A project, and a token for its checks.
+pub struct Project {
+    pub id: String,
+    pub token: String,
+}
+
+impl Deployment {
+    /// Starts one whose settings differ from the defaults by `settings`, in TOML.
+    pub fn start(database: &'static str, settings: &str) -> anyhow::Result<Self> {
+        let database = Database::create(database)?;
+        let folder = tempfile::tempdir()?;
+        let settings_file = folder.path().join("ringtrue.toml");
+        std::fs::write(&settings_file, settings)?;
+        let ringtrue = || -> anyhow::Result<Command> {
+            let mut command = Command::new(binary()?);
+            command
+                .env("RINGTRUE_CONFIG", &settings_file)
+                .env("RINGTRUE_STORE__URL", &database.url)
+                .env("RINGTRUE_MASTER_KEY", MASTER_KEY)
+                .env("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0")
+                .env("RINGTRUE_METRICS__LISTEN", "off")
+                .env("BENCH_SMSC_PASSWORD", "sandbox");
+            for limit in LIMITS {
+                command.env(format!("RINGTRUE_RATE_LIMITS__{limit}"), "1000000");
+            }
+            Ok(command)
+        };
+        told(ringtrue()?.arg("migrate"))?;
+        let created: Value =
+            serde_json::from_str(&told(ringtrue()?.args(["workspace", "create", "Bench", "--output", "json"]))?)?;
+        let workspace = Access {
+            id: text(&created, "/workspace_id")?,
+            client_id: text(&created, "/client_id")?,
+            client_secret: text(&created, "/client_secret")?,
+        };
+        let process = Process::start(ringtrue()?.arg("serve"), "\"ready\"")?;
+        let ready: Value = serde_json::from_str(&process.first_line)?;
+        let address = text(&ready, "/address")?.parse()?;
+        Ok(Deployment { _process: process, database, _folder: folder, address, workspace })
+    }
+
+    pub async fn sandbox_project(&self) -> anyhow::Result<Project> {
+        self.project("sandbox", None).await
+    }
+
+    /// A project that may use one network.
+    pub async fn live_project(&self, network: &str) -> anyhow::Result<Project> {
+        self.project("live", Some(network)).await
+    }
+
+    async fn project(&self, mode: &str, network: Option<&str>) -> anyhow::Result<Project> {
+        let Access { id: workspace, client_id, client_secret } = &self.workspace;
+        let manager = self.token(client_id, client_secret, "management").await?;
+        let projects = format!("/v1/management/workspaces/{workspace}/projects");
+        let created = self.ask("POST", &projects, &manager, &json!({ "name": "Bench", "mode": mode })).await?;
+        let id = text(&created, "/project_id")?;
+        if let Some(network) = network {
+            let allowed = json!({ "networks": [{ "network_id": network, "products": ["reverse_sms"] }] });
+            self.ask("PUT", &format!("{projects}/{id}/allowed-networks"), &manager, &allowed).await?;
+        }
+        let (client_id, client_secret) =
+            (text(&created, "/credentials/0/client_id")?, text(&created, "/credentials/0/client_secret")?);
+        let token = self.token(&client_id, &client_secret, "reverse_sms").await?;
+        Ok(Project { id, token })
+    }
+
+    async fn token(&self, client_id: &str, client_secret: &str, scope: &str) -> anyhow::Result<String> {
+        let request = token_request("/oauth2/token", client_id, client_secret, scope);
+        let answer: Value = serde_json::from_slice(Connection::open(self.address).await?.exchange(&request).await?)?;
+        text(&answer, "/access_token")
+    }
+
+    async fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> anyhow::Result<Value> {
+        let request = json_request(method, path, token, &body.to_string());
+        Ok(serde_json::from_slice(Connection::open(self.address).await?.exchange(request.as_bytes()).await?)?)
+    }
+}
+
+/// The real one, from the same build.
+pub fn binary() -> anyhow::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("ringtrue"))
+}
+
+/// Requests with client credentials.
+pub fn token_request(path: &str, id: &str, secret: &str, scope: &str) -> Vec<u8> {
+    let body = format!("grant_type=client_credentials&scope={scope}");
+    let basic = BASE64_STANDARD.encode(format!("{id}:{secret}"));
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic {basic}\r\nAccept: application/json\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+pub fn json_request(method: &str, path: &str, token: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nAccept: application/json\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+}
+
+pub fn get_request(path: &str, token: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nAccept: application/json\r\n\r\n"
+    )
+}
+
+pub fn text(value: &Value, pointer: &str) -> anyhow::Result<String> {
+    let text = value.pointer(pointer).and_then(Value::as_str);
+    Ok(text.with_context(|| format!("no {pointer} in {value}"))?.to_owned())
+}
+
+fn told(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output()?;
+    if !output.status.success() {
+        bail!("ringtrue failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}

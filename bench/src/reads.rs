@@ -1,0 +1,58 @@
+//! Reading a check by its id on PostgreSQL, against a handler that does nothing.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{
+    bare,
+    creates::{Numbers, PATH},
+    deployment::{Deployment, get_request, json_request, text},
+    load::{self, Connection},
+    report::{self, Rates},
+};
+
+const ROUND: Duration = Duration::from_millis(1500);
+const ROUNDS: usize = 7;
+/// So many are read in turn.
+const CHECKS: usize = 2_000;
+
+pub async fn compare() -> anyhow::Result<bool> {
+    report::heading("Reads by id on PostgreSQL: over HTTP, 64 connections");
+    let deployment = Deployment::start("bench_reads", "")?;
+    let project = deployment.sandbox_project().await?;
+    let mut connection = Connection::open(deployment.address).await?;
+    let (numbers, mut requests) = (Numbers::default(), Vec::new());
+    for _ in 0..CHECKS {
+        let body = format!(r#"{{"phone_number":"{}"}}"#, numbers.next());
+        let request = json_request("POST", PATH, &project.token, &body);
+        let created: Value = serde_json::from_slice(connection.exchange(request.as_bytes()).await?)?;
+        requests.push(get_request(&format!("{PATH}/{}", text(&created, "/check_id")?), &project.token));
+    }
+    let size = connection.exchange(requests[0].as_bytes()).await?.len();
+    let bare_handler = bare::start(size)?;
+
+    let rate = async |address| {
+        let (requests, turn) = (requests.clone(), AtomicUsize::new(0));
+        let write = move |request: &mut Vec<u8>| {
+            let turn = turn.fetch_add(1, Ordering::Relaxed);
+            request.extend_from_slice(requests[turn % requests.len()].as_bytes());
+        };
+        load::rate_of(address, ROUND, write).await
+    };
+    let mut ours = Rates::new("reads by id");
+    let mut bare = Rates::new("bare axum handler");
+    for address in [deployment.address, bare_handler.address] {
+        rate(address).await?;
+    }
+    for _ in 0..ROUNDS {
+        ours.rounds.push(rate(deployment.address).await?);
+        bare.rounds.push(rate(bare_handler.address).await?);
+    }
+    report::rates(&ours, "requests/s");
+    report::rates(&bare, "requests/s");
+    Ok(report::ratio(&ours, &bare, 0.5))
+}
