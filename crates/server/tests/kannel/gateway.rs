@@ -87,8 +87,8 @@ impl Kannel {
         Process::start(Command::new(FAKESMSC).args(arguments))
     }
 
-    /// Whether `smsbox` has failed to hand this over, and tries again. The code is in the URL or in the body, which
-    /// is not in the log; there is one message at a time.
+    /// Whether `smsbox` has failed to hand this over, and tries again. By GET only: the code is in the URL, which it
+    /// logs.
     pub fn retries(&self, body: &str) -> bool {
         let code = body.rsplit(' ').next().unwrap();
         let log = fs::read(self.folder.path().join("smsbox.log")).unwrap_or_default();
