@@ -145,19 +145,6 @@ async fn are_told(receiver: &Receiver, ends: &BTreeMap<String, Value>) {
         assert!(begun.elapsed() < ALL_ARE_TOLD, "{} ends were never told: {missing:?}", missing.len());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let all = receiver.arrivals();
-    eprintln!(
-        "STAT checks {} callbacks-for {} posts {} repeats {} untold-created {} statuses {:?}",
-        ends.len(),
-        all.len(),
-        all.values().map(Vec::len).sum::<usize>(),
-        all.values().map(|a| a.windows(2).filter(|w| w[0].attempt == w[1].attempt).count()).sum::<usize>(),
-        all.keys().filter(|k| !ends.contains_key(*k)).count(),
-        ends.values().fold(BTreeMap::<String, usize>::new(), |mut m, e| {
-            *m.entry(e["status"].to_string()).or_default() += 1;
-            m
-        })
-    );
     for (id, arrivals) in receiver.arrivals() {
         for (one, next) in arrivals.iter().zip(&arrivals[1..]) {
             assert_eq!(one.body, next.body, "{id} is told in two ways");
