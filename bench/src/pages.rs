@@ -88,7 +88,7 @@ fn fill(deployment: &Deployment, project: &Project) -> anyhow::Result<()> {
                 '{project}', at, at + 300000, at + 20000, 'reverse_sms', 'sandbox',
                 case when n % 10 < 7 then 'COMPLETED' when n % 10 < 9 then 'EXPIRED' else 'ERROR' end,
                 case when n % 10 < 7 then n % 10 < 6 end,
-                case when n % 10 = 9 then 'mno_error' end,
+                case when n % 10 = 9 then 'internal_error' end,
                 '00101', '+99000000001', sha256(int8send(n)), lpad((n % 90)::text, 2, '0')
            from (select n, (extract(epoch from date_trunc('hour', now())) * 1000)::bigint
                            - ({CHECKS} - n) * 2592000000 / {CHECKS} - 3600000 as at
