@@ -161,10 +161,10 @@ pub async fn a_lease_is_given_back(bench: &Bench) {
         checks.push(check_sample::ended(store, project, due).await.id);
     }
     store.settle(settlement(checks[1], 1, Then::Delivered)).await.unwrap();
-    let leases = |checks: &[CheckId], until| checks.iter().map(|check| (*check, until)).collect::<Vec<_>>();
-    store.release(leases(&checks[..2], due), sample::now()).await.unwrap();
+    let held = |checks: &[CheckId], until| checks.iter().map(|check| (*check, until)).collect::<Vec<_>>();
+    store.release(held(&checks[..2], due), sample::now()).await.unwrap();
     // Those that somebody else holds by now are left alone.
-    store.release(leases(&checks, sample::later(59)), sample::now()).await.unwrap();
+    store.release(held(&checks, sample::later(59)), sample::now()).await.unwrap();
     let leased = store.lease_due(sample::now(), due, 9).await.unwrap();
     assert_eq!(leased.iter().map(|callback| callback.check).collect::<Vec<_>>(), [checks[0]]);
     assert_eq!(record(store, project, checks[2]).await.state, CallbackState::Waiting { due_at: due });

@@ -89,20 +89,14 @@ pub async fn a_bad_check_fails_nobody_else(bench: &Bench) {
     let first = fresh();
     store.create_reverse_sms(first.clone()).await.unwrap();
     let late = NewReverseSms { check: first.check.clone(), ..fresh() };
-    let news: Vec<_> = (0..60)
-        .map(|number| match number {
-            43 => late.clone(),
-            _ => fresh(),
-        })
-        .collect();
+    let news: Vec<_> = (0..60).map(|number| if number == 43 { late.clone() } else { fresh() }).collect();
     let answers = join_all(news.iter().map(|new| store.create_reverse_sms(new.clone()))).await;
     for (number, (new, answer)) in news.iter().zip(&answers).enumerate() {
-        match number {
-            43 => assert!(matches!(answer, Err(StoreError::Refused(_))), "{number}: {answer:?}"),
-            _ => {
-                assert_eq!(*answer.as_ref().unwrap(), Admitted::Stored);
-                assert_eq!(check_sample::found(store, &new.check).await, new.check);
-            }
+        if number == 43 {
+            assert!(matches!(answer, Err(StoreError::Refused(_))), "{number}: {answer:?}");
+        } else {
+            assert_eq!(*answer.as_ref().unwrap(), Admitted::Stored);
+            assert_eq!(check_sample::found(store, &new.check).await, new.check);
         }
     }
     let refused = NewReverseSms { check: Check { created_at: sample::later(1), ..fresh().check }, ..fresh() };
