@@ -70,12 +70,12 @@ pub(crate) fn open_or_first(
 fn claimed(row: &mut Columns) -> Result<Option<ClaimedNumber>, StoreError> {
     let hash = row.bytes_or_null("number_hash")?;
     match (hash, row.parsed_or_null("number_tail")?) {
-        (None, None) => Ok(None),
+        (None, _) => Ok(None),
         (Some(hash), Some(tail)) => {
             let hash = hash.try_into().map_err(|_| row.inconsistent("number_hash", "not 32 bytes"))?;
             Ok(Some(ClaimedNumber { hash: NumberHash(hash), tail }))
         }
-        _ => Err(row.inconsistent("number_tail", "a hash and a tail go together")),
+        (Some(_), None) => Err(row.inconsistent("number_tail", "a hash has a tail")),
     }
 }
 

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::{Sender, origin};
 
-const PER_ORIGIN: usize = 32;
+/// As many as are used at a time.
+const PER_ORIGIN: usize = 64;
 const IN_ALL: usize = 512;
 const KEPT_FOR: Duration = Duration::from_secs(5);
 

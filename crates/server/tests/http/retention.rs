@@ -185,4 +185,33 @@ async fn erasing_a_number_finds_all_that_is_kept_of_it(world: World) {
     assert_eq!(erase().await, Erased { checks: 1, callbacks: 0, attempts: 0 });
 }
 
-on_both_stores!(what_was_kept_long_enough_is_erased, erasing_a_number_finds_all_that_is_kept_of_it,);
+/// One that failed once, whose receiver is to hear of it although the number is erased.
+async fn a_callback_under_way_is_forgotten_when_it_has_come(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer([BROKEN]);
+    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    asker.text(EVEN, &check.receiver, &check.body).await;
+    let first = receiver.next().await;
+    waits_again(&asker, &check).await;
+    let erased = world.node.engine.erase_number(&Msisdn::parse(EVEN, Mode::Sandbox).unwrap()).await.unwrap().0;
+    assert_eq!(erased.checks, 1);
+    assert!(!Kept::of(&asker, &check).await.number);
+
+    world.advance(SignedDuration::from_secs(10));
+    assert_eq!(receiver.next().await.body, first.body);
+    eventually("it is delivered", async || Kept::of(&asker, &check).await.is_delivered()).await;
+    world.advance(KEPT);
+    eventually("nothing is left of it", async || {
+        housekeeping().await;
+        let kept = Kept::of(&asker, &check).await;
+        !kept.has_body() && !kept.has_exchanges()
+    })
+    .await;
+}
+
+on_both_stores!(
+    a_callback_under_way_is_forgotten_when_it_has_come,
+    what_was_kept_long_enough_is_erased,
+    erasing_a_number_finds_all_that_is_kept_of_it,
+);

@@ -22,7 +22,8 @@ create table checks (
     code_hash     bytea check (length(code_hash) = 32),
     reference_id  text collate "C",
     callback_url  bytea,
-    constraint checks_number check ((number_hash is null) = (number_tail is null)),
+    -- A tail without its hash marks a check of which something is still to be erased.
+    constraint checks_number check (number_hash is null or number_tail is not null),
     constraint checks_open check ((status in ('ACCEPTED', 'PENDING')) = (concluded_at is null)),
     -- `pending_at` stays when a check ends, and tells which status it left.
     constraint checks_pending check (status <> 'PENDING' or pending_at is not null),
@@ -34,7 +35,7 @@ create index checks_by_deadline on checks (expires_at) where concluded_at is nul
 create index checks_by_number on checks (number_hash, project_id, created_at) where number_hash is not null;
 create index checks_by_code on checks (code_hash) where code_hash is not null;
 -- What is still to be erased.
-create index checks_by_end on checks (concluded_at) where concluded_at is not null and number_hash is not null;
+create index checks_by_end on checks (concluded_at) where concluded_at is not null and number_tail is not null;
 
 -- `due_at` is both schedule and lease: whoever takes a callback moves it to the end of the lease.
 create table callbacks (

@@ -26,7 +26,7 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                             values![number],
                         )
                         .await?;
-                    let erased = erase(tx, ended, "state <> 'waiting'").await?;
+                    let erased = erase(tx, ended, Callbacks::WhenTheyHaveCome).await?;
                     audit::record(tx, &event).await?;
                     Ok(Ending::Commit(erased))
                 })
@@ -41,12 +41,12 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                     let ended = tx
                         .run(
                             "select id from checks
-                              where concluded_at is not null and number_hash is not null and concluded_at < $1
+                              where concluded_at is not null and number_tail is not null and concluded_at < $1
                               order by concluded_at, id limit $2",
                             values![ended_before, i64::from(limit)],
                         )
                         .await?;
-                    erase(tx, ended, "1 = 1").await.map(Ending::Commit)
+                    erase(tx, ended, Callbacks::AsTheyAre).await.map(Ending::Commit)
                 })
             })
             .await
@@ -56,9 +56,25 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
 /// How many ids one statement names.
 const CHUNK: usize = 500;
 
-/// Erases what is kept of these ended checks, and the bodies of those of their callbacks that meet a condition. One that
-/// still waits has nothing left to say, and is given up.
-async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: &str) -> Result<Erased, StoreError> {
+/// Which callbacks are erased with their checks.
+#[derive(Clone, Copy)]
+enum Callbacks {
+    /// All of them. One that still waits has nothing left to say then, and is given up.
+    AsTheyAre,
+    /// Those that wait no more. The others are erased when they are old: the tail of the number stays as a mark.
+    WhenTheyHaveCome,
+}
+
+/// Erases what is kept of these ended checks.
+async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: Callbacks) -> Result<Erased, StoreError> {
+    let (tail, ripe) = match callbacks {
+        Callbacks::AsTheyAre => ("null", "1 = 1"),
+        Callbacks::WhenTheyHaveCome => (
+            "case when exists (select 1 from callbacks where check_id = checks.id and state = 'waiting')
+                  then number_tail end",
+            "state <> 'waiting'",
+        ),
+    };
     let mut ids = checks.into_iter().map(|row| row.of("checks").uuid("id")).collect::<Result<Vec<Uuid>, _>>()?;
     ids.sort_unstable();
     let mut erased = Erased::default();
@@ -68,15 +84,15 @@ async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: &str) -> Result<Era
         let places = places.join(", ");
         let mut run = async |sql: String| Ok::<_, StoreError>(tx.query(sql.into(), &values).await?.len() as u64);
         erased.checks += run(format!(
-            "update checks set number_hash = null, number_tail = null, code_hash = null
-              where id in ({places}) and number_hash is not null
+            "update checks set number_hash = null, number_tail = {tail}, code_hash = null
+              where id in ({places}) and number_tail is not null
              returning 1"
         ))
         .await?;
         erased.callbacks += run(format!(
             "update callbacks
                 set body = null, due_at = null, state = case state when 'waiting' then 'given_up' else state end
-              where check_id in ({places}) and body is not null and {callbacks}
+              where check_id in ({places}) and body is not null and {ripe}
              returning 1"
         ))
         .await?;
