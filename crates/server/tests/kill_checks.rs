@@ -96,7 +96,7 @@ async fn every_end_is_told(store: &str) {
             tokio::task::yield_now().await;
         }
         server.kill();
-        receiver.next_round();
+        receiver.next_round().await;
         while let Some(ended) = writers.join_next().await {
             ended.unwrap();
         }

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -38,6 +39,8 @@ pub struct Receiver {
 #[derive(Default)]
 struct Contents {
     round: usize,
+    /// Connections that may still bring something.
+    open: usize,
     arrivals: BTreeMap<String, Vec<Arrival>>,
 }
 
@@ -50,7 +53,11 @@ impl Receiver {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let server = server.clone();
-                tokio::spawn(async move { server.serve(stream).await });
+                tokio::spawn(async move {
+                    server.contents.lock().unwrap().open += 1;
+                    server.serve(stream).await;
+                    server.contents.lock().unwrap().open -= 1;
+                });
             }
         });
         receiver
@@ -60,7 +67,16 @@ impl Receiver {
         format!("http://{}/callbacks", self.address)
     }
 
-    pub fn next_round(&self) {
+    /// What the dead process had sent belongs to its own round: its connections are read to their ends first.
+    pub async fn next_round(&self) {
+        let is_read = || self.contents.lock().unwrap().open == 0;
+        let begun = Instant::now();
+        let mut quiet = 0;
+        while quiet < 3 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "a connection of a dead process stays open");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            quiet = if is_read() { quiet + 1 } else { 0 };
+        }
         self.contents.lock().unwrap().round += 1;
     }
 

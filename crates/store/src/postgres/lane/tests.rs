@@ -137,16 +137,18 @@ async fn who_comes_during_a_commit_goes_with_the_next_batch() {
     // The first batch is held up, so that all others have to wait for it and then go together.
     client.batch_execute("begin; lock table numbers in access exclusive mode").await.unwrap();
     let first = lane.submit(Put::Wait);
-    let others = join_all((1..=40).map(|number| lane.submit(Put::Number(number))));
-    let release = async {
+    let others = async {
         // The lane waits for the lock, which another session of the server can see.
         let waits = "select count(*) from pg_locks where not granted and relation = 'numbers'::regclass";
         while client.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
             yield_now().await;
         }
+        let mut others = std::pin::pin!(join_all((1..=40).map(|number| lane.submit(Put::Number(number)))));
+        assert!(futures_util::poll!(others.as_mut()).is_pending(), "all of them wait");
         client.batch_execute("commit").await.unwrap();
+        others.await
     };
-    let (first, others, ()) = futures_util::join!(first, others, release);
+    let (first, others) = futures_util::join!(first, others);
     assert!(!first.unwrap());
     assert!(others.into_iter().all(|answer| answer.unwrap()));
     let transactions = client.query_one("select count(distinct xmin::text) from numbers", &[]).await.unwrap();
