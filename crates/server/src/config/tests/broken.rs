@@ -63,7 +63,7 @@ fn a_value_of_the_wrong_kind() {
         (
             "retention.numbers = \"30 days\"",
             "retention.numbers (/etc/ringtrue/ringtrue.toml:1): found \"30 days\"; allowed: a duration from 1h to \
-             3650d, such as \"500ms\", \"10s\" or \"2m\", or a whole number of seconds",
+             365d, such as \"500ms\", \"10s\" or \"2m\", or a whole number of seconds",
         ),
         (
             "rate_limits.token = -1",
