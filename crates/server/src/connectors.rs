@@ -23,7 +23,8 @@ pub struct Connectors {
     engine: Engine,
     running: Mutex<BTreeMap<Arc<str>, Running>>,
     webhooks: ArcSwap<HashMap<Arc<str>, Arc<Webhook>>>,
-    /// Counts outlive their connectors: a counter that goes back is taken for a restart.
+    /// Of links. They outlive their connectors: a counter that goes back is taken for a restart. A webhook that is
+    /// replaced counts anew.
     counters: Mutex<BTreeMap<Arc<str>, Arc<Counters>>>,
 }
 
@@ -60,7 +61,7 @@ impl Connectors {
         self.webhooks.load().get(name).cloned()
     }
 
-    /// What was counted, by connector and outcome, and how many binds are up.
+    /// What was counted, by connector and outcome.
     pub fn counts(&self) -> Vec<(Arc<str>, &'static str, u64)> {
         let links = lock(&self.counters);
         let of_links = links.iter().flat_map(|(name, counters)| {

@@ -74,8 +74,7 @@ pub fn candidates(text: &str) -> Vec<Code> {
     found
 }
 
-/// Runs of symbols. A character that is no symbol and no separator ends a run like a space does, but is never joined
-/// over: the run that it stands in is no code.
+/// Runs of symbols. Whatever is no symbol separates them, as a space does.
 fn words(text: &str) -> Vec<Vec<u8>> {
     let mut words = vec![Vec::new()];
     for letter in text.chars().take(MAX_TEXT) {
