@@ -90,17 +90,62 @@ impl FromStr for Status {
 /// Why a check ended in an error. Grows additively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorCode {
+    /// Our own fault.
     InternalError,
+    /// The device does not come from a mobile network.
+    NotMobileIp,
+    /// The device comes from another address than the one that was announced.
+    IpMismatch,
+    /// The device comes from another network than the number's.
+    IpMsisdnMismatch,
+    /// No operator that we reach serves the device or the number.
+    MnoNotSupported,
+    /// The operator is reached, but not by sending devices to it.
+    MnoRedirectUnsupported,
+    /// The operator did not answer in time.
+    MnoTimeout,
+    /// The operator cannot tell whose the device or the number is.
+    MnoUserNotFound,
+    /// The operator's answer makes no sense.
+    MnoResponseError,
+    /// The operator failed, or does not let us ask.
+    MnoServerError,
+    /// The operator has, or may give, no data.
+    MnoNoDataAvailable,
+    /// Too many wrong codes were submitted.
+    CodeAttemptsExceeded,
 }
 
 impl ErrorCode {
-    pub const ALL: [ErrorCode; 1] = [ErrorCode::InternalError];
-    /// The names, for filters.
-    pub const NAMES: [&'static str; 1] = ["internal_error"];
+    pub const ALL: [ErrorCode; 12] = [
+        ErrorCode::InternalError,
+        ErrorCode::NotMobileIp,
+        ErrorCode::IpMismatch,
+        ErrorCode::IpMsisdnMismatch,
+        ErrorCode::MnoNotSupported,
+        ErrorCode::MnoRedirectUnsupported,
+        ErrorCode::MnoTimeout,
+        ErrorCode::MnoUserNotFound,
+        ErrorCode::MnoResponseError,
+        ErrorCode::MnoServerError,
+        ErrorCode::MnoNoDataAvailable,
+        ErrorCode::CodeAttemptsExceeded,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             ErrorCode::InternalError => "internal_error",
+            ErrorCode::NotMobileIp => "not_mobile_ip",
+            ErrorCode::IpMismatch => "ip_mismatch",
+            ErrorCode::IpMsisdnMismatch => "ip_msisdn_mismatch",
+            ErrorCode::MnoNotSupported => "mno_not_supported",
+            ErrorCode::MnoRedirectUnsupported => "mno_redirect_unsupported",
+            ErrorCode::MnoTimeout => "mno_timeout",
+            ErrorCode::MnoUserNotFound => "mno_user_not_found",
+            ErrorCode::MnoResponseError => "mno_response_error",
+            ErrorCode::MnoServerError => "mno_server_error",
+            ErrorCode::MnoNoDataAvailable => "mno_no_data_available",
+            ErrorCode::CodeAttemptsExceeded => "code_attempts_exceeded",
         }
     }
 }
@@ -377,9 +422,8 @@ mod tests {
             assert_eq!(status.as_str(), name);
             assert_eq!(name.parse(), Ok(status));
         }
-        for (code, name) in ErrorCode::ALL.into_iter().zip(ErrorCode::NAMES) {
-            assert_eq!(code.as_str(), name);
-            assert_eq!(name.parse(), Ok(code));
+        for code in ErrorCode::ALL {
+            assert_eq!(code.as_str().parse(), Ok(code));
         }
     }
 

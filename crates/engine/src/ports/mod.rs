@@ -1,15 +1,19 @@
 //! What the engine needs of the world outside, as traits: a clock, randomness, a store,
-//! operators' messages, a way out.
+//! operators' messages and answers, tables of addresses, a way out.
 
+mod addresses;
 mod clock;
 mod entropy;
 mod inbox;
+mod silent;
 mod store;
 mod transport;
 
+pub use addresses::{AddressBook, Located};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};
 pub use inbox::{Disposition, Glimpse, Inbox};
+pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
     Admitted, AttemptLog, AuditStore, CallbackRecord, CallbackState, CallbackStore, Changes, CheckStore, ClaimOutcome,
     ClaimRequest, CodeHash, Completion, ControlPlaneStore, CredentialStore, Erased, Found, Housekeeping,
