@@ -1,18 +1,23 @@
-//! The networks of a deployment as they are now: who serves a number, and which number its owner texts.
+//! The networks of a deployment as they are now: who serves a number or an address, which number a subscriber texts,
+//! and which connector asks the operator.
 
 use std::{
     collections::{HashMap, HashSet},
+    net::IpAddr,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use ringtrue_domain::{
-    network::{Network, NetworkDirectory},
+    network::{Network, NetworkDirectory, NetworkId},
     phone::Msisdn,
+    product::Product,
 };
+
+use crate::ports::{AddressBook, Located, SilentRoute};
 
 /// Replaced as a whole when the configuration is read anew. Connectors say here whether they hear.
 #[derive(Debug, Default)]
@@ -23,6 +28,15 @@ pub struct Networks {
     /// Which connectors serve a number, and whether they hear.
     lines: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
     turn: AtomicUsize,
+    addresses: ArcSwapOption<Box<dyn AddressBook>>,
+    routes: ArcSwap<Vec<Route>>,
+}
+
+/// A connector that asks operators who a device is, and the networks that it asks for.
+#[derive(Clone, Debug)]
+pub struct Route {
+    pub networks: Vec<NetworkId>,
+    pub connector: Arc<dyn SilentRoute>,
 }
 
 impl Networks {
@@ -32,6 +46,37 @@ impl Networks {
 
     pub fn replace(&self, directory: NetworkDirectory) {
         self.directory.store(Arc::new(directory));
+    }
+
+    pub fn set_addresses(&self, addresses: Box<dyn AddressBook>) {
+        self.addresses.store(Some(Arc::new(addresses)));
+    }
+
+    /// Which network an address is of. Without tables nobody is known.
+    pub fn locate(&self, address: IpAddr) -> Located {
+        self.addresses.load().as_ref().map_or(Located::Unknown, |addresses| addresses.locate(address))
+    }
+
+    pub fn set_routes(&self, routes: Vec<Route>) {
+        self.routes.store(Arc::new(routes));
+    }
+
+    /// The connector that asks this network's operator for a product.
+    pub fn silent_route(&self, network: &NetworkId, product: Product) -> Option<Arc<dyn SilentRoute>> {
+        let routes = self.routes.load();
+        let serves = |route: &&Route| route.networks.contains(network) && route.connector.serves(product);
+        routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
+    }
+
+    /// Whether any connector of ours serves a network, for whichever product.
+    pub fn has_route(&self, network: &NetworkId) -> bool {
+        self.routes.load().iter().any(|route| route.networks.contains(network))
+    }
+
+    /// The connector of this name.
+    pub fn route_named(&self, name: &str) -> Option<Arc<dyn SilentRoute>> {
+        let routes = self.routes.load();
+        routes.iter().find(|route| route.connector.name() == name).map(|route| Arc::clone(&route.connector))
     }
 
     /// A connector says whether it hears what is sent to its numbers.
