@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::{
+    cost::Cost,
     deployment::{Deployment, json_request},
     load, postgres,
     report::{self, Rates},
@@ -37,12 +38,14 @@ pub async fn compare() -> anyhow::Result<bool> {
     };
     let mut ours = Rates::new("creates");
     let mut pgbench = Rates::new("pgbench, single-row inserts");
+    let mut cost = Cost::of(&deployment)?;
     creates(1).await?;
     for _ in 0..ROUNDS {
-        ours.rounds.push(creates(SECONDS).await?);
+        ours.rounds.push(cost.count(creates(SECONDS)).await?);
         pgbench.rounds.push(postgres::single_rows(&database.url, SECONDS)?);
     }
     report::rates(&ours, "rows/s");
+    cost.report();
     report::rates(&pgbench, "rows/s");
     Ok(report::ratio(&ours, &pgbench, 2.0))
 }

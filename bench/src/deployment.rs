@@ -16,7 +16,7 @@ const LIMITS: [&str; 3] = ["CREATE", "READ", "TOKEN"];
 
 pub struct Deployment {
     // In the order in which they must go.
-    _process: Process,
+    process: Process,
     pub database: Database,
     _folder: TempDir,
     pub address: SocketAddr,
@@ -68,7 +68,11 @@ impl Deployment {
         let process = Process::start(ringtrue()?.arg("serve"), "\"ready\"")?;
         let ready: Value = serde_json::from_str(&process.first_line)?;
         let address = text(&ready, "/address")?.parse()?;
-        Ok(Deployment { _process: process, database, _folder: folder, address, workspace })
+        Ok(Deployment { process, database, _folder: folder, address, workspace })
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
     }
 
     pub async fn sandbox_project(&self) -> anyhow::Result<Project> {

@@ -5,6 +5,7 @@
 
 mod bare;
 mod callbacks;
+mod cost;
 mod creates;
 mod deployment;
 mod group_commit;

@@ -44,6 +44,10 @@ impl Process {
         Ok(Process { child, first_line: String::new() })
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where a program listens that has said so.
     pub fn address(&self) -> anyhow::Result<SocketAddr> {
         let (_, address) = self.first_line.split_once("listening on ").context("no address")?;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     bare,
+    cost::Cost,
     creates::{Numbers, PATH},
     deployment::{Deployment, get_request, json_request, text},
     load::{self, Connection},
@@ -45,14 +46,16 @@ pub async fn compare() -> anyhow::Result<bool> {
     };
     let mut ours = Rates::new("reads by id");
     let mut bare = Rates::new("bare axum handler");
+    let mut cost = Cost::of(&deployment)?;
     for address in [deployment.address, bare_handler.address] {
         rate(address).await?;
     }
     for _ in 0..ROUNDS {
-        ours.rounds.push(rate(deployment.address).await?);
+        ours.rounds.push(cost.count(rate(deployment.address)).await?);
         bare.rounds.push(rate(bare_handler.address).await?);
     }
     report::rates(&ours, "requests/s");
+    cost.report();
     report::rates(&bare, "requests/s");
     Ok(report::ratio(&ours, &bare, 0.5))
 }

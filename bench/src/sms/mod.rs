@@ -23,6 +23,7 @@ use tokio::{
 };
 
 use crate::{
+    cost::Cost,
     creates::PATH,
     deployment::{Deployment, Project, json_request, text},
     load::{self, Connection, per_second},
@@ -52,9 +53,10 @@ pub async fn compare() -> anyhow::Result<bool> {
 
     let mut ours = Rates::new("ringtrue");
     let mut kannel = Rates::new("Kannel to an HTTP receiver");
+    let mut cost = Cost::of(&deployment)?;
     for round in 0..=ROUNDS {
         let messages = invited(&deployment, &project).await?;
-        let our_rate = concluded(&our_centre, &messages).await?;
+        let our_rate = cost.count(concluded(&our_centre, &messages)).await?;
         let their_rate = handed_over(&their_centre, &receiver, &messages).await?;
         // Nobody is measured cold.
         if round > 0 {
@@ -66,6 +68,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let matched = deployment.database.run("select count(*) from checks where status = 'COMPLETED' and matched")?;
     ensure!(matched == sent, "only {matched} of {sent} checks were matched");
     report::rates(&ours, "SMS/s");
+    cost.report();
     report::rates(&kannel, "SMS/s");
     Ok(report::ratio(&ours, &kannel, 4.0))
 }
