@@ -17,6 +17,7 @@ const USUAL_LENGTH: usize = 400;
 const ONLY: &[(&str, &[&str])] = &[
     ("axum", &["server", "bench"]),
     ("hyper", &["server", "operators"]),
+    ("maxminddb", &["operators", "bench"]),
     ("rusqlite", &["store"]),
     ("tokio-postgres", &["store"]),
     ("deadpool-postgres", &["store"]),

@@ -1,0 +1,39 @@
+//! MaxMind's own test databases, where somebody has put them next to the checkout.
+
+use std::path::Path;
+
+use super::*;
+
+fn folder() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/mmdb");
+    folder.is_dir().then_some(folder)
+}
+
+#[test]
+fn databases_that_maxmind_wrote_are_understood() {
+    let Some(folder) = folder() else { return };
+    let config = IpRoutingConfig {
+        isp_database: Some(folder.join("GeoIP2-ISP-Test.mmdb")),
+        connection_type_database: Some(folder.join("GeoIP2-Connection-Type-Test.mmdb")),
+        asn_database: Some(folder.join("GeoLite2-ASN-Test.mmdb")),
+        isps: [("Sprint PCS".to_owned(), network("310120"))].into(),
+        autonomous_systems: [(35908, network("310999")), (209, network("310998"))].into(),
+        ..IpRoutingConfig::default()
+    };
+    holds(
+        &IpRouting::load(&config).unwrap(),
+        &[
+            ("149.101.100.1", "310004"),
+            ("::ffff:149.101.100.1", "310004"),
+            ("108.96.0.1", "310120"),
+            ("67.43.156.1", "310999"),
+            ("1.0.1.1", "unknown"),
+            ("80.214.0.1", "unknown"),
+            ("96.1.0.1", "not mobile"),
+            ("214.78.120.1", "not mobile"),
+            ("216.160.83.57", "not mobile"),
+            ("2003::1", "not mobile"),
+            ("8.8.8.8", "unknown"),
+        ],
+    );
+}
