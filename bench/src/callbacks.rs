@@ -145,6 +145,7 @@ async fn engine(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Re
         number_guard: NumberGuard { creates: 5, within_seconds: 600 },
         courier,
         retention: SignedDuration::from_hours(24 * 30),
+        discovery_retention: SignedDuration::from_hours(24),
     };
     Ok(Engine::start(parts, settings).await?)
 }

@@ -16,5 +16,6 @@ pub mod region;
 pub mod reverse_sms;
 pub mod sandbox;
 pub mod search;
+pub mod silent;
 pub mod tenancy;
 pub mod web_url;

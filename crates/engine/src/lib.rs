@@ -3,6 +3,7 @@
 //! No HTTP server and no SQL here: requests come in as values, and a [`ports::Store`] keeps what must be kept.
 
 pub mod callback;
+pub mod checks;
 pub mod control_plane;
 pub mod idempotency;
 pub mod keys;
@@ -13,6 +14,7 @@ pub mod ports;
 mod privacy;
 pub mod rate_limit;
 pub mod reverse_sms;
+pub mod silent;
 mod sweeper;
 pub mod tokens;
 
@@ -44,6 +46,8 @@ pub struct Settings {
     pub courier: callback::Limits,
     /// How long numbers and callback bodies are kept after the end of their check.
     pub retention: SignedDuration,
+    /// The same for checks that have found a number out.
+    pub discovery_retention: SignedDuration,
 }
 
 /// What an engine works with.
@@ -173,6 +177,10 @@ impl Engine {
 
     fn retention(&self) -> SignedDuration {
         self.0.settings.retention
+    }
+
+    fn discovery_retention(&self) -> SignedDuration {
+        self.0.settings.discovery_retention
     }
 
     pub fn node(&self) -> NodeId {

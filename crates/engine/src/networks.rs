@@ -30,6 +30,7 @@ pub struct Networks {
     turn: AtomicUsize,
     addresses: ArcSwapOption<Box<dyn AddressBook>>,
     routes: ArcSwap<Vec<Route>>,
+    simulated: ArcSwapOption<Arc<dyn SilentRoute>>,
 }
 
 /// A connector that asks operators who a device is, and the networks that it asks for.
@@ -68,15 +69,26 @@ impl Networks {
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
-    /// Whether any connector of ours serves a network, for whichever product.
-    pub fn has_route(&self, network: &NetworkId) -> bool {
-        self.routes.load().iter().any(|route| route.networks.contains(network))
+    /// Whether one connector asks for both networks: a brand, and the network that it lives on.
+    pub fn are_asked_together(&self, one: &NetworkId, other: &NetworkId) -> bool {
+        let routes = self.routes.load();
+        routes.iter().any(|route| route.networks.contains(one) && route.networks.contains(other))
     }
 
-    /// The connector of this name.
+    /// The connector of this name: a configured one, or the simulated operator's.
     pub fn route_named(&self, name: &str) -> Option<Arc<dyn SilentRoute>> {
         let routes = self.routes.load();
-        routes.iter().find(|route| route.connector.name() == name).map(|route| Arc::clone(&route.connector))
+        let configured = routes.iter().map(|route| Arc::clone(&route.connector));
+        configured.chain(self.simulated_route()).find(|connector| connector.name() == name)
+    }
+
+    pub fn set_simulated_route(&self, connector: Arc<dyn SilentRoute>) {
+        self.simulated.store(Some(Arc::new(connector)));
+    }
+
+    /// The connector that asks the simulated operator.
+    pub fn simulated_route(&self) -> Option<Arc<dyn SilentRoute>> {
+        self.simulated.load().as_deref().map(Arc::clone)
     }
 
     /// A connector says whether it hears what is sent to its numbers.

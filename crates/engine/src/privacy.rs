@@ -56,17 +56,22 @@ impl Engine {
         Ok((erased, audit))
     }
 
-    /// Erases numbers, codes and callback bodies of checks that ended longer ago than they are kept for.
+    /// Erases numbers, codes and callback bodies of checks that ended longer ago than they are kept for. Numbers that
+    /// were found out are kept for a shorter time.
     pub(crate) async fn erase_old(&self, now: Timestamp) -> Result<Erased, StoreError> {
-        let ended_before = now.saturating_sub(self.retention()).unwrap_or(Timestamp::MIN);
+        let before = |retention| now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
+        let (old, old_discovered) = (before(self.retention()), before(self.discovery_retention()));
         let mut total = Erased::default();
         loop {
-            let erased = self.store().erase_old(ended_before, BATCH).await?;
-            total.checks += erased.checks;
-            total.callbacks += erased.callbacks;
-            total.attempts += erased.attempts;
-            if erased == Erased::default() {
+            let discovered = self.store().erase_discovered(old_discovered, BATCH).await?;
+            let others = self.store().erase_old(old, BATCH).await?;
+            if discovered == Erased::default() && others == Erased::default() {
                 return Ok(total);
+            }
+            for erased in [discovered, others] {
+                total.checks += erased.checks;
+                total.callbacks += erased.callbacks;
+                total.attempts += erased.attempts;
             }
         }
     }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use ringtrue_domain::{
-    lifecycle::{Check, CheckId, Concluded, Ending, Sealed},
+    lifecycle::{AnyCheck, AnyVerdict, Check, CheckId, Concluded, Ending, Sealed, Verdict},
     product::Product,
-    reverse_sms::{ReverseSmsCheck, SenderMatch},
     tenancy::ProjectId,
     web_url::CallbackUrl,
 };
@@ -28,7 +27,8 @@ const BATCH: u32 = 2_000;
 
 impl Engine {
     /// Records the end of a check, and sends its callback if this was the first to end it.
-    pub(crate) async fn conclude(&self, concluded: Concluded<SenderMatch>) -> Result<Recorded, StoreError> {
+    pub(crate) async fn conclude<V: Into<AnyVerdict>>(&self, concluded: Concluded<V>) -> Result<Recorded, StoreError> {
+        let concluded = concluded.map(Into::into);
         let callback = self.callback_of(&concluded)?;
         let recorded = self.store().conclude(Ending::from(&concluded), callback.clone()).await?;
         if let (Recorded::Now, Some(NewCallback { url, body, due_at })) = (recorded, callback) {
@@ -40,11 +40,13 @@ impl Engine {
     }
 
     /// The callback that tells of an end, if anybody wants to know.
-    fn callback_of(&self, concluded: &Concluded<SenderMatch>) -> Result<Option<NewCallback>, StoreError> {
+    fn callback_of(&self, concluded: &Concluded<AnyVerdict>) -> Result<Option<NewCallback>, StoreError> {
         let check = concluded.check();
         let Some(url) = check.callback_url.clone() else { return Ok(None) };
         let now = self.clock().now();
-        let body = payload::reverse_sms(concluded);
+        let number = check.verdict().and_then(Verdict::discovered);
+        let number = number.and_then(|number| self.open_number(check.id, number));
+        let body = payload::render(concluded, number.as_ref());
         let body = sealing::seal_body(&self.control_plane().keys(), self.entropy(), now, check.id, &body);
         let body = body.ok_or_else(no_seal_key)?;
         Ok(Some(NewCallback { url, body, due_at: self.courier().first_due(now) }))
@@ -56,7 +58,7 @@ impl Engine {
     }
 
     /// Ends a check whose time is up, unless someone else has ended it.
-    pub(crate) async fn expire(&self, check: ReverseSmsCheck) -> Result<(), StoreError> {
+    pub(crate) async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
         match check.expire() {
             Ok(concluded) => self.conclude(concluded).await.map(drop),
             Err(_) => Ok(()),
@@ -91,7 +93,7 @@ impl Engine {
     }
 
     /// All at once, so that the store can record them together.
-    async fn expire_all(&self, overdue: Vec<ReverseSmsCheck>) -> Result<(), StoreError> {
+    async fn expire_all(&self, overdue: Vec<AnyCheck>) -> Result<(), StoreError> {
         join_all(overdue.into_iter().map(|check| self.expire(check))).await.into_iter().collect()
     }
 
@@ -105,6 +107,6 @@ impl Engine {
     }
 }
 
-fn no_seal_key() -> StoreError {
+pub(crate) fn no_seal_key() -> StoreError {
     StoreError::Refused("no seal key is in use".to_owned())
 }

@@ -153,6 +153,7 @@ pub fn settings(config: &Config, base_url: String, own_hosts: Vec<String>) -> Se
         number_guard: config.number_guard,
         courier: config.courier,
         retention: config.retention,
+        discovery_retention: config.discovery_retention,
     }
 }
 

@@ -1,12 +1,16 @@
 //! Checks and their callbacks, from rows and into rows.
 
 use ringtrue_domain::{
-    lifecycle::{Check, CheckId, ClaimedNumber, Lifecycle, NumberHash, Open, Outcome, Sealed, Status},
-    reverse_sms::{ReverseSmsCheck, SenderMatch},
+    lifecycle::{
+        AnyCheck, Check, CheckId, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash, Open, Outcome, Sealed, Status,
+    },
+    product::Product,
+    reverse_sms::SenderMatch,
+    silent::Proof,
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    AttemptLog, CallbackRecord, CallbackState, LeasedCallback, NewReverseSms, StoreError, Then, UsageCount,
+    AttemptLog, CallbackRecord, CallbackState, LeasedCallback, NewCheck, StoreError, Then, UsageCount,
 };
 
 use crate::row::{Columns, Row};
@@ -14,48 +18,63 @@ use crate::row::{Columns, Row};
 macro_rules! check_columns {
     () => {
         "id, project_id, created_at, expires_at, pending_at, concluded_at, product, mode, status, matched, error_code, \
-         network_id, number_hash, number_tail, reference_id, callback_url"
+         network_id, number_hash, number_tail, number_sealed, reference_id, callback_url, redirect_url"
     };
 }
 pub(crate) use check_columns;
 
-pub(crate) fn reverse_sms(row: Row) -> Result<ReverseSmsCheck, StoreError> {
+pub(crate) fn check(row: Row) -> Result<AnyCheck, StoreError> {
+    check_and_rest(row).map(|(check, _)| check)
+}
+
+/// A check, and the columns that come after its own.
+pub(crate) fn check_and_rest(row: Row) -> Result<(AnyCheck, Columns), StoreError> {
     let mut row = row.of("checks");
     let (id, project) = (CheckId(row.uuid("id")?), ProjectId(row.uuid("project_id")?));
     let (created_at, expires_at) = (row.instant("created_at")?, row.instant("expires_at")?);
     let (pending_at, concluded_at) = (row.instant_or_null("pending_at")?, row.instant_or_null("concluded_at")?);
     let (product, mode, status) = (row.parsed("product")?, row.parsed("mode")?, row.parsed("status")?);
     let (matched, error_code) = (row.boolean_or_null("matched")?, row.parsed_or_null("error_code")?);
-    let state = match (status, pending_at, concluded_at, matched, error_code) {
-        (Status::Accepted, None, None, None, None) => Lifecycle::Open(Open::Accepted),
-        (Status::Pending, Some(since), None, None, None) => Lifecycle::Open(Open::Pending { since }),
-        (Status::Completed, _, Some(at), Some(matched), None) => {
-            Lifecycle::Concluded { outcome: Outcome::Completed(SenderMatch(matched)), at }
+    let (network, claimed) = (row.parsed_or_null("network_id")?, claimed(&mut row)?);
+    let sealed = row.bytes_or_null("number_sealed")?.map(Sealed);
+    let state = match (status, pending_at, concluded_at, error_code) {
+        (Status::Accepted, None, None, None) => Lifecycle::Open(Open::Accepted),
+        (Status::Pending, Some(since), None, None) => Lifecycle::Open(Open::Pending { since }),
+        (Status::Completed, _, Some(at), None) => {
+            let verdict = match (product, matched) {
+                (Product::ReverseSms, Some(matched)) => SenderMatch(matched).into(),
+                (Product::SecureSna, Some(matched)) => Proof::Match(matched).into(),
+                (Product::Discovery, None) => Proof::Number(DiscoveredNumber { number: claimed, sealed }).into(),
+                _ => return Err(row.inconsistent("matched", "not a verdict of its product")),
+            };
+            Lifecycle::Concluded { outcome: Outcome::Completed(verdict), at }
         }
-        (Status::Expired, _, Some(at), None, None) => Lifecycle::Concluded { outcome: Outcome::Expired, at },
-        (Status::Error, _, Some(at), None, Some(code)) => Lifecycle::Concluded { outcome: Outcome::Error(code), at },
+        (Status::Expired, _, Some(at), None) => Lifecycle::Concluded { outcome: Outcome::Expired, at },
+        (Status::Error, _, Some(at), Some(code)) => Lifecycle::Concluded { outcome: Outcome::Error(code), at },
         _ => return Err(row.inconsistent("status", "disagrees with other columns")),
     };
-    Ok(Check {
+    let check = Check {
         id,
         project,
         product,
         mode,
-        network: row.parsed_or_null("network_id")?,
-        claimed: claimed(&mut row)?,
+        network,
+        claimed: claimed.filter(|_| product != Product::Discovery),
         reference: row.parsed_or_null("reference_id")?,
         callback_url: row.bytes_or_null("callback_url")?.map(Sealed),
+        redirect_url: row.bytes_or_null("redirect_url")?.map(Sealed),
         created_at,
         expires_at,
         state,
-    })
+    };
+    Ok((check, row))
 }
 
 /// Of the checks that a text may be meant for, the first that still waits; an ended one only if none does. People send
 /// an old code along with the new one.
 pub(crate) fn open_or_first(
-    checks: impl Iterator<Item = Result<ReverseSmsCheck, StoreError>>,
-) -> Result<Option<ReverseSmsCheck>, StoreError> {
+    checks: impl Iterator<Item = Result<AnyCheck, StoreError>>,
+) -> Result<Option<AnyCheck>, StoreError> {
     let mut first = None;
     for check in checks {
         let check = check?;
@@ -160,8 +179,13 @@ pub(crate) fn attempt(row: Row) -> Result<AttemptLog, StoreError> {
     })
 }
 
+/// Whether checks of a product have a journey beside them.
+pub(crate) fn has_device(product: Product) -> bool {
+    matches!(product, Product::SecureSna | Product::Discovery)
+}
+
 /// The count of a new check.
-pub(crate) fn count_of(new: &NewReverseSms) -> UsageCount {
+pub(crate) fn count_of(new: &NewCheck) -> UsageCount {
     UsageCount {
         project: new.check.project,
         product: new.check.product,

@@ -11,14 +11,13 @@ use std::{borrow::Cow, future::Future, sync::Arc};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{self, CheckId, NumberHash, Sealed},
+    lifecycle::{self, AnyCheck, CheckId, NumberHash, Sealed},
     network::NetworkId,
-    reverse_sms::ReverseSmsCheck,
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    Admitted, ClaimOutcome, ClaimRequest, CodeHash, KeyId, LeasedCallback, NewCallback, NewReverseSms, NodeId,
-    Recorded, Revocation, Settlement, StoreError, UsageCount,
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, KeyId, LeasedCallback, NewCallback, NewCheck, NodeId, Recorded,
+    Revocation, Settlement, StoreError, TokenHash, UsageCount,
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -123,15 +122,11 @@ pub(crate) trait DataPlane: Send + Sync + 'static {
 
     fn abandon(&self, abandoned: Abandoned) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    fn create_reverse_sms(&self, new: NewReverseSms) -> impl Future<Output = Result<Admitted, StoreError>> + Send;
+    fn create_check(&self, new: NewCheck) -> impl Future<Output = Result<Admitted, StoreError>> + Send;
 
-    fn find_reverse_sms(&self, id: CheckId)
-    -> impl Future<Output = Result<Option<ReverseSmsCheck>, StoreError>> + Send;
+    fn find_check(&self, id: CheckId) -> impl Future<Output = Result<Option<AnyCheck>, StoreError>> + Send;
 
-    fn reverse_sms_by_code(
-        &self,
-        codes: Vec<CodeHash>,
-    ) -> impl Future<Output = Result<Option<ReverseSmsCheck>, StoreError>> + Send;
+    fn check_by_code(&self, codes: Vec<CodeHash>) -> impl Future<Output = Result<Option<AnyCheck>, StoreError>> + Send;
 
     fn conclude(&self, conclusion: Conclusion) -> impl Future<Output = Result<Recorded, StoreError>> + Send;
 
@@ -148,8 +143,9 @@ pub(crate) struct Conclusion {
 }
 
 impl Conclusion {
-    /// How the counters move when the check leaves the status that it had: pending, if it ever was.
-    pub(crate) fn counts(&self, was_pending: bool) -> [UsageCount; 2] {
+    /// How the counters move when the check leaves the status that it had: pending, if it ever was. A device may have
+    /// changed its network meanwhile: the row says which it was.
+    pub(crate) fn counts(&self, was_pending: bool, network: Option<NetworkId>) -> [UsageCount; 2] {
         let ending = &self.ending;
         let ended = UsageCount {
             project: ending.project(),
@@ -157,7 +153,7 @@ impl Conclusion {
             at: ending.created_at(),
             status: ending.status(),
             matched: ending.matched(),
-            network: ending.network().cloned(),
+            network,
             change: 1,
         };
         let status = if was_pending { lifecycle::Status::Pending } else { lifecycle::Status::Accepted };
@@ -256,6 +252,12 @@ impl From<CodeHash> for Value {
 impl From<&Sealed> for Value {
     fn from(value: &Sealed) -> Self {
         value.0.as_slice().into()
+    }
+}
+
+impl From<TokenHash> for Value {
+    fn from(value: TokenHash) -> Self {
+        value.0.into()
     }
 }
 

@@ -60,6 +60,16 @@ pub struct AllowedNetwork {
     pub products: Vec<Product>,
 }
 
+/// What is known of an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Located {
+    Mobile(NetworkId),
+    /// Known, and not an address of mobile devices.
+    NotMobile,
+    /// Private, reserved, or of nobody we know.
+    Unknown,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,6 +28,7 @@ fn check(mode: Mode, tail: &str) -> ReverseSmsCheck {
         claimed: Some(ClaimedNumber { hash: CLAIMED, tail: tail.parse().unwrap() }),
         reference: None,
         callback_url: None,
+        redirect_url: None,
         created_at: at(0),
         expires_at: at(300),
         state: Lifecycle::Open(Open::Accepted),

@@ -2,16 +2,7 @@
 
 use std::{fmt, net::IpAddr};
 
-use ringtrue_domain::network::NetworkId;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Located {
-    Mobile(NetworkId),
-    /// Known, and not an address of mobile devices.
-    NotMobile,
-    /// Private, reserved, or of nobody we know.
-    Unknown,
-}
+pub use ringtrue_domain::network::Located;
 
 /// Tables of addresses. Asked on hot paths: a look-up neither waits nor allocates much.
 pub trait AddressBook: fmt::Debug + Send + Sync {

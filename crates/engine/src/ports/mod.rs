@@ -15,11 +15,11 @@ pub use entropy::{Entropy, SystemEntropy};
 pub use inbox::{Disposition, Glimpse, Inbox};
 pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
-    Admitted, AttemptLog, AuditStore, CallbackRecord, CallbackState, CallbackStore, Changes, CheckStore, ClaimOutcome,
-    ClaimRequest, CodeHash, Completion, ControlPlaneStore, CredentialStore, Erased, Found, Housekeeping,
-    IdempotencyStore, KeyId, KeyPurpose, KeyStore, LeasedCallback, NewCallback, NewReverseSms, NodeId, NodeStore,
-    NotAKeyPurpose, PrivacyStore, ProjectStore, ProjectUpdated, ProjectWritten, Recorded, Revocation, RevocationStore,
-    SealedKey, Settlement, Store, StoreError, Then, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow,
-    UsageStore, Version, WorkspaceStore,
+    Admitted, AttemptLog, AuditStore, Awaits, CallbackRecord, CallbackState, CallbackStore, Changes, CheckStore,
+    ClaimOutcome, ClaimRequest, CodeHash, Completion, ControlPlaneStore, CredentialStore, Decision, Erased, Found,
+    Housekeeping, IdempotencyStore, JourneyRecord, JourneyStore, KeyId, KeyPurpose, KeyStore, LeasedCallback,
+    NewCallback, NewCheck, NodeId, NodeStore, NotAKeyPurpose, PrivacyStore, Progress, ProjectStore, ProjectUpdated,
+    ProjectWritten, Recorded, Revocation, RevocationStore, SealedKey, SetOut, Settlement, Store, StoreError, Then,
+    TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
 };
 pub use transport::{Answer, Outgoing, Transport, Undelivered};

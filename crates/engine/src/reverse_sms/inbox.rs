@@ -4,13 +4,13 @@ use async_trait::async_trait;
 use ringtrue_domain::{
     lifecycle::Status,
     phone::Msisdn,
-    reverse_sms::{InboundSms, ReceivedFrom, Sender, candidates},
+    reverse_sms::{InboundSms, ReceivedFrom, ReverseSmsCheck, Sender, candidates},
     tenancy::Mode,
 };
 
-use super::whole_millis;
 use crate::{
     Engine,
+    checks::{narrowed, whole_millis},
     ports::{Disposition, Glimpse, Inbox, Recorded, StoreError},
 };
 
@@ -20,10 +20,11 @@ impl Inbox for Engine {
         let at = whole_millis(sms.received_at);
         let codes = candidates(&sms.text).into_iter().map(|code| self.code_hash(sms.mode, &sms.to, &code));
         let codes = codes.collect::<Result<Vec<_>, _>>()?;
-        let check = if codes.is_empty() { None } else { self.store().reverse_sms_by_code(codes).await? };
+        let check = if codes.is_empty() { None } else { self.store().check_by_code(codes).await? };
         let Some(check) = check else {
             return self.notice(sms.mode, &sms.from, &sms.to, at).await;
         };
+        let check: ReverseSmsCheck = narrowed(check)?;
         let from = match &sms.from {
             Sender::Number(number) => ReceivedFrom::Number(self.number_hash(number)?),
             Sender::Unattributed => ReceivedFrom::Unattributed,

@@ -1,29 +1,27 @@
 //! Reverse SMS: creating, reading and listing checks. What operators bring is in [`inbox`](self).
-//!
-//! Time ends a check, not the sweeper: whoever reads a check whose time is up records its end first, so that no two
-//! readers can be told different things.
 
 mod inbox;
 
-use jiff::{SignedDuration, Timestamp, Unit};
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     id::time_ordered,
     lifecycle::{Check, CheckId, ClaimedNumber, Lifecycle, Open, Reference},
     network::NetworkId,
     page::{Page, PageRequest},
-    phone::{Msisdn, NotE164},
+    phone::Msisdn,
     product::Product,
     reverse_sms::{Code, ReverseSmsCheck},
     sandbox::{self, Script},
     search::Filter,
     tenancy::{Mode, Project, ProjectId, SmsPrefix, Ttl},
-    web_url::{CallbackUrl, UrlError},
+    web_url::CallbackUrl,
 };
 
 use crate::{
     Engine,
+    checks::{CreateError, ReadError, whole_millis},
     idempotency::Once,
-    ports::{Admitted, Found, NewReverseSms, StoreError},
+    ports::{Awaits, NewCheck, StoreError},
 };
 
 /// What a caller asks for. Number and URL are still text: what they may be depends on the project's mode.
@@ -63,36 +61,6 @@ pub struct CreatedReverseSms {
     pub invitation: Invitation,
 }
 
-/// Why a check is not created.
-#[derive(Debug, thiserror::Error)]
-pub enum CreateError {
-    #[error("`/callback_url`: {0}")]
-    CallbackUrl(#[from] UrlError),
-    #[error("`/phone_number`: {0}")]
-    PhoneNumber(#[from] NotE164),
-    #[error("no supported operator serves this number")]
-    MnoNotSupported,
-    #[error("this project is not allowed to use the number's network for this product")]
-    NetworkNotAllowed,
-    #[error("which operator serves this number cannot be found out at the moment")]
-    LookupUnavailable,
-    #[error("this project has asked about this number too often; wait before asking again")]
-    TooOften { retry_after: u32 },
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// Why a check is not shown.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    #[error("there is no such check")]
-    NotFound,
-    #[error("this check belongs to another project")]
-    NotYours,
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 impl Engine {
     pub async fn create_reverse_sms(
         &self,
@@ -102,7 +70,8 @@ impl Engine {
     ) -> Result<CreatedReverseSms, CreateError> {
         let settings = &project.configuration.reverse_sms;
         let own_url = request.callback_url.as_deref();
-        let own_url = own_url.map(|url| CallbackUrl::parse(url, &self.urls().for_mode(project.mode))).transpose()?;
+        let own_url = own_url.map(|url| CallbackUrl::parse(url, &self.urls().for_mode(project.mode)));
+        let own_url = own_url.transpose().map_err(CreateError::CallbackUrl)?;
         let number = Msisdn::parse(&request.phone_number, project.mode)?;
         let (network, receiver) = self.route(project, &number)?;
 
@@ -120,6 +89,7 @@ impl Engine {
             claimed: Some(ClaimedNumber { hash: self.number_hash(&number)?, tail: number.tail() }),
             reference: request.reference,
             callback_url: callback_url.map(|url| self.seal_callback_url(id, url)).transpose()?,
+            redirect_url: None,
             created_at: now,
             expires_at: now.saturating_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX),
             state: Lifecycle::Open(Open::Accepted),
@@ -128,20 +98,16 @@ impl Engine {
         let sms_body = format!("{prefix} {}", code.as_str());
         let created = CreatedReverseSms { check, invitation: Invitation { receiver, sms_body, ttl } };
 
-        let new = NewReverseSms {
-            check: created.check.clone(),
-            receiver: created.invitation.receiver.clone(),
-            code: self.code_hash(project.mode, &created.invitation.receiver, &code)?,
+        let receiver = created.invitation.receiver.clone();
+        let code = self.code_hash(project.mode, &receiver, &code)?;
+        let new = NewCheck {
+            check: created.check.clone().map(Into::into),
+            awaits: Awaits::Sms { receiver, code },
             guard: self.number_guard(),
             completion: self.completion(once, &created)?,
         };
-        match self.store().create_reverse_sms(new).await? {
-            Admitted::Stored => Ok(created),
-            Admitted::TooOften { until } => {
-                let wait = (until.as_millisecond() - now.as_millisecond()).max(1);
-                Err(CreateError::TooOften { retry_after: u32::try_from((wait + 999) / 1000).unwrap_or(u32::MAX) })
-            }
-        }
+        self.store_new(new).await?;
+        Ok(created)
     }
 
     /// The number's network, and the number that its owner is to text, if all gates are open.
@@ -179,21 +145,7 @@ impl Engine {
 
     /// A check as it is now.
     pub async fn reverse_sms(&self, project: ProjectId, id: CheckId) -> Result<ReverseSmsCheck, ReadError> {
-        let check = self.found(project, id).await?;
-        if !check.is_overdue(self.clock().now()) {
-            return Ok(check);
-        }
-        self.expire(check).await?;
-        // Whoever was first, this is how it ended.
-        self.found(project, id).await
-    }
-
-    async fn found(&self, project: ProjectId, id: CheckId) -> Result<ReverseSmsCheck, ReadError> {
-        match self.store().find_reverse_sms(project, id).await? {
-            Found::Mine(check) => Ok(check),
-            Found::SomeoneElses => Err(ReadError::NotYours),
-            Found::Nothing => Err(ReadError::NotFound),
-        }
+        self.check(project, Product::ReverseSms, id).await
     }
 
     /// The project's checks, newest first.
@@ -203,12 +155,6 @@ impl Engine {
         filter: Option<Filter>,
         page: PageRequest,
     ) -> Result<Page<ReverseSmsCheck>, StoreError> {
-        self.sweep_project(project, Product::ReverseSms).await?;
-        self.store().list_reverse_sms(project, filter, page).await
+        self.checks(project, Product::ReverseSms, filter, page).await
     }
-}
-
-/// Stored instants are whole milliseconds; what is answered at once must be the same as what is read later.
-pub(crate) fn whole_millis(at: Timestamp) -> Timestamp {
-    at.round(jiff::TimestampRound::new().smallest(Unit::Millisecond).mode(jiff::RoundMode::Floor)).unwrap_or(at)
 }

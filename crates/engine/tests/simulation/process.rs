@@ -170,5 +170,6 @@ fn settings(courier: callback::Limits) -> Settings {
         number_guard: NumberGuard { creates: 1_000, within_seconds: 600 },
         courier,
         retention: SignedDuration::from_hours(24 * 30),
+        discovery_retention: SignedDuration::from_hours(24),
     }
 }

@@ -72,6 +72,7 @@ pub struct Config {
     pub courier: callback::Limits,
     /// How long numbers and callback bodies are kept after the end of their check.
     pub retention: SignedDuration,
+    pub discovery_retention: SignedDuration,
     pub sandbox: SandboxSection,
     /// Every receiver in it is served by one of the connectors.
     pub networks: NetworkDirectory,

@@ -59,6 +59,12 @@ catalogue! {
     MnoNotSupported: BAD_REQUEST "mno_not_supported" "Operator not supported",
         "The operator that serves this number is not known here, or does not take part in this product at the moment.",
         "Offer the user another way to verify the number. Eligibility tells beforehand which products a number can use.";
+    IpInvalid: BAD_REQUEST "ip_invalid" "Invalid IP address",
+        "The address is not an IPv4 or IPv6 address in its usual form.",
+        "Send four decimal numbers with dots, or an IPv6 address without brackets, zone or prefix length.";
+    CodeInvalid: BAD_REQUEST "code_invalid" "Invalid code",
+        "The code is not the one that this check's redirect chain ended with. The third wrong one ends the check.",
+        "Submit the `code` that the device got at the end of the chain, once, to the check that it belongs to.";
     CallbackUrlInvalid: BAD_REQUEST "callback_url_invalid" "Invalid callback URL",
         "A callback URL is not an absolute https URL that may be called: wrong scheme, credentials or a fragment in it, too long, or an address inside a private network.",
         "Give a public https URL. Sandbox projects may use http. Whoever runs the service can allow further hosts and address ranges.";
@@ -95,12 +101,30 @@ catalogue! {
     RequestTimeout: REQUEST_TIMEOUT "request_timeout" "Request timeout",
         "The body of the request did not arrive in time.",
         "Send the whole request at once.";
+    CheckNotReady: CONFLICT "check_not_ready" "Check not ready",
+        "The device has not been through the redirect chain yet, so there is no code to redeem.",
+        "Have the device open the check's `url`, and submit the code that it gets at the end.";
+    CheckAlreadyCompleted: CONFLICT "check_already_completed" "Check already completed",
+        "The check has ended: its code was redeemed, or an error ended it. A device that opens the check's `url` again gets this too.",
+        "Read the check to see how it ended. Create a new one to try again.";
+    IpMismatch: CONFLICT "ip_mismatch" "Other address than announced",
+        "The device came from another address than the `device_ip` of the check. The check has ended.",
+        "Take the address from the connection that the device itself makes to your backend over mobile data, or leave `device_ip` out.";
+    IpMsisdnMismatch: CONFLICT "ip_msisdn_mismatch" "Other network than the number's",
+        "The device came from another mobile network than the one that serves the number. The check has ended.",
+        "The user may have two SIM cards, and use the other one for data. Offer another way to verify the number.";
     ProjectNameTaken: CONFLICT "project_name_taken" "Project name taken",
         "Another project of the workspace has this name.",
         "Choose another name, or rename the other project.";
     IdempotencyInProgress: CONFLICT "idempotency_in_progress" "Request still running",
         "The first request with this `Idempotency-Key` has not been answered yet.",
         "Wait a moment and send the same request again: it will get the first one's answer.";
+    CheckExpired: GONE "check_expired" "Check expired",
+        "The check's time is up. It covers the redirect chain and the redemption of the code.",
+        "Create a new check, and redeem its code within the `ttl` that the create response says.";
+    NotMobileIp: PRECONDITION_FAILED "not_mobile_ip" "Not a mobile address",
+        "The address does not belong to a mobile network: the device is on Wi-Fi, a VPN or a fixed line.",
+        "Have the app open the `url` over mobile data. Offer another way to verify the number when that is not possible.";
     PayloadTooLarge: PAYLOAD_TOO_LARGE "payload_too_large" "Payload too large",
         "The body is larger than this call takes: 16 KiB of JSON, 4 KiB for a form.",
         "Send a smaller body.";
@@ -125,6 +149,9 @@ catalogue! {
     InternalError: INTERNAL_SERVER_ERROR "internal_error" "Internal error",
         "Something went wrong on our side. What was asked for has not been done.",
         "Try again; when it happens again, give the `X-Request-Id` of the answer to whoever runs this service.";
+    MnoRedirectUnsupported: NOT_IMPLEMENTED "mno_redirect_unsupported" "Operator takes no devices",
+        "The device's operator is known, but none of our connections to it can tell whose a device is.",
+        "Offer another way to verify the number.";
     LookupUnavailable: SERVICE_UNAVAILABLE "lookup_unavailable" "Lookup unavailable",
         "Which operator serves the number cannot be found out at the moment: no source of that knowledge answers. Nothing was stored.",
         "Try again after the seconds that `Retry-After` says.";

@@ -6,10 +6,10 @@
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, header};
 use ringtrue_engine::{
+    checks::{CreateError, ReadError},
     idempotency::IdempotencyError,
     management::{InvalidUrl, ManagementError},
     ports::StoreError,
-    reverse_sms::{CreateError, ReadError},
 };
 use serde::Serialize;
 
@@ -162,8 +162,10 @@ impl From<CreateError> for Problem {
         let detail = error.to_string();
         match error {
             CreateError::CallbackUrl(_) => Problem::new(Code::CallbackUrlInvalid, detail),
+            CreateError::RedirectUrl(_) => Problem::new(Code::RedirectUrlInvalid, detail),
+            CreateError::DeviceIp => Problem::new(Code::IpInvalid, detail),
             CreateError::PhoneNumber(_) => Problem::new(Code::PhoneNumberInvalid, detail),
-            CreateError::MnoNotSupported => Problem::new(Code::MnoNotSupported, detail),
+            CreateError::MnoNotSupported | CreateError::OnlyReverseSms => Problem::new(Code::MnoNotSupported, detail),
             CreateError::NetworkNotAllowed => Problem::new(Code::Forbidden, detail),
             CreateError::LookupUnavailable => Problem::new(Code::LookupUnavailable, detail).retry_after(5),
             CreateError::TooOften { retry_after } => {

@@ -10,7 +10,10 @@ use ringtrue_domain::{
     reverse_sms::{ReverseSmsCheck, SEARCH_FIELDS},
     tenancy::Mode,
 };
-use ringtrue_engine::reverse_sms::{CreateError, CreateReverseSms, CreatedReverseSms};
+use ringtrue_engine::{
+    checks::CreateError,
+    reverse_sms::{CreateReverseSms, CreatedReverseSms},
+};
 use serde::Serialize;
 
 use super::{

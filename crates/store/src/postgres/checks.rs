@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ringtrue_domain::{
-    lifecycle::{CheckId, ErrorCode},
-    reverse_sms::ReverseSmsCheck,
+    lifecycle::{AnyCheck, CheckId, ClaimedNumber, ErrorCode},
+    network::NetworkId,
 };
 use ringtrue_engine::ports::{CodeHash, Recorded, StoreError};
 use tokio_postgres::Row as PostgresRow;
@@ -16,7 +16,7 @@ use super::{
     transaction::row_of,
 };
 use crate::{
-    check_rows::{self, check_columns},
+    check_rows::{self, check_columns, has_device},
     driver::Conclusion,
     row::Row,
 };
@@ -26,7 +26,7 @@ use crate::{
 pub(super) struct Find(pub CheckId);
 
 /// Checks as they were read. A row that cannot be understood is the problem of those who asked for it.
-type Read = Result<Option<ReverseSmsCheck>, StoreError>;
+type Read = Result<Option<AnyCheck>, StoreError>;
 
 impl Verb for Find {
     type Answer = Read;
@@ -60,7 +60,7 @@ impl Verb for FindByCode {
             }
             let found = |find: &FindByCode| {
                 let known = find.0.iter().filter_map(|code| checks.get(&code.0[..]));
-                check_rows::open_or_first(known.cloned().map(check_rows::reverse_sms))
+                check_rows::open_or_first(known.cloned().map(check_rows::check))
             };
             Ok((batch.iter().map(found).collect(), committed))
         })
@@ -68,8 +68,7 @@ impl Verb for FindByCode {
 }
 
 fn select(ids: Vec<Uuid>) -> Call {
-    Call::new(concat!("select ", check_columns!(), " from checks where id = any($1) and product = 'reverse_sms'"))
-        .with(ids)
+    Call::new(concat!("select ", check_columns!(), " from checks where id = any($1)")).with(ids)
 }
 
 fn by_id<'r>(rows: impl Iterator<Item = &'r PostgresRow>) -> Result<HashMap<Uuid, Row>, BatchError> {
@@ -77,7 +76,7 @@ fn by_id<'r>(rows: impl Iterator<Item = &'r PostgresRow>) -> Result<HashMap<Uuid
 }
 
 fn read(checks: &HashMap<Uuid, Row>, id: Uuid) -> Read {
-    checks.get(&id).cloned().map(check_rows::reverse_sms).transpose()
+    checks.get(&id).cloned().map(check_rows::check).transpose()
 }
 
 impl Verb for Conclusion {
@@ -97,15 +96,25 @@ impl Verb for Conclusion {
                 (vec![Recorded::AlreadyConcluded; batch.len()], vec![], vec![]);
             for row in ended.iter().flatten() {
                 let (id, pending_at) = (row.try_get::<_, Uuid>(0)?, row.try_get::<_, Option<i64>>(1)?);
+                let network = row.try_get::<_, Option<&str>>(2)?.and_then(|id| id.parse::<NetworkId>().ok());
                 if let Some(&(position, conclusion)) = firsts.get(&id) {
                     answers[position] = Recorded::Now;
                     winners.push(conclusion);
-                    counts.extend(conclusion.counts(pending_at.is_some()));
+                    counts.extend(conclusion.counts(pending_at.is_some(), network));
                 }
             }
             winners.sort_unstable_by_key(|conclusion| conclusion.ending.check());
             let [hours, days] = change_counters(&counts)?;
-            let (_, committed) = tx.commit(&[queue(&winners), hours, days]).await?;
+            let mut calls = vec![queue(&winners), hours, days];
+            let journeys: Vec<Uuid> = winners
+                .iter()
+                .filter(|conclusion| has_device(conclusion.ending.product()))
+                .map(|conclusion| conclusion.ending.check().0)
+                .collect();
+            if !journeys.is_empty() {
+                calls.push(Call::new("delete from journeys where check_id = any($1)").with(journeys));
+            }
+            let (_, committed) = tx.commit(&calls).await?;
             Ok((answers, committed))
         })
     }
@@ -121,17 +130,30 @@ pub(super) fn column<V, T>(verbs: &[&V], of: impl Fn(&V) -> T) -> Vec<T> {
 fn end(conclusions: &[&Conclusion]) -> Call {
     Call::new(
         "update checks
-            set concluded_at = new.concluded_at, status = new.status, matched = new.matched, error_code = new.error_code
-           from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::text[])
-                as new (id, concluded_at, status, matched, error_code)
+            set concluded_at = new.concluded_at, status = new.status, matched = new.matched, error_code = new.error_code,
+                number_hash = coalesce(new.number_hash, checks.number_hash),
+                number_tail = coalesce(new.number_tail, checks.number_tail), number_sealed = new.number_sealed
+           from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::bytea[], $7::text[],
+                       $8::bytea[])
+                as new (id, concluded_at, status, matched, error_code, number_hash, number_tail, number_sealed)
           where checks.id = new.id and checks.status in ('ACCEPTED', 'PENDING')
-         returning checks.id, checks.pending_at",
+         returning checks.id, checks.pending_at, checks.network_id",
     )
     .with(column(conclusions, |conclusion| conclusion.ending.check().0))
     .with(column(conclusions, |conclusion| conclusion.ending.at().as_millisecond()))
     .with(column(conclusions, |conclusion| conclusion.ending.status().as_str()))
     .with(column(conclusions, |conclusion| conclusion.ending.matched()))
     .with(column(conclusions, |conclusion| conclusion.ending.error_code().map(ErrorCode::as_str)))
+    .with(column(conclusions, |conclusion| found(conclusion).map(|number| number.hash.0.to_vec())))
+    .with(column(conclusions, |conclusion| found(conclusion).map(|number| number.tail.to_string())))
+    .with(column(conclusions, |conclusion| {
+        conclusion.ending.discovered().and_then(|discovered| discovered.sealed.as_ref()).map(|sealed| sealed.0.clone())
+    }))
+}
+
+/// A number that the check has found out.
+fn found(conclusion: &Conclusion) -> Option<ClaimedNumber> {
+    conclusion.ending.discovered().and_then(|discovered| discovered.number)
 }
 
 fn queue(conclusions: &[&Conclusion]) -> Call {

@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ringtrue_engine::ports::{Admitted, Completion, NewReverseSms};
+use ringtrue_domain::{lifecycle::Sealed, phone::Msisdn};
+use ringtrue_engine::ports::{Admitted, Awaits, CodeHash, Completion, NewCheck};
 use uuid::Uuid;
 
 use super::{
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::{check_rows, guard, verbs::idempotency::claim_was_lost};
 
-impl Verb for NewReverseSms {
+impl Verb for NewCheck {
     type Answer = Admitted;
     const NAME: &'static str = "create";
     /// Each takes a place in the server's table of locks.
@@ -38,6 +39,10 @@ impl Verb for NewReverseSms {
             let counts: Vec<_> = stored.iter().map(|new| check_rows::count_of(new)).collect();
             let [hours, days] = change_counters(&counts)?;
             let mut calls = vec![insert_checks(&stored), hours, days];
+            let journeys: Vec<_> = stored.iter().filter_map(|new| Some((new.check.id.0, brief(new)?))).collect();
+            if !journeys.is_empty() {
+                calls.push(insert_journeys(&journeys));
+            }
             let taken_back: Vec<_> = refused.iter().filter_map(|new| new.completion.as_ref()).collect();
             if !taken_back.is_empty() {
                 calls.insert(0, take_back(&taken_back));
@@ -78,18 +83,18 @@ fn take_back(completions: &[&Completion]) -> Call {
 /// A number, as one project asks about it.
 type Guarded = ([u8; 32], Uuid);
 
-fn guarded(new: &NewReverseSms) -> Option<Guarded> {
+fn guarded(new: &NewCheck) -> Option<Guarded> {
     new.check.claimed.map(|claimed| (claimed.hash.0, new.check.project.0))
 }
 
 /// Counts each check against its number, in the order of the batch, and tells which ones are too many. The completions
 /// go along.
 async fn pass_guard(
-    batch: &[NewReverseSms],
+    batch: &[NewCheck],
     completions: &[&Completion],
     tx: &mut Batch<'_>,
 ) -> Result<Vec<Admitted>, BatchError> {
-    let mut wanted = BTreeMap::<Guarded, &NewReverseSms>::new();
+    let mut wanted = BTreeMap::<Guarded, &NewCheck>::new();
     for new in batch {
         if let Some(key) = guarded(new) {
             let widest = wanted.entry(key).or_insert(new);
@@ -115,7 +120,7 @@ async fn pass_guard(
             instants.entry(*key).or_default().push(row.try_get(1)?);
         }
     }
-    let admit = |new: &NewReverseSms| {
+    let admit = |new: &NewCheck| {
         let Some(key) = guarded(new) else { return Admitted::Stored };
         let instants = instants.entry(key).or_default();
         let at = new.check.created_at;
@@ -130,7 +135,7 @@ async fn pass_guard(
 
 /// One batch at a time counts a number. The numbers are locked in their order, so that no two batches wait for each
 /// other; that a lock may stand for two of them does no harm.
-fn lock(wanted: &BTreeMap<Guarded, &NewReverseSms>) -> Call {
+fn lock(wanted: &BTreeMap<Guarded, &NewCheck>) -> Call {
     let mut locks: Vec<i64> = wanted.keys().map(|(number, project)| lock_of(number, *project)).collect();
     locks.sort_unstable();
     locks.dedup();
@@ -144,7 +149,7 @@ fn lock_of(number: &[u8; 32], project: Uuid) -> i64 {
 }
 
 /// When these numbers were last asked about, as far as that counts, in ascending order.
-fn recent(wanted: &BTreeMap<Guarded, &NewReverseSms>) -> Call {
+fn recent(wanted: &BTreeMap<Guarded, &NewCheck>) -> Call {
     Call::new(
         "select wanted.place, held.created_at
            from unnest($1::bytea[], $2::uuid[], $3::bigint[], $4::bigint[]) with ordinality
@@ -162,17 +167,18 @@ fn recent(wanted: &BTreeMap<Guarded, &NewReverseSms>) -> Call {
     .with(column_of(wanted, |new| i64::from(new.guard.creates)))
 }
 
-fn column_of<T>(wanted: &BTreeMap<Guarded, &NewReverseSms>, of: impl Fn(&NewReverseSms) -> T) -> Vec<T> {
+fn column_of<T>(wanted: &BTreeMap<Guarded, &NewCheck>, of: impl Fn(&NewCheck) -> T) -> Vec<T> {
     wanted.values().map(|&new| of(new)).collect()
 }
 
-fn insert_checks(new: &[&NewReverseSms]) -> Call {
+fn insert_checks(new: &[&NewCheck]) -> Call {
     Call::new(
         "insert into checks (id, project_id, created_at, expires_at, product, mode, network_id, receiver, number_hash,
-                             number_tail, reference_id, callback_url, code_hash, status)
+                             number_tail, reference_id, callback_url, code_hash, redirect_url, status)
          select new.*, 'ACCEPTED'
            from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[],
-                       $8::text[], $9::bytea[], $10::text[], $11::text[], $12::bytea[], $13::bytea[]) as new",
+                       $8::text[], $9::bytea[], $10::text[], $11::text[], $12::bytea[], $13::bytea[], $14::bytea[])
+                as new",
     )
     .with(column(new, |new| new.check.id.0))
     .with(column(new, |new| new.check.project.0))
@@ -181,10 +187,35 @@ fn insert_checks(new: &[&NewReverseSms]) -> Call {
     .with(column(new, |new| new.check.product.as_str()))
     .with(column(new, |new| new.check.mode.as_str()))
     .with(column(new, |new| new.check.network.as_ref().map(|network| network.as_str().to_owned())))
-    .with(column(new, |new| new.receiver.as_str().to_owned()))
+    .with(column(new, |new| sms(new).map(|(receiver, _)| receiver.as_str().to_owned())))
     .with(column(new, |new| new.check.claimed.map(|claimed| claimed.hash.0.to_vec())))
     .with(column(new, |new| new.check.claimed.map(|claimed| claimed.tail.to_string())))
     .with(column(new, |new| new.check.reference.as_ref().map(|reference| reference.as_str().to_owned())))
     .with(column(new, |new| new.check.callback_url.as_ref().map(|url| url.0.clone())))
-    .with(column(new, |new| new.code.0.to_vec()))
+    .with(column(new, |new| sms(new).map(|(_, code)| code.0.to_vec())))
+    .with(column(new, |new| new.check.redirect_url.as_ref().map(|url| url.0.clone())))
+}
+
+/// What is awaited from whom, if it is an SMS.
+fn sms(new: &NewCheck) -> Option<(&Msisdn, CodeHash)> {
+    match &new.awaits {
+        Awaits::Sms { receiver, code } => Some((receiver, *code)),
+        Awaits::Device { .. } => None,
+    }
+}
+
+fn brief(new: &NewCheck) -> Option<&Sealed> {
+    match &new.awaits {
+        Awaits::Device { brief } => Some(brief),
+        Awaits::Sms { .. } => None,
+    }
+}
+
+fn insert_journeys(journeys: &[(Uuid, &Sealed)]) -> Call {
+    Call::new(
+        "insert into journeys (check_id, brief, wrong_codes)
+         select new.*, 0 from unnest($1::uuid[], $2::bytea[]) as new",
+    )
+    .with(journeys.iter().map(|(id, _)| *id).collect::<Vec<_>>())
+    .with(journeys.iter().map(|(_, brief)| brief.0.clone()).collect::<Vec<_>>())
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
-use ringtrue_domain::{lifecycle::CheckId, reverse_sms::ReverseSmsCheck};
+use ringtrue_domain::lifecycle::{AnyCheck, CheckId};
 use ringtrue_engine::ports::{
-    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewReverseSms, Recorded, Revocation, Settlement,
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewCheck, Recorded, Revocation, Settlement,
     StoreError, UsageCount,
 };
 use tokio_postgres::Row;
@@ -30,7 +30,7 @@ pub(super) struct Lanes {
     count: Lane<Vec<UsageCount>>,
     claim: Lane<ClaimRequest>,
     abandon: Lane<Abandoned>,
-    create: Lane<NewReverseSms>,
+    create: Lane<NewCheck>,
     find: Lane<Find>,
     find_by_code: Lane<FindByCode>,
     conclude: Lane<Conclusion>,
@@ -74,15 +74,15 @@ impl DataPlane for Postgres {
         self.lanes.abandon.submit(abandoned).await
     }
 
-    async fn create_reverse_sms(&self, new: NewReverseSms) -> Result<Admitted, StoreError> {
+    async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError> {
         self.lanes.create.submit(new).await
     }
 
-    async fn find_reverse_sms(&self, id: CheckId) -> Result<Option<ReverseSmsCheck>, StoreError> {
+    async fn find_check(&self, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
         self.lanes.find.submit(Find(id)).await.flatten()
     }
 
-    async fn reverse_sms_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<ReverseSmsCheck>, StoreError> {
+    async fn check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError> {
         self.lanes.find_by_code.submit(FindByCode(codes)).await.flatten()
     }
 

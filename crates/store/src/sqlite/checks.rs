@@ -1,19 +1,16 @@
 //! Checks, one at a time.
 
-use ringtrue_domain::{
-    lifecycle::{CheckId, ErrorCode, Reference},
-    reverse_sms::ReverseSmsCheck,
-};
-use ringtrue_engine::ports::{Admitted, CodeHash, NewReverseSms, Recorded, StoreError};
+use ringtrue_domain::lifecycle::{AnyCheck, CheckId, ErrorCode, Reference};
+use ringtrue_engine::ports::{Admitted, Awaits, CodeHash, NewCheck, Recorded, StoreError};
 
 use crate::{
-    check_rows::{self, check_columns},
+    check_rows::{self, check_columns, has_device},
     driver::{Conclusion, Ending, Tx, values},
     guard,
     verbs::{idempotency, usage},
 };
 
-pub(super) async fn create(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<Ending<Admitted>, StoreError> {
+pub(super) async fn create(tx: &mut dyn Tx, new: &NewCheck) -> Result<Ending<Admitted>, StoreError> {
     let refused = pass_guard(tx, new).await?;
     if let Some(refused) = refused {
         return Ok(Ending::Rollback(refused));
@@ -25,7 +22,7 @@ pub(super) async fn create(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<Endin
 }
 
 /// Counts the checks that this project has about the number.
-async fn pass_guard(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<Option<Admitted>, StoreError> {
+async fn pass_guard(tx: &mut dyn Tx, new: &NewCheck) -> Result<Option<Admitted>, StoreError> {
     let Some(claimed) = new.check.claimed else { return Ok(None) };
     let at = new.check.created_at;
     let rows = tx
@@ -46,12 +43,20 @@ async fn pass_guard(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<Option<Admit
     Ok(closed.map(|until| Admitted::TooOften { until }))
 }
 
-async fn insert(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<(), StoreError> {
+async fn insert(tx: &mut dyn Tx, new: &NewCheck) -> Result<(), StoreError> {
     let check = &new.check;
+    let (receiver, code) = match &new.awaits {
+        Awaits::Sms { receiver, code } => (Some(receiver.as_str()), Some(*code)),
+        Awaits::Device { brief } => {
+            tx.run("insert into journeys (check_id, brief, wrong_codes) values ($1, $2, 0)", values![check.id, brief])
+                .await?;
+            (None, None)
+        }
+    };
     tx.run(
         "insert into checks (id, project_id, created_at, expires_at, product, mode, status, network_id, receiver,
-                             number_hash, number_tail, reference_id, callback_url, code_hash)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+                             number_hash, number_tail, reference_id, callback_url, code_hash, redirect_url)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         values![
             check.id,
             check.project,
@@ -61,49 +66,52 @@ async fn insert(tx: &mut dyn Tx, new: &NewReverseSms) -> Result<(), StoreError> 
             check.mode.as_str(),
             check.status().as_str(),
             check.network.as_ref(),
-            new.receiver.as_str(),
+            receiver,
             check.claimed.map(|claimed| claimed.hash),
             check.claimed.map(|claimed| claimed.tail.to_string()),
             check.reference.as_ref().map(Reference::as_str),
             check.callback_url.as_ref(),
-            new.code,
+            code,
+            check.redirect_url.as_ref(),
         ],
     )
     .await?;
     Ok(())
 }
 
-pub(super) async fn find(tx: &mut dyn Tx, id: CheckId) -> Result<Option<ReverseSmsCheck>, StoreError> {
-    let row = tx
-        .first(
-            concat!("select ", check_columns!(), " from checks where id = $1 and product = 'reverse_sms'"),
-            values![id],
-        )
-        .await?;
-    row.map(check_rows::reverse_sms).transpose()
+pub(super) async fn find(tx: &mut dyn Tx, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
+    let row = tx.first(concat!("select ", check_columns!(), " from checks where id = $1"), values![id]).await?;
+    row.map(check_rows::check).transpose()
 }
 
-pub(super) async fn find_by_code(tx: &mut dyn Tx, codes: &[CodeHash]) -> Result<Option<ReverseSmsCheck>, StoreError> {
+pub(super) async fn find_by_code(tx: &mut dyn Tx, codes: &[CodeHash]) -> Result<Option<AnyCheck>, StoreError> {
     let mut known = Vec::new();
     for &code in codes {
         let sql = concat!("select ", check_columns!(), " from checks where code_hash = $1");
         known.extend(tx.first(sql, values![code]).await?);
     }
-    check_rows::open_or_first(known.into_iter().map(check_rows::reverse_sms))
+    check_rows::open_or_first(known.into_iter().map(check_rows::check))
 }
 
 pub(super) async fn conclude(tx: &mut dyn Tx, conclusion: &Conclusion) -> Result<Ending<Recorded>, StoreError> {
     let ending = &conclusion.ending;
+    let discovered = ending.discovered();
+    let number = discovered.and_then(|discovered| discovered.number);
     let row = tx
         .first(
-            "update checks set concluded_at = $1, status = $2, matched = $3, error_code = $4
-              where id = $5 and concluded_at is null
-             returning id, pending_at",
+            "update checks
+                set concluded_at = $1, status = $2, matched = $3, error_code = $4,
+                    number_hash = coalesce($5, number_hash), number_tail = coalesce($6, number_tail), number_sealed = $7
+              where id = $8 and concluded_at is null
+             returning id, pending_at, network_id",
             values![
                 ending.at(),
                 ending.status().as_str(),
                 ending.matched(),
                 ending.error_code().map(ErrorCode::as_str),
+                number.map(|number| number.hash),
+                number.map(|number| number.tail.to_string()),
+                discovered.and_then(|discovered| discovered.sealed.as_ref()),
                 ending.check(),
             ],
         )
@@ -112,6 +120,10 @@ pub(super) async fn conclude(tx: &mut dyn Tx, conclusion: &Conclusion) -> Result
     let mut row = row.of("checks");
     row.uuid("id")?;
     let was_pending = row.instant_or_null("pending_at")?.is_some();
+    let network = row.parsed_or_null("network_id")?;
+    if has_device(ending.product()) {
+        tx.run("delete from journeys where check_id = $1", values![ending.check()]).await?;
+    }
     if let Some(callback) = &conclusion.callback {
         tx.run(
             "insert into callbacks (check_id, project_id, created_at, due_at, failed_attempts, state, product, url, body)
@@ -128,6 +140,6 @@ pub(super) async fn conclude(tx: &mut dyn Tx, conclusion: &Conclusion) -> Result
         )
         .await?;
     }
-    usage::change(tx, &conclusion.counts(was_pending)).await?;
+    usage::change(tx, &conclusion.counts(was_pending, network)).await?;
     Ok(Ending::Commit(Recorded::Now))
 }

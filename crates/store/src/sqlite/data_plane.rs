@@ -1,8 +1,8 @@
 //! The verbs of the data plane, one at a time: the writer makes groups of them.
 
-use ringtrue_domain::{lifecycle::CheckId, reverse_sms::ReverseSmsCheck};
+use ringtrue_domain::lifecycle::{AnyCheck, CheckId};
 use ringtrue_engine::ports::{
-    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewReverseSms, Recorded, Revocation, Settlement,
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewCheck, Recorded, Revocation, Settlement,
     StoreError, UsageCount,
 };
 
@@ -59,15 +59,15 @@ impl DataPlane for Sqlite {
         .await
     }
 
-    async fn create_reverse_sms(&self, new: NewReverseSms) -> Result<Admitted, StoreError> {
+    async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError> {
         self.transact(move |tx| Box::pin(async move { checks::create(tx, &new).await })).await
     }
 
-    async fn find_reverse_sms(&self, id: CheckId) -> Result<Option<ReverseSmsCheck>, StoreError> {
+    async fn find_check(&self, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
         self.read(move |tx| Box::pin(async move { checks::find(tx, id).await })).await
     }
 
-    async fn reverse_sms_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<ReverseSmsCheck>, StoreError> {
+    async fn check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError> {
         self.read(move |tx| Box::pin(async move { checks::find_by_code(tx, &codes).await })).await
     }
 

@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 
 use ringtrue_domain::{
+    lifecycle::AnyCheck,
     page::{Page, PageRequest},
     product::Product,
-    reverse_sms::ReverseSmsCheck,
     search::Filter,
     tenancy::ProjectId,
 };
@@ -39,20 +39,21 @@ struct Segment {
 #[derive(Debug)]
 pub(super) struct CheckList {
     project: ProjectId,
+    product: Product,
     filter: SpanFilter,
 }
 
 impl CheckList {
-    pub(super) fn new(project: ProjectId, filter: Option<Filter>) -> Self {
-        CheckList { project, filter: SpanFilter::of(filter) }
+    pub(super) fn new(project: ProjectId, product: Product, filter: Option<Filter>) -> Self {
+        CheckList { project, product, filter: SpanFilter::of(filter) }
     }
 
-    pub(super) async fn read(self, tx: &mut dyn Tx, page: PageRequest) -> Result<Page<ReverseSmsCheck>, StoreError> {
+    pub(super) async fn read(self, tx: &mut dyn Tx, page: PageRequest) -> Result<Page<AnyCheck>, StoreError> {
         if !self.filter.is_counted() {
             let (condition, values) = self.within(self.filter.span)?;
             let from = format!("checks where {condition}").into();
             let list = List { columns: check_columns!(), from, values, order: "id desc", page };
-            return list.read(tx, check_rows::reverse_sms).await;
+            return list.read(tx, check_rows::check).await;
         }
         // The newest first: part of an hour, hours, days, hours, part of an hour.
         let (mut segments, mut total) = (VecDeque::new(), 0);
@@ -83,7 +84,7 @@ impl CheckList {
 
     /// The condition of checks in a span.
     fn within(&self, span: Span) -> Result<(String, Vec<Value>), StoreError> {
-        let mut values = values![self.project, Product::ReverseSms.as_str(), span.first_id(), span.end_id()].to_vec();
+        let mut values = values![self.project, self.product.as_str(), span.first_id(), span.end_id()].to_vec();
         let mut condition = "project_id = $1 and product = $2 and id >= $3 and id < $4".to_owned();
         if let Some(rest) = &self.filter.rest {
             let rest = filter::compile(rest, column, &mut values)?;
@@ -112,7 +113,7 @@ impl CheckList {
     async fn periods(&self, tx: &mut dyn Tx, span: Span, length: i64) -> Result<Vec<Segment>, StoreError> {
         let (table, period) = if length == DAY { ("usage_days", "day") } else { ("usage_counters", "hour") };
         let (from, to) = (span.name_of_start(length), span.name_of_end(length));
-        let mut values = values![self.project, Product::ReverseSms.as_str(), from, to].to_vec();
+        let mut values = values![self.project, self.product.as_str(), from, to].to_vec();
         let mut condition = String::new();
         if let Some(rest) = &self.filter.rest {
             condition = format!("and ({})", filter::compile(rest, counter_column, &mut values)?);
@@ -140,7 +141,7 @@ impl CheckList {
         segment: Segment,
         skip: u64,
         limit: usize,
-    ) -> Result<Vec<ReverseSmsCheck>, StoreError> {
+    ) -> Result<Vec<AnyCheck>, StoreError> {
         let (condition, mut values) = self.within(segment.span)?;
         if skip > 0 {
             let Some(first) = self.nth(tx, segment, skip).await? else { return Ok(Vec::new()) };
@@ -153,7 +154,7 @@ impl CheckList {
             condition,
             values.len()
         );
-        tx.query(sql.into(), &values).await?.into_iter().map(check_rows::reverse_sms).collect()
+        tx.query(sql.into(), &values).await?.into_iter().map(check_rows::check).collect()
     }
 
     /// The id of the check that stands after the newest `skip` of a segment, from whichever end is nearer.

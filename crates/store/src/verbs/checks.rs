@@ -3,16 +3,15 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{CheckId, Ending as CheckEnding, Lifecycle, NumberHash, Open, Status},
+    lifecycle::{AnyCheck, CheckId, Ending as CheckEnding, Lifecycle, NumberHash, Open, Status},
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    reverse_sms::ReverseSmsCheck,
     search::Filter,
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    Admitted, CheckStore, CodeHash, Found, NewCallback, NewReverseSms, Recorded, StoreError, UsageCount,
+    Admitted, CheckStore, CodeHash, Found, NewCallback, NewCheck, Recorded, StoreError, UsageCount,
 };
 use uuid::Uuid;
 
@@ -26,7 +25,7 @@ use crate::{
 
 #[async_trait]
 impl<D: Database> CheckStore for SqlStore<D> {
-    async fn create_reverse_sms(&self, new: NewReverseSms) -> Result<Admitted, StoreError> {
+    async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError> {
         // Lists find the hour of a check by its id.
         if millis_of(new.check.id.0) != Some(new.check.created_at.as_millisecond()) {
             return Err(StoreError::Refused("a check's id tells another instant than its creation".to_owned()));
@@ -38,22 +37,27 @@ impl<D: Database> CheckStore for SqlStore<D> {
             let until = new.check.created_at.as_millisecond().saturating_add(guard::window_millis(new.guard));
             return Ok(Admitted::TooOften { until: Timestamp::from_millisecond(until).unwrap_or(Timestamp::MAX) });
         }
-        self.database.create_reverse_sms(new).await
+        self.database.create_check(new).await
     }
 
-    async fn find_reverse_sms(&self, project: ProjectId, id: CheckId) -> Result<Found<ReverseSmsCheck>, StoreError> {
-        Ok(match self.database.find_reverse_sms(id).await? {
+    async fn find_check(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+    ) -> Result<Found<AnyCheck>, StoreError> {
+        Ok(match self.database.find_check(id).await?.filter(|check| check.product == product) {
             None => Found::Nothing,
             Some(check) if check.project == project => Found::Mine(check),
             Some(_) => Found::SomeoneElses,
         })
     }
 
-    async fn reverse_sms_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<ReverseSmsCheck>, StoreError> {
+    async fn check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError> {
         if codes.is_empty() {
             return Ok(None);
         }
-        self.database.reverse_sms_by_code(codes).await
+        self.database.check_by_code(codes).await
     }
 
     async fn conclude(&self, ending: CheckEnding, callback: Option<NewCallback>) -> Result<Recorded, StoreError> {
@@ -73,12 +77,12 @@ impl<D: Database> CheckStore for SqlStore<D> {
             .await
     }
 
-    async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<ReverseSmsCheck>, StoreError> {
+    async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
         self.checks(
             concat!(
                 "select ",
                 check_columns!(),
-                " from checks where concluded_at is null and expires_at <= $1 and product = 'reverse_sms'
+                " from checks where concluded_at is null and expires_at <= $1
                   order by expires_at, id limit $2"
             ),
             values![now, i64::from(limit)].to_vec(),
@@ -92,7 +96,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         product: Product,
         now: Timestamp,
         limit: u32,
-    ) -> Result<Vec<ReverseSmsCheck>, StoreError> {
+    ) -> Result<Vec<AnyCheck>, StoreError> {
         self.checks(
             concat!(
                 "select ",
@@ -105,21 +109,22 @@ impl<D: Database> CheckStore for SqlStore<D> {
         .await
     }
 
-    async fn list_reverse_sms(
+    async fn list_checks(
         &self,
         project: ProjectId,
+        product: Product,
         filter: Option<Filter>,
         page: PageRequest,
-    ) -> Result<Page<ReverseSmsCheck>, StoreError> {
-        let list = CheckList::new(project, filter);
+    ) -> Result<Page<AnyCheck>, StoreError> {
+        let list = CheckList::new(project, product, filter);
         self.database.read(move |tx| Box::pin(list.read(tx, page))).await
     }
 }
 
 impl<D: Database> SqlStore<D> {
-    async fn checks(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<ReverseSmsCheck>, StoreError> {
+    async fn checks(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<AnyCheck>, StoreError> {
         let rows = self.database.read(move |tx| Box::pin(async move { tx.run(sql, &values).await })).await?;
-        rows.into_iter().map(check_rows::reverse_sms).collect()
+        rows.into_iter().map(check_rows::check).collect()
     }
 }
 

@@ -12,6 +12,7 @@ mod checks;
 mod control_plane;
 mod credentials;
 pub(crate) mod idempotency;
+mod journeys;
 mod keys;
 mod nodes;
 mod privacy;

@@ -34,6 +34,24 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
             .await
     }
 
+    async fn erase_discovered(&self, ended_before: Timestamp, limit: u32) -> Result<Erased, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let ended = tx
+                        .run(
+                            "select id from checks
+                              where concluded_at is not null and number_sealed is not null and concluded_at < $1
+                              order by concluded_at, id limit $2",
+                            values![ended_before, i64::from(limit)],
+                        )
+                        .await?;
+                    erase(tx, ended, Callbacks::AsTheyAre).await.map(Ending::Commit)
+                })
+            })
+            .await
+    }
+
     async fn erase_old(&self, ended_before: Timestamp, limit: u32) -> Result<Erased, StoreError> {
         self.database
             .transact(move |tx| {
@@ -84,7 +102,7 @@ async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: Callbacks) -> Resul
         let places = places.join(", ");
         let mut run = async |sql: String| Ok::<_, StoreError>(tx.query(sql.into(), &values).await?.len() as u64);
         erased.checks += run(format!(
-            "update checks set number_hash = null, number_tail = {tail}, code_hash = null
+            "update checks set number_hash = null, number_tail = {tail}, number_sealed = null, code_hash = null
               where id in ({places}) and number_tail is not null
              returning 1"
         ))

@@ -4,8 +4,15 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 6] =
-    ["0001_control_plane", "0002_idempotency", "0003_usage", "0004_nodes", "0005_checks", "0006_hash_keys"];
+const NAMES: [&str; 7] = [
+    "0001_control_plane",
+    "0002_idempotency",
+    "0003_usage",
+    "0004_nodes",
+    "0005_checks",
+    "0006_hash_keys",
+    "0007_journeys",
+];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {
     let database = bench.database.another().await;

@@ -5,11 +5,11 @@ use std::fmt;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{CheckId, Ending, NumberHash, Sealed},
+    lifecycle::{AnyCheck, CheckId, Ending, NumberHash, Sealed},
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{NumberGuard, ReverseSmsCheck},
+    reverse_sms::NumberGuard,
     search::Filter,
     tenancy::{Mode, ProjectId},
 };
@@ -28,13 +28,27 @@ impl fmt::Debug for CodeHash {
 
 /// A check that is to be stored.
 #[derive(Clone, Debug)]
-pub struct NewReverseSms {
-    pub check: ReverseSmsCheck,
-    /// The number that the end-user is told to text: one of ours, so it is no secret.
-    pub receiver: Msisdn,
-    pub code: CodeHash,
+pub struct NewCheck {
+    pub check: AnyCheck,
+    pub awaits: Awaits,
+    /// Holds for checks about a number.
     pub guard: NumberGuard,
     pub completion: Option<Completion>,
+}
+
+/// What a new check waits for.
+#[derive(Clone, Debug)]
+pub enum Awaits {
+    Sms {
+        /// The number that the end-user is told to text: one of ours, so it is no secret.
+        receiver: Msisdn,
+        code: CodeHash,
+    },
+    /// A device that opens the check's URL.
+    Device {
+        /// What must be known when it comes.
+        brief: Sealed,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,19 +79,24 @@ pub enum Recorded {
 
 #[async_trait]
 pub trait CheckStore: Send + Sync {
-    /// Stores the check, its code, its count and the answer that its caller gets: all or nothing.
+    /// Stores the check, what it waits for, its count and the answer that its caller gets: all or nothing.
     ///
     /// The guard holds across nodes: of any number of concurrent creates for one project and number at most
     /// `guard.creates` are stored within `guard.within_seconds`. Those that are refused do not count.
-    async fn create_reverse_sms(&self, new: NewReverseSms) -> Result<Admitted, StoreError>;
+    async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError>;
 
-    async fn find_reverse_sms(&self, project: ProjectId, id: CheckId) -> Result<Found<ReverseSmsCheck>, StoreError>;
+    async fn find_check(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+    ) -> Result<Found<AnyCheck>, StoreError>;
 
     /// The check of the first of these codes that is still open; of the first that is known, if none is.
-    async fn reverse_sms_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<ReverseSmsCheck>, StoreError>;
+    async fn check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError>;
 
     /// Records the end of a check, queues its callback and moves its count: all or nothing, and only if the check is
-    /// still open.
+    /// still open. What was kept for its device goes.
     async fn conclude(&self, ending: Ending, callback: Option<NewCallback>) -> Result<Recorded, StoreError>;
 
     /// Marks the open checks of a mode that wait for an SMS from this number to this receiver, that are not yet pending
@@ -91,7 +110,7 @@ pub trait CheckStore: Send + Sync {
     ) -> Result<u64, StoreError>;
 
     /// Open checks of any project whose time was up at `now`, the longest overdue first.
-    async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<ReverseSmsCheck>, StoreError>;
+    async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError>;
 
     /// As [`overdue`](CheckStore::overdue), of one project and product.
     async fn overdue_of(
@@ -100,13 +119,14 @@ pub trait CheckStore: Send + Sync {
         product: Product,
         now: Timestamp,
         limit: u32,
-    ) -> Result<Vec<ReverseSmsCheck>, StoreError>;
+    ) -> Result<Vec<AnyCheck>, StoreError>;
 
     /// Newest first. Totals and deep pages come from the hourly counters wherever the filter allows it.
-    async fn list_reverse_sms(
+    async fn list_checks(
         &self,
         project: ProjectId,
+        product: Product,
         filter: Option<Filter>,
         page: PageRequest,
-    ) -> Result<Page<ReverseSmsCheck>, StoreError>;
+    ) -> Result<Page<AnyCheck>, StoreError>;
 }

@@ -11,18 +11,20 @@ mod callbacks;
 mod checks;
 mod control_plane;
 mod idempotency;
+mod journeys;
 mod operation;
 mod privacy;
 mod tenants;
 mod usage;
 
 pub use callbacks::{AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, Settlement, Then};
-pub use checks::{Admitted, CheckStore, CodeHash, NewCallback, NewReverseSms, Recorded};
+pub use checks::{Admitted, Awaits, CheckStore, CodeHash, NewCallback, NewCheck, Recorded};
 pub use control_plane::{
     Changes, ControlPlaneStore, KeyId, KeyPurpose, KeyStore, NotAKeyPurpose, Revocation, RevocationStore, SealedKey,
     TokenId, Version,
 };
 pub use idempotency::{ClaimOutcome, ClaimRequest, Completion, IdempotencyStore};
+pub use journeys::{Decision, JourneyRecord, JourneyStore, Progress, SetOut, TokenHash};
 pub use operation::{AuditStore, Housekeeping, NodeId, NodeStore};
 pub use privacy::{Erased, PrivacyStore};
 pub use tenants::{CredentialStore, ProjectStore, ProjectUpdated, ProjectWritten, WorkspaceStore};
@@ -42,6 +44,7 @@ pub trait Store:
     + NodeStore
     + Housekeeping
     + CheckStore
+    + JourneyStore
     + CallbackStore
     + PrivacyStore
 {

@@ -21,6 +21,10 @@ pub trait PrivacyStore: Send + Sync {
     /// otherwise end without a verdict. Writes the audit event in the same transaction.
     async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<Erased, StoreError>;
 
+    /// Erases the same of checks that have found a number out and ended before `ended_before`, a bounded number at a
+    /// time.
+    async fn erase_discovered(&self, ended_before: Timestamp, limit: u32) -> Result<Erased, StoreError>;
+
     /// Erases the same of checks that ended before `ended_before`, a bounded number at a time.
     async fn erase_old(&self, ended_before: Timestamp, limit: u32) -> Result<Erased, StoreError>;
 }

@@ -106,7 +106,8 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         number_guard: number_guard(settings)?,
         callbacks: callbacks::callbacks(settings)?,
         courier: callbacks::courier(settings)?,
-        retention: retention(settings)?,
+        retention: retention(settings, "retention.numbers")?,
+        discovery_retention: retention(settings, "retention.discovered_numbers")?,
         sandbox: SandboxSection { enabled: settings.read("sandbox.enabled", &Flag)? },
         networks: networks::read(settings, &connectors)?,
         connectors,
@@ -142,9 +143,9 @@ fn number_guard(settings: &Settings) -> Result<NumberGuard, ConfigError> {
     })
 }
 
-fn retention(settings: &Settings) -> Result<SignedDuration, ConfigError> {
+fn retention(settings: &Settings, key: &'static str) -> Result<SignedDuration, ConfigError> {
     const DAY: Duration = Duration::from_hours(24);
-    let kept = settings.read("retention.numbers", &Span(Duration::from_hours(1)..=365 * DAY))?;
+    let kept = settings.read(key, &Span(Duration::from_hours(1)..=365 * DAY))?;
     Ok(SignedDuration::try_from(kept).unwrap_or(SignedDuration::MAX))
 }
 

@@ -1,0 +1,130 @@
+//! What is the same for checks of all products: storing a new one, reading and listing.
+//!
+//! Time ends a check, not the sweeper: whoever reads a check whose time is up records its end first, so that no two
+//! readers can be told different things.
+
+use jiff::{Timestamp, Unit};
+use ringtrue_domain::{
+    lifecycle::{AnyCheck, AnyVerdict, Check, CheckId, OtherProduct},
+    page::{Page, PageRequest},
+    phone::NotE164,
+    product::Product,
+    search::Filter,
+    tenancy::ProjectId,
+    web_url::UrlError,
+};
+
+use crate::{
+    Engine,
+    ports::{Admitted, Found, NewCheck, StoreError},
+};
+
+/// Why a check is not created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    #[error("`/callback_url`: {0}")]
+    CallbackUrl(UrlError),
+    #[error("`/redirect_url`: {0}")]
+    RedirectUrl(UrlError),
+    #[error("`/phone_number`: {0}")]
+    PhoneNumber(#[from] NotE164),
+    #[error("`/device_ip`: an address is IPv4 or IPv6, with nothing around it")]
+    DeviceIp,
+    #[error("no supported operator serves this number")]
+    MnoNotSupported,
+    #[error("no operator checks this number silently; Reverse SMS is available for it")]
+    OnlyReverseSms,
+    #[error("this project is not allowed to use the number's network for this product")]
+    NetworkNotAllowed,
+    #[error("which operator serves this number cannot be found out at the moment")]
+    LookupUnavailable,
+    #[error("this project has asked about this number too often; wait before asking again")]
+    TooOften { retry_after: u32 },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a check is not shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("there is no such check")]
+    NotFound,
+    #[error("this check belongs to another project")]
+    NotYours,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    pub(crate) async fn store_new(&self, new: NewCheck) -> Result<(), CreateError> {
+        let now = new.check.created_at;
+        match self.store().create_check(new).await? {
+            Admitted::Stored => Ok(()),
+            Admitted::TooOften { until } => {
+                let wait = (until.as_millisecond() - now.as_millisecond()).max(1);
+                Err(CreateError::TooOften { retry_after: u32::try_from((wait + 999) / 1000).unwrap_or(u32::MAX) })
+            }
+        }
+    }
+
+    /// A check as it is now.
+    pub(crate) async fn check<V>(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+    ) -> Result<Check<V>, ReadError>
+    where
+        V: TryFrom<AnyVerdict, Error = OtherProduct>,
+    {
+        let check = self.found(project, product, id).await?;
+        if !check.is_overdue(self.clock().now()) {
+            return Ok(narrowed(check)?);
+        }
+        self.expire(check).await?;
+        // Whoever was first, this is how it ended.
+        Ok(narrowed(self.found(project, product, id).await?)?)
+    }
+
+    async fn found(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
+        match self.store().find_check(project, product, id).await? {
+            Found::Mine(check) => Ok(check),
+            Found::SomeoneElses => Err(ReadError::NotYours),
+            Found::Nothing => Err(ReadError::NotFound),
+        }
+    }
+
+    /// The project's checks of a product, newest first.
+    pub(crate) async fn checks<V>(
+        &self,
+        project: ProjectId,
+        product: Product,
+        filter: Option<Filter>,
+        page: PageRequest,
+    ) -> Result<Page<Check<V>>, StoreError>
+    where
+        V: TryFrom<AnyVerdict, Error = OtherProduct>,
+    {
+        self.sweep_project(project, product).await?;
+        let Page { items, request, total_items } = self.store().list_checks(project, product, filter, page).await?;
+        Ok(Page { items: items.into_iter().map(narrowed).collect::<Result<_, _>>()?, request, total_items })
+    }
+}
+
+/// A check of a known product.
+pub(crate) fn narrowed<V>(check: AnyCheck) -> Result<Check<V>, StoreError>
+where
+    V: TryFrom<AnyVerdict, Error = OtherProduct>,
+{
+    let id = check.id;
+    check.try_map(V::try_from).map_err(|problem| StoreError::Inconsistent {
+        table: "checks",
+        row: id.to_string(),
+        problem: problem.to_string(),
+    })
+}
+
+/// Stored instants are whole milliseconds; what is answered at once must be the same as what is read later.
+pub(crate) fn whole_millis(at: Timestamp) -> Timestamp {
+    at.round(jiff::TimestampRound::new().smallest(Unit::Millisecond).mode(jiff::RoundMode::Floor)).unwrap_or(at)
+}

@@ -1,0 +1,313 @@
+//! The way of the device: it opens the check's URL, is sent to its operator, comes back with a ticket, and leaves with a
+//! code.
+//!
+//! A fault on the way ends the check at once. What the operator says is kept sealed: the code reveals it.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode, Lifecycle, Reference, Status},
+    network::NetworkId,
+    phone::{Msisdn, NotE164},
+    product::Product,
+    sandbox::{self, TestAddress},
+    silent::{Sighting, SilentCheck},
+    tenancy::{Mode, Project},
+    web_url::RedirectUrl,
+};
+
+use super::{
+    is_allowed,
+    secrets::{Brief, Leg},
+};
+use crate::{
+    Engine,
+    checks::{narrowed, whole_millis},
+    ports::{Arrival, Decision, Departure, JourneyRecord, Question, Reply, SetOut, SilentRoute, StoreError},
+};
+
+/// A device that opens a check's URL.
+#[derive(Clone, Copy)]
+pub struct Visit<'a> {
+    pub product: Product,
+    pub check: CheckId,
+    pub token: &'a str,
+    /// The simulated SIM that it is to have, in a sandbox.
+    pub sim: Option<&'a str>,
+    pub address: IpAddr,
+}
+
+impl fmt::Debug for Visit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Visit").field("check", &self.check).finish_non_exhaustive()
+    }
+}
+
+/// A device that is back from its operator.
+#[derive(Clone, Copy)]
+pub struct Return<'a> {
+    /// The connector that it came back to.
+    pub connector: &'a str,
+    pub ticket: &'a str,
+    pub peer: SocketAddr,
+    pub address: IpAddr,
+    pub query: &'a [(String, String)],
+    pub headers: &'a [(String, Vec<u8>)],
+}
+
+impl fmt::Debug for Return<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Return").field("connector", &self.connector).finish_non_exhaustive()
+    }
+}
+
+/// What the device does next.
+#[derive(Debug)]
+pub enum Step {
+    /// It goes to its operator: an absolute URL, not for logs.
+    Go(String),
+    End(ChainEnd),
+}
+
+/// The end of the chain, as far as the device is concerned.
+#[derive(Debug)]
+pub struct ChainEnd {
+    pub check: CheckId,
+    pub reference: Option<Reference>,
+    /// Where the device is sent. `None`: it is answered in person.
+    pub redirect_url: Option<RedirectUrl>,
+    pub result: Result<RedirectCode, ChainFault>,
+    /// Whether the user can be verified by Reverse SMS instead.
+    pub falls_back: bool,
+}
+
+/// What the caller redeems. Masked.
+pub struct RedirectCode(pub String);
+
+impl fmt::Debug for RedirectCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RedirectCode(…)")
+    }
+}
+
+/// Why the device gets no code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainFault {
+    /// The check has just ended with this.
+    Failed(ErrorCode),
+    Expired,
+    /// The check had ended before, or a code has been given out.
+    AlreadyCompleted,
+}
+
+/// Why there is nothing to tell the device.
+#[derive(Debug, thiserror::Error)]
+pub enum VisitError {
+    #[error("there is no such check, or the URL is not the one that its creation gave")]
+    NotFound,
+    #[error("`sim`: {0}")]
+    Sim(#[from] NotE164),
+    #[error("this return is not expected: its ticket is unknown, used, or replaced by a newer one")]
+    Ticket,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Engine {
+    /// A device opens a check's URL.
+    pub async fn visit(&self, visit: Visit<'_>) -> Result<Step, VisitError> {
+        if !self.is_device_token(visit.check, visit.token)? {
+            return Err(VisitError::NotFound);
+        }
+        let record = self.store().journey(visit.check).await?;
+        let record = record.filter(|record| record.check.product == visit.product).ok_or(VisitError::NotFound)?;
+        let (check, brief) = match self.undecided(record).await? {
+            Ok(undecided) => undecided,
+            Err(end) => return Ok(Step::End(end)),
+        };
+        let sim = visit.sim.filter(|_| check.mode == Mode::Sandbox);
+        let sim = sim.map(|sim| Msisdn::parse(sim, Mode::Sandbox)).transpose()?;
+        match self.send_out(&check, &brief, sim, visit.address).await? {
+            Ok(Some(location)) => Ok(Step::Go(location)),
+            Ok(None) => self.ended_meanwhile(check).await.map(Step::End),
+            Err(code) => self.failed(check, code).await.map(Step::End),
+        }
+    }
+
+    /// A check whose operator has not spoken, or the end that the device is told of.
+    async fn undecided(&self, record: JourneyRecord) -> Result<Result<(SilentCheck, Brief), ChainEnd>, StoreError> {
+        let JourneyRecord { check, progress } = record;
+        if check.is_overdue(self.clock().now()) {
+            self.expire(check.clone()).await?;
+            return Ok(Err(self.end_of(&narrowed(check)?, Err(ChainFault::Expired))));
+        }
+        let check: SilentCheck = narrowed(check)?;
+        match progress {
+            Some(progress) if progress.decision.is_none() => {
+                let brief = self.open_brief(check.id, check.mode, &progress.brief)?;
+                Ok(Ok((check, brief)))
+            }
+            _ => Ok(Err(self.end_of(&check, Err(fault_of(&check))))),
+        }
+    }
+
+    /// Sends a device to its operator. `None`: the check has ended meanwhile.
+    async fn send_out(
+        &self,
+        check: &SilentCheck,
+        brief: &Brief,
+        sim: Option<Msisdn>,
+        device: IpAddr,
+    ) -> Result<Result<Option<String>, ErrorCode>, StoreError> {
+        let (network, route, sim) = match self.route_for(check, brief, sim, device) {
+            Ok(route) => route,
+            Err(code) => return Ok(Err(code)),
+        };
+        let now = whole_millis(self.clock().now());
+        let (ticket, hash) = self.ticket(check.id)?;
+        let question = question(brief);
+        let departure = Departure { check: check.id, question, ticket: &ticket, sim: sim.as_ref(), device, now };
+        let journey = match route.depart(departure).await {
+            Ok(journey) => journey,
+            Err(code) => return Ok(Err(code)),
+        };
+        let leg = self.seal_leg(check.id, &Leg::new(route.name(), device, &journey.memory))?;
+        let step = SetOut { check: check.id, network, ticket: hash, leg, at: now };
+        Ok(Ok(self.store().set_out(step).await?.then_some(journey.location)))
+    }
+
+    /// The device's network, and the connector that asks its operator.
+    fn route_for(
+        &self,
+        check: &SilentCheck,
+        brief: &Brief,
+        sim: Option<Msisdn>,
+        device: IpAddr,
+    ) -> Result<(NetworkId, Arc<dyn SilentRoute>, Option<Msisdn>), ErrorCode> {
+        if check.mode == Mode::Sandbox {
+            judge_simulated(brief.announced, device)?;
+            let network = sandbox::NETWORK_ID.parse().map_err(|_| ErrorCode::InternalError)?;
+            let route = self.networks().simulated_route().ok_or(ErrorCode::MnoRedirectUnsupported)?;
+            let sim = sim.or_else(|| brief.number.clone());
+            return Ok((network, route, sim));
+        }
+        let located = self.networks().locate(device);
+        let sighting = Sighting {
+            address: device,
+            located: &located,
+            announced: brief.announced,
+            claimed: brief.number.as_ref().and(check.network.as_ref()),
+        };
+        let network = sighting.network(|claimed, device| self.networks().are_asked_together(claimed, device))?;
+        let is_allowed = |project: &Project| is_allowed(project, check.product, &network);
+        // The gate was passed for the number's network when the check was made; a discovered device passes it here.
+        if brief.number.is_none() && !self.control_plane().project_has(check.project, is_allowed) {
+            return Err(ErrorCode::MnoNotSupported);
+        }
+        let route = self.networks().silent_route(&network, check.product);
+        let route = route.ok_or(ErrorCode::MnoRedirectUnsupported)?;
+        Ok((network, route, None))
+    }
+
+    /// A device is back from its operator.
+    pub async fn come_back(&self, back: Return<'_>) -> Result<ChainEnd, VisitError> {
+        let id = self.check_of_ticket(back.ticket)?.ok_or(VisitError::Ticket)?;
+        let route = self.networks().route_named(back.connector).ok_or(VisitError::Ticket)?;
+        let record = self.store().journey(id).await?.ok_or(VisitError::NotFound)?;
+        let (check, brief) = match self.undecided(record).await? {
+            Ok(undecided) => undecided,
+            Err(end) => return Ok(end),
+        };
+        let leg = self.store().come_back(id, self.ticket_hash(id, back.ticket)?).await?.ok_or(VisitError::Ticket)?;
+        let leg = self.open_leg(id, &leg)?;
+        if leg.connector != back.connector {
+            return Err(VisitError::Ticket);
+        }
+        let arrival = Arrival {
+            check: id,
+            question: question(&brief),
+            memory: &leg.memory(),
+            departed_from: leg.departed_from,
+            peer: back.peer,
+            device: back.address,
+            query: back.query,
+            headers: back.headers,
+            now: self.clock().now(),
+        };
+        let reply = match (route.arrive(arrival).await, &brief.number) {
+            (Ok(reply @ Reply::Match(_)), Some(_)) | (Ok(reply @ Reply::Number(_)), None) => reply,
+            // An answer to another question.
+            (Ok(_), _) => return Ok(self.failed(check, ErrorCode::MnoResponseError).await?),
+            (Err(code), _) => return Ok(self.failed(check, code).await?),
+        };
+        let (code, hash) = self.redirect_code(id)?;
+        let decision = Decision { code: hash, proof: self.seal_reply(id, &reply)? };
+        if !self.store().decide(id, decision).await? {
+            return Ok(self.ended_meanwhile(check).await?);
+        }
+        Ok(self.end_of(&check, Ok(RedirectCode(code))))
+    }
+
+    /// Ends the check with a fault, unless it has ended.
+    async fn failed(&self, check: SilentCheck, code: ErrorCode) -> Result<ChainEnd, VisitError> {
+        tracing::info!(check = %check.id, product = %check.product, code = %code, "a silent check fails");
+        let at = whole_millis(self.clock().now());
+        if let Ok(concluded) = check.clone().fail(code, at) {
+            let is_in_time = concluded.check().status() != Status::Expired;
+            self.conclude(concluded).await?;
+            let fault = if is_in_time { ChainFault::Failed(code) } else { ChainFault::Expired };
+            return Ok(self.end_of(&check, Err(fault)));
+        }
+        self.ended_meanwhile(check).await.map_err(Into::into)
+    }
+
+    /// Someone else has ended the check while the device was on its way.
+    async fn ended_meanwhile(&self, check: SilentCheck) -> Result<ChainEnd, VisitError> {
+        let record = self.store().journey(check.id).await?.ok_or(VisitError::NotFound)?;
+        let check: SilentCheck = narrowed(record.check)?;
+        Ok(self.end_of(&check, Err(fault_of(&check))))
+    }
+
+    fn end_of(&self, check: &SilentCheck, result: Result<RedirectCode, ChainFault>) -> ChainEnd {
+        let project = self.control_plane().project(check.project);
+        let falls_back = match (&result, project, &check.network) {
+            (Err(_), Some(project), Some(network)) => self.is_open_to_reverse_sms(&project, network),
+            _ => false,
+        };
+        ChainEnd {
+            check: check.id,
+            reference: check.reference.clone(),
+            redirect_url: check.redirect_url.as_ref().and_then(|url| self.open_redirect_url(check.id, url)),
+            result,
+            falls_back,
+        }
+    }
+}
+
+fn question(brief: &Brief) -> Question<'_> {
+    brief.number.as_ref().map_or(Question::WhichNumber, Question::IsNumber)
+}
+
+fn fault_of(check: &SilentCheck) -> ChainFault {
+    match check.state {
+        Lifecycle::Concluded { .. } if check.status() == Status::Expired => ChainFault::Expired,
+        _ => ChainFault::AlreadyCompleted,
+    }
+}
+
+/// A simulated device works from any address. An announced one for tests stands for where it is; any other must be
+/// where it really is.
+fn judge_simulated(announced: Option<IpAddr>, device: IpAddr) -> Result<(), ErrorCode> {
+    let Some(announced) = announced else { return Ok(()) };
+    match TestAddress::of(announced) {
+        Some(TestAddress::Mobile) => Ok(()),
+        Some(TestAddress::NotMobile) => Err(ErrorCode::NotMobileIp),
+        Some(TestAddress::MobileWithoutProducts | TestAddress::Unknown) => Err(ErrorCode::MnoNotSupported),
+        None if announced.to_canonical() == device.to_canonical() => Ok(()),
+        None => Err(ErrorCode::IpMismatch),
+    }
+}

@@ -1,0 +1,20 @@
+-- Secure SNA and Discovery. A journey is there while its check is open: its device, its operator's answer, its code.
+
+alter table checks add column redirect_url bytea;
+-- A number that a check has found out.
+alter table checks add column number_sealed bytea;
+-- Found-out numbers go sooner than others.
+create index checks_discovered_by_end on checks (concluded_at)
+    where number_sealed is not null and concluded_at is not null;
+
+create table journeys (
+    check_id     uuid primary key,
+    brief        bytea not null,
+    ticket_hash  bytea,
+    leg          bytea,
+    code_hash    bytea,
+    proof        bytea,
+    wrong_codes  integer not null check (wrong_codes >= 0),
+    constraint journeys_leg check ((ticket_hash is null) = (leg is null)),
+    constraint journeys_decision check ((code_hash is null) = (proof is null))
+);
