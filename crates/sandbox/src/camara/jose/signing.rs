@@ -1,0 +1,60 @@
+//! The operator's own key, made when it starts and gone when it stops.
+
+use std::fmt;
+
+use aws_lc_rs::{
+    error::Unspecified,
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use serde_json::{Value, json};
+
+/// A key for ES256.
+pub(in crate::camara) struct SigningKey {
+    pair: EcdsaKeyPair,
+    kid: String,
+}
+
+impl SigningKey {
+    pub(in crate::camara) fn generate() -> Result<Self, Unspecified> {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)?;
+        // Any part of the key names it well enough.
+        let kid = BASE64_URL_SAFE_NO_PAD.encode(&pair.public_key().as_ref()[1..13]);
+        Ok(Self { pair, kid })
+    }
+
+    /// Pretends to be another key.
+    pub(in crate::camara) fn named_like(self, other: &Self) -> Self {
+        Self { kid: other.kid.clone(), ..self }
+    }
+
+    /// The public half, as `jwks_uri` shows it.
+    pub(in crate::camara) fn jwks(&self) -> Value {
+        // The point is uncompressed: a four, then both coordinates.
+        let (x, y) = self.pair.public_key().as_ref()[1..].split_at(32);
+        json!({ "keys": [{
+            "kty": "EC",
+            "crv": "P-256",
+            "use": "sig",
+            "alg": "ES256",
+            "kid": self.kid,
+            "x": BASE64_URL_SAFE_NO_PAD.encode(x),
+            "y": BASE64_URL_SAFE_NO_PAD.encode(y),
+        }]})
+    }
+
+    pub(in crate::camara) fn sign(&self, claims: &Value) -> Result<String, Unspecified> {
+        let header = json!({ "alg": "ES256", "kid": self.kid, "typ": "JWT" });
+        let [header, claims] = [&header, claims].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part.to_string()));
+        let signed = format!("{header}.{claims}");
+        let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes())?;
+        Ok(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKey").field("kid", &self.kid).finish_non_exhaustive()
+    }
+}
