@@ -5,6 +5,7 @@ mod addresses;
 mod clock;
 mod entropy;
 mod inbox;
+mod numbers;
 mod silent;
 mod store;
 mod transport;
@@ -13,6 +14,7 @@ pub use addresses::{AddressBook, Located};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};
 pub use inbox::{Disposition, Glimpse, Inbox};
+pub use numbers::{NumberSource, Resolved, SimHistory, SimSwapQuestion, SimSwapRoute, SourceFault};
 pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
     Admitted, AttemptLog, AuditStore, Awaits, CallbackRecord, CallbackState, CallbackStore, Changes, CheckStore,

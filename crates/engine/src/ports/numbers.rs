@@ -1,0 +1,82 @@
+//! Whom to ask which network serves a number, and how operators are asked about its SIM.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode},
+    network::NetworkId,
+    phone::Msisdn,
+};
+
+/// What a source knows of a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// The network that serves it now, wherever it was ported from.
+    Network(NetworkId),
+    /// The source is sure that nobody has this number. A phone that is switched off is not that.
+    NoSubscriber,
+    /// The source has nothing on it: another one may.
+    NoData,
+}
+
+/// Why a source did not answer. Another one may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum SourceFault {
+    #[error("no answer in time")]
+    Timeout,
+    #[error("cannot be reached")]
+    Unreachable,
+    #[error("refuses to answer: credentials, quota, or its own fault")]
+    Refused,
+    #[error("the answer makes no sense")]
+    Nonsense,
+}
+
+/// A source of which network serves a number: ENUM, an HLR look-up, a Telco Finder.
+///
+/// What went wrong in detail is the source's to log, without the number.
+#[async_trait]
+pub trait NumberSource: fmt::Debug + Send + Sync {
+    /// Its name in the configuration.
+    fn name(&self) -> &str;
+
+    async fn resolve(&self, number: &Msisdn) -> Result<Resolved, SourceFault>;
+}
+
+/// A question about a number's SIM.
+#[derive(Clone, Copy)]
+pub struct SimSwapQuestion<'a> {
+    pub check: CheckId,
+    pub number: &'a Msisdn,
+    /// How far back a change matters.
+    pub period: SignedDuration,
+    pub now: Timestamp,
+}
+
+impl fmt::Debug for SimSwapQuestion<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimSwapQuestion").field("check", &self.check).finish_non_exhaustive()
+    }
+}
+
+/// What the operator says of a number's SIM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimHistory {
+    /// The last change, or the activation if there was none.
+    ChangedAt(Timestamp),
+    /// No change for this long; further back the operator does not look.
+    NoChangeFor(SignedDuration),
+    /// Whether it changed within this long. When exactly is not said.
+    ChangedWithin(SignedDuration),
+}
+
+/// A connector to operators that can tell a SIM's history.
+#[async_trait]
+pub trait SimSwapRoute: fmt::Debug + Send + Sync {
+    /// The connector's name in the configuration.
+    fn name(&self) -> &str;
+
+    async fn sim_history(&self, question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode>;
+}
