@@ -11,9 +11,10 @@
 //! What was signed is what is sent: the target as it was written, and `host` with its port when it is not the default.
 
 mod connector;
-mod pool;
+pub(crate) mod dial;
+pub(crate) mod pool;
 mod resolver;
-mod tls;
+pub(crate) mod tls;
 
 use std::{error::Error, io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -29,14 +30,14 @@ use tokio::time::{Instant, timeout_at};
 use connector::Connector;
 use pool::Pool;
 pub use resolver::{Resolver, SystemResolver};
-pub use tls::NoRoots;
+pub use tls::{Identity, NoRoots};
 
 /// How much of an answer's body is read: a connection whose answer was read whole can be used again.
 const READ: usize = 64 * 1_024;
 /// How much of it is kept.
 const KEPT: usize = 8 * 1_024;
 
-type Sender = SendRequest<Full<Bytes>>;
+pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
 #[derive(Clone, Debug)]
 pub struct OutboundSettings {
@@ -73,7 +74,7 @@ impl Outbound {
     }
 
     pub fn with_resolver(settings: OutboundSettings, resolver: Arc<dyn Resolver>) -> Result<Self, NoRoots> {
-        let tls = tls::client_config(settings.extra_roots.as_deref())?;
+        let tls = tls::client_config(settings.extra_roots.as_deref(), None)?;
         let connector = Connector::new(resolver, settings.addresses, tls, settings.connect);
         Ok(Outbound { connector, pool: Pool::default(), total: settings.total })
     }
@@ -94,7 +95,7 @@ impl Outbound {
 
     /// A connection from before that is still usable.
     async fn kept(&self, request: &Outgoing) -> Option<Sender> {
-        let key = pool::key(&request.url);
+        let key = origin(&request.url);
         while let Some(mut kept) = self.pool.take(&key) {
             if kept.ready().await.is_ok() {
                 return Some(kept);
@@ -130,7 +131,7 @@ impl Transport for Outbound {
         let (head, body) = response.into_parts();
         let (body, is_whole) = Outbound::read(body, deadline).await;
         if is_whole {
-            self.pool.keep(pool::key(&request.url), sender);
+            self.pool.keep(origin(&request.url), sender);
         }
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
@@ -164,7 +165,7 @@ fn is_io(error: &hyper::Error) -> bool {
     error.source().is_some_and(<dyn Error>::is::<io::Error>)
 }
 
-fn undelivered(error: &hyper::Error) -> Undelivered {
+pub(crate) fn undelivered(error: &hyper::Error) -> Undelivered {
     if error.is_parse_too_large() {
         Undelivered::TooLarge
     } else if error.is_parse() {

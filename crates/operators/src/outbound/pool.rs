@@ -1,4 +1,4 @@
-//! Connections kept for the next callback to the same place.
+//! Connections kept for the next request to the same place.
 
 use std::{
     collections::HashMap,
@@ -7,16 +7,16 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_domain::web_url::CallbackUrl;
 use tokio::time::Instant;
 
-use super::{Sender, origin};
+use super::Sender;
 
 /// As many as are used at a time.
 const PER_ORIGIN: usize = 64;
 const IN_ALL: usize = 512;
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
+/// They are kept by scheme, host and port.
 #[derive(Default)]
 pub struct Pool(Mutex<Idle>);
 
@@ -25,11 +25,6 @@ struct Idle {
     origins: HashMap<String, Vec<(Instant, Sender)>>,
     count: usize,
     swept_at: Option<Instant>,
-}
-
-/// What connections are kept by: scheme, host and port.
-pub fn key(url: &CallbackUrl) -> String {
-    origin(url)
 }
 
 impl Pool {

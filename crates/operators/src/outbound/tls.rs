@@ -1,11 +1,14 @@
-//! Whom we believe to be the host that a URL names.
+//! Whom we believe to be the host that a URL names, and who we say that we are.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use tokio_rustls::rustls::{
     ClientConfig, RootCertStore,
     crypto::aws_lc_rs,
-    pki_types::{CertificateDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
 /// Why the certificates to trust could not be read.
@@ -15,11 +18,22 @@ pub enum NoRoots {
     File(#[from] tokio_rustls::rustls::pki_types::pem::Error),
     #[error("the file of extra certificates holds one that is not valid, or none")]
     Certificate,
+    #[error("our own certificate or its key cannot be read: {0}")]
+    Identity(#[source] tokio_rustls::rustls::pki_types::pem::Error),
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
 }
 
-pub fn client_config(extra_roots: Option<&Path>) -> Result<Arc<ClientConfig>, NoRoots> {
+/// Our own certificate, for hosts that want to see one.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The certificate and those between it and its root (PEM).
+    pub certificates: PathBuf,
+    /// Its private key (PEM).
+    pub key: PathBuf,
+}
+
+pub fn client_config(extra_roots: Option<&Path>, identity: Option<&Identity>) -> Result<Arc<ClientConfig>, NoRoots> {
     let mut roots = RootCertStore::empty();
     let machine = rustls_native_certs::load_native_certs();
     for error in &machine.errors {
@@ -35,12 +49,19 @@ pub fn client_config(extra_roots: Option<&Path>) -> Result<Arc<ClientConfig>, No
         }
     }
     if roots.is_empty() {
-        tracing::warn!("no certificate is trusted: callbacks to https URLs will fail");
+        tracing::warn!("no certificate is trusted: requests to https URLs will fail");
     }
-    let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => config.with_no_client_auth(),
+        Some(identity) => {
+            let chain = CertificateDer::pem_file_iter(&identity.certificates).and_then(Iterator::collect);
+            let key = PrivateKeyDer::from_pem_file(&identity.key).map_err(NoRoots::Identity)?;
+            config.with_client_auth_cert(chain.map_err(NoRoots::Identity)?, key)?
+        }
+    };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
