@@ -3,6 +3,7 @@
 //! A connector translates and decides nothing. What an operator brings becomes a value of the domain and goes to the
 //! engine's [`Inbox`](ringtrue_engine::ports::Inbox); the operator is answered after the engine has answered.
 
+pub mod camara;
 pub mod client;
 pub mod ip_routing;
 pub mod outbound;

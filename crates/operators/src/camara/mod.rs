@@ -1,0 +1,198 @@
+//! Asking an operator by CAMARA Number Verification whose a device is.
+//!
+//! The device carries a question to the operator's authorisation server and brings back a code (OpenID Connect, with
+//! nothing shown to anybody). The code gives a token, the token one answer: whether the number is the device's (Secure
+//! SNA), or which number is (Discovery). The operator knows the device by the network that it comes from.
+//!
+//! What an operator may do wrong, and what it means, is one table: [`TABLE`]. What opens and closes the way to an
+//! operator is its [`breaker`]. Redirects are followed by devices, never by us. No token is kept.
+//!
+//! Deliberately absent: encrypted ID tokens, DPoP, and tokens of the SIM (TS.43), which need no device to be sent.
+
+mod asking;
+mod authorization;
+mod breaker;
+mod config;
+mod faults;
+mod id_token;
+mod jwt;
+mod memory;
+mod number_verification;
+mod provider;
+mod token;
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, product::Product};
+use ringtrue_engine::ports::{Arrival, Clock, Departure, Entropy, Journey, Question, Reply, SilentRoute};
+
+use crate::client::Client;
+use asking::{Asking, Document};
+use breaker::Breaker;
+pub use breaker::BreakerState;
+pub use config::{
+    Audience, BadConfig, BreakerSettings, CamaraConfig, ClientAuthentication, ClientSecret, Endpoints, LoginHint,
+    Provider, RequestObject, ScopeStyle, Scopes,
+};
+use faults::Fault;
+pub use faults::{Effect, Nonsense, Row, Stage, Symptom, TABLE};
+use jwt::KeySet;
+pub use jwt::{Algorithm, BadKey, SigningKey};
+use memory::Memory;
+use provider::Server;
+
+/// How long a code may be that a device brings. Longer ones are nobody's.
+const LONGEST_CODE: usize = 4 * 1_024;
+
+/// A connector to one operator.
+pub struct Camara {
+    config: CamaraConfig,
+    asking: Asking,
+    entropy: Arc<dyn Entropy>,
+    server: Server,
+    keys: Document<KeySet>,
+    breaker: Breaker,
+}
+
+impl Camara {
+    pub fn new(
+        config: CamaraConfig,
+        client: Arc<Client>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, BadConfig> {
+        let config = config.checked()?;
+        Ok(Camara {
+            server: Server::new(&config.provider).ok_or(BadConfig::Provider)?,
+            keys: Document::new(Stage::Keys, |json| KeySet::parse(json).ok_or(Nonsense::Body)),
+            breaker: Breaker::new(config.breaker),
+            asking: Asking { client, clock },
+            entropy,
+            config,
+        })
+    }
+
+    /// Whose subscribers the operator knows.
+    pub fn networks(&self) -> &[NetworkId] {
+        &self.config.networks
+    }
+
+    /// Whether devices are sent to the operator.
+    pub fn state(&self) -> BreakerState {
+        self.breaker.state(self.asking.clock.now())
+    }
+
+    fn scope_for(&self, product: Product) -> Option<&str> {
+        match product {
+            Product::SecureSna => self.config.scopes.verify.as_deref(),
+            Product::Discovery => self.config.scopes.device_phone_number.as_deref(),
+            Product::ReverseSms | Product::SimSwap | Product::Eligibility => None,
+        }
+    }
+
+    async fn journey(&self, departure: &Departure<'_>, scope: &str) -> Result<Journey, Fault> {
+        let endpoints = self.server.endpoints(&self.asking).await?;
+        let memory = Memory::new(&*self.entropy);
+        let location = self.authorization_url(departure, &memory, &endpoints, scope);
+        let location = location.ok_or(Fault::new(Stage::Redirect, Symptom::Ours))?;
+        Ok(Journey { location: location.into(), memory: memory.to_octets() })
+    }
+
+    async fn answer(&self, arrival: &Arrival<'_>) -> Result<Reply, Fault> {
+        let memory = Memory::from_octets(arrival.memory).ok_or(Fault::new(Stage::Redirect, Symptom::Ours))?;
+        let endpoints = self.server.endpoints(&self.asking).await?;
+        let code = brought(arrival.query, &endpoints)?;
+        let tokens = self.redeem(code, &memory, &endpoints).await?;
+        if let Some(token) = &tokens.id {
+            self.check_id_token(token, &memory, &endpoints).await?;
+        }
+        self.ask(arrival.question, arrival.check, tokens).await
+    }
+
+    /// Tells whoever runs this, and the breaker.
+    fn note(&self, fault: &Fault) -> ErrorCode {
+        let (connector, stage, code) = (&*self.config.name, fault.stage.as_str(), fault.code().as_str());
+        let (symptom, status) = (fault.symptom(), fault.status);
+        if fault.is_alarm() {
+            tracing::error!(
+                connector,
+                stage,
+                ?symptom,
+                status,
+                code,
+                "an operator does not take us as we are configured"
+            );
+        } else {
+            tracing::warn!(connector, stage, ?symptom, status, code, "an operator gave no answer to a check");
+        }
+        self.breaker.learn(fault.effect(), fault.retry_after, self.asking.clock.now());
+        fault.code()
+    }
+
+    /// In seconds, as tokens have it.
+    fn now(&self) -> i64 {
+        self.asking.clock.now().as_second()
+    }
+
+    /// Of something that may be used once.
+    fn identifier(&self) -> String {
+        jwt::base64url(self.entropy.bytes::<16>())
+    }
+}
+
+#[async_trait]
+impl SilentRoute for Camara {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    fn serves(&self, product: Product) -> bool {
+        self.scope_for(product).is_some()
+    }
+
+    async fn depart(&self, departure: Departure<'_>) -> Result<Journey, ErrorCode> {
+        let product = match departure.question {
+            Question::IsNumber(_) => Product::SecureSna,
+            Question::WhichNumber => Product::Discovery,
+        };
+        let scope = self.scope_for(product).ok_or(ErrorCode::MnoNotSupported)?;
+        self.breaker.admit(self.asking.clock.now())?;
+        self.journey(&departure, scope).await.map_err(|fault| self.note(&fault))
+    }
+
+    async fn arrive(&self, arrival: Arrival<'_>) -> Result<Reply, ErrorCode> {
+        let reply = self.answer(&arrival).await.map_err(|fault| self.note(&fault))?;
+        self.breaker.learn(Effect::Works, None, self.asking.clock.now());
+        Ok(reply)
+    }
+}
+
+/// The code that a device brought, from whom it was sent to.
+fn brought<'a>(query: &'a [(String, String)], endpoints: &Endpoints) -> Result<&'a str, Fault> {
+    let nonsense = |what| Fault::nonsense(Stage::Redirect, what);
+    let only = |wanted: &str| {
+        let mut found = query.iter().filter(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        let first = found.next();
+        if found.next().is_some() { Err(nonsense(Nonsense::Repeated)) } else { Ok(first) }
+    };
+    // Of an error too: another server's error is not ours.
+    match only("iss")? {
+        Some(issuer) if issuer != endpoints.issuer => return Err(nonsense(Nonsense::OtherIssuer)),
+        None if endpoints.names_itself => return Err(nonsense(Nonsense::OtherIssuer)),
+        _ => {}
+    }
+    if let Some(error) = only("error")? {
+        return Err(Fault::of_redirect(error));
+    }
+    let is_a_code =
+        |code: &&str| (1..=LONGEST_CODE).contains(&code.len()) && code.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    only("code")?.filter(is_a_code).ok_or(nonsense(Nonsense::NoCode))
+}
+
+/// Without client id and settings: they are long, and some are nobody's business.
+impl fmt::Debug for Camara {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Camara").field("name", &self.config.name).finish_non_exhaustive()
+    }
+}
