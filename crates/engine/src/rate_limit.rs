@@ -29,6 +29,8 @@ pub enum CallKind {
     Management,
     /// Token and revoke requests.
     Token,
+    /// Devices that open the URL of a check: by address, since nobody knows them.
+    Device,
 }
 
 /// The deployment's limits: calls per second, except for failed logins.
@@ -39,13 +41,15 @@ pub struct Limits {
     pub eligibility: u32,
     pub management: u32,
     pub token: u32,
+    /// For each address.
+    pub device: u32,
     /// Failed client authentications per minute, for each client and address.
     pub failed_logins: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { create: 50, read: 100, eligibility: 50, management: 25, token: 50, failed_logins: 10 }
+        Limits { create: 50, read: 100, eligibility: 50, management: 25, token: 50, device: 20, failed_logins: 10 }
     }
 }
 
@@ -58,6 +62,7 @@ impl Limits {
             CallKind::Eligibility => own.eligibility.unwrap_or(self.eligibility),
             CallKind::Management => own.management.unwrap_or(self.management),
             CallKind::Token => own.token.unwrap_or(self.token),
+            CallKind::Device => self.device,
         }
     }
 }

@@ -45,6 +45,20 @@ pub mod scope {
     impl super::Required for ReverseSms {
         const SCOPE: Scope = Scope::Product(Product::ReverseSms);
     }
+
+    #[derive(Debug)]
+    pub struct SecureSna;
+
+    impl super::Required for SecureSna {
+        const SCOPE: Scope = Scope::Product(Product::SecureSna);
+    }
+
+    #[derive(Debug)]
+    pub struct Discovery;
+
+    impl super::Required for Discovery {
+        const SCOPE: Scope = Scope::Product(Product::Discovery);
+    }
 }
 
 /// An authenticated caller whose token has the scope `S` and whose workspace is within its rate limit.
@@ -97,7 +111,7 @@ impl<S: Required> FromRequestParts<App> for Caller<S> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Some(Arrival { address, request_id, meter: Some(meter) }) = parts.extensions.get::<Arrival>() else {
+        let Some(Arrival { address, request_id, meter: Some(meter), .. }) = parts.extensions.get::<Arrival>() else {
             return Err(Problem::internal(&"a route that needs a caller is not metered"));
         };
         let bearer = match authenticate(app, parts) {
@@ -113,6 +127,24 @@ impl<S: Required> FromRequestParts<App> for Caller<S> {
         meter.record(app.engine.limiter().workspace(meter.kind, workspace, &own.unwrap_or_default(), now))?;
         require(app, &bearer, S::SCOPE)?;
         Ok(Caller { bearer, request_id: request_id.clone(), scope: PhantomData })
+    }
+}
+
+/// A device that opens the URL of a check: a stranger, counted by its address.
+#[derive(Clone, Copy, Debug)]
+pub struct Device {
+    pub address: IpAddr,
+}
+
+impl FromRequestParts<App> for Device {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Some(Arrival { address, meter: Some(meter), .. }) = parts.extensions.get::<Arrival>() else {
+            return Err(Problem::internal(&"a route for devices is not metered"));
+        };
+        meter.record(stranger(app, meter.kind, *address))?;
+        Ok(Device { address: *address })
     }
 }
 
@@ -167,6 +199,7 @@ impl Meter {
     pub fn of(method: &Method, path: &str) -> Option<Self> {
         let kind = match path.strip_prefix("/v1/")?.split('/').next()? {
             "management" => CallKind::Management,
+            "number-verification" if path.ends_with("/redirect") => CallKind::Device,
             "number-verification" | "sandbox" if *method == Method::POST => CallKind::Create,
             "number-verification" | "sandbox" => CallKind::Read,
             _ => return None,

@@ -34,6 +34,8 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct Arrival {
     /// Where it comes from: the peer, or whom a trusted proxy names.
     pub address: IpAddr,
+    /// Who opened the connection.
+    pub peer: SocketAddr,
     pub request_id: RequestId,
     pub meter: Option<Meter>,
 }
@@ -91,7 +93,7 @@ impl Door {
         let accept = accept(request.headers());
         let address = client_address(app, peer.ip(), request.headers());
         let meter = Meter::of(&method, request.uri().path());
-        let arrival = Arrival { address, request_id: request_id.clone(), meter: meter.clone() };
+        let arrival = Arrival { address, peer, request_id: request_id.clone(), meter: meter.clone() };
         request.extensions_mut().insert(arrival);
 
         let span = span(app, &method, &request_id);

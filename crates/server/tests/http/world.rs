@@ -261,6 +261,7 @@ fn config(store: &str) -> Config {
         eligibility: 1_000_000,
         management: 1_000_000,
         token: 1_000_000,
+        device: 1_000_000,
         failed_logins: 10,
     };
     config

@@ -130,6 +130,7 @@ fn rate_limits(settings: &Settings) -> Result<Limits, ConfigError> {
         eligibility: settings.read("rate_limits.eligibility", &limit)?,
         management: settings.read("rate_limits.management", &limit)?,
         token: settings.read("rate_limits.token", &limit)?,
+        device: settings.read("rate_limits.device", &limit)?,
         failed_logins: settings.read("rate_limits.failed_logins", &limit)?,
     })
 }
