@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod callback;
+pub mod eligibility;
 pub mod id;
 pub mod key_schedule;
 pub mod lifecycle;
@@ -17,5 +18,6 @@ pub mod reverse_sms;
 pub mod sandbox;
 pub mod search;
 pub mod silent;
+pub mod sim_swap;
 pub mod tenancy;
 pub mod web_url;

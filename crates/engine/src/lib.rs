@@ -10,6 +10,7 @@ pub mod keys;
 pub mod management;
 pub mod networks;
 pub mod nodes;
+pub mod number_lookup;
 pub mod ports;
 mod privacy;
 pub mod rate_limit;

@@ -14,7 +14,7 @@ pub use addresses::{AddressBook, Located};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};
 pub use inbox::{Disposition, Glimpse, Inbox};
-pub use numbers::{NumberSource, Resolved, SimHistory, SimSwapQuestion, SimSwapRoute, SourceFault};
+pub use numbers::{NumberSource, Resolved, SimSwapQuestion, SimSwapRoute, SourceFault};
 pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
     Admitted, AttemptLog, AuditStore, Awaits, CallbackRecord, CallbackState, CallbackStore, Changes, CheckStore,

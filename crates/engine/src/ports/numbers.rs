@@ -3,11 +3,12 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
     network::NetworkId,
     phone::Msisdn,
+    sim_swap::{Period, SimHistory},
 };
 
 /// What a source knows of a number.
@@ -51,7 +52,7 @@ pub struct SimSwapQuestion<'a> {
     pub check: CheckId,
     pub number: &'a Msisdn,
     /// How far back a change matters.
-    pub period: SignedDuration,
+    pub period: Period,
     pub now: Timestamp,
 }
 
@@ -59,17 +60,6 @@ impl fmt::Debug for SimSwapQuestion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SimSwapQuestion").field("check", &self.check).finish_non_exhaustive()
     }
-}
-
-/// What the operator says of a number's SIM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SimHistory {
-    /// The last change, or the activation if there was none.
-    ChangedAt(Timestamp),
-    /// No change for this long; further back the operator does not look.
-    NoChangeFor(SignedDuration),
-    /// Whether it changed within this long. When exactly is not said.
-    ChangedWithin(SignedDuration),
 }
 
 /// A connector to operators that can tell a SIM's history.

@@ -6,11 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::Lifecycle,
     phone::Msisdn,
-    reverse_sms::{InboundSms, Sender},
+    product::Product,
+    reverse_sms::{InboundSms, Sender, SenderMatch},
     tenancy::{Mode, Project},
 };
 use ringtrue_engine::{
-    callback,
+    Engine, callback,
     ports::{CallbackState, Clock, Disposition, Found, Inbox, ManualClock},
     reverse_sms::CreateReverseSms,
 };
@@ -299,10 +300,11 @@ impl Play {
         }
     }
 
-    fn state_of(&self, subject: &Subject) -> Lifecycle<ringtrue_domain::reverse_sms::SenderMatch> {
+    fn state_of(&self, subject: &Subject) -> Lifecycle<SenderMatch> {
         let (project, id) = (self.project.id, subject.id);
-        match self.process().run(async |engine| engine.store().find_reverse_sms(project, id).await).unwrap() {
-            Found::Mine(check) => check.state,
+        let find = async |engine: &Engine| engine.store().find_check(project, Product::ReverseSms, id).await;
+        match self.process().run(find).unwrap() {
+            Found::Mine(check) => check.try_map(SenderMatch::try_from).unwrap().state,
             other => panic!("{subject:?}: {other:?}"),
         }
     }
