@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::{
     lifecycle::CheckId,
     phone::Msisdn,
+    product::Product,
     reverse_sms::{InboundSms, Sender},
     tenancy::{Mode, ProjectId},
 };
@@ -38,7 +39,9 @@ impl Kept {
         let project = ProjectId(asker.project.project_id.parse().unwrap());
         let id = CheckId(check.id.parse().unwrap());
         let store = asker.world.node.engine.store();
-        let Found::Mine(stored) = store.find_reverse_sms(project, id).await.unwrap() else { panic!("no check") };
+        let Found::Mine(stored) = store.find_check(project, Product::ReverseSms, id).await.unwrap() else {
+            panic!("no check")
+        };
         let callback = match store.callback(project, id).await.unwrap() {
             Found::Mine(record) => Some(record),
             _ => None,

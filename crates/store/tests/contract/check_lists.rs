@@ -3,7 +3,8 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::Check,
+    lifecycle::{AnyVerdict, Check},
+    product::Product,
     reverse_sms::{ReceivedFrom, ReverseSmsCheck, SEARCH_FIELDS},
     search::{Choice, Field, Filter, InstantTest, Kind, Test, TextTest, parse},
     tenancy::{Mode, ProjectId, WorkspaceId},
@@ -73,7 +74,7 @@ async fn checks(store: &dyn Store, project: ProjectId, dice: &mut Dice, number: 
             ..check_sample::check(project, dice.instant())
         })
         .collect();
-    let stored = join_all(checks.iter().map(|check| store.create_reverse_sms(check_sample::new(check.clone())))).await;
+    let stored = join_all(checks.iter().map(|check| store.create_check(check_sample::new(check.clone())))).await;
     assert!(stored.into_iter().all(|answer| answer.unwrap() == Admitted::Stored));
     let mut endings = Vec::new();
     for check in &mut checks {
@@ -151,11 +152,15 @@ pub async fn lists_agree_with_an_evaluation_in_memory(bench: &Bench) {
         let last = expected.len() / usize::try_from(size).unwrap() + 1;
         for number in [1, 2, u32::try_from(last).unwrap().div_ceil(2), u32::try_from(last).unwrap(), i32::MAX as u32] {
             let page = sample::page(size, number);
-            let listed = store.list_reverse_sms(shop, filter.clone(), page).await.unwrap();
+            let listed = store.list_checks(shop, Product::ReverseSms, filter.clone(), page).await.unwrap();
             assert_eq!(listed.total_items, expected.len() as u64, "{text}");
             let offset = usize::try_from(page.offset()).unwrap();
-            let wanted: Vec<_> =
-                expected.iter().skip(offset).take(size as usize).map(|check| (*check).clone()).collect();
+            let wanted: Vec<_> = expected
+                .iter()
+                .skip(offset)
+                .take(size as usize)
+                .map(|check| (*check).clone().map(AnyVerdict::from))
+                .collect();
             assert_eq!(listed.items, wanted, "{text} {page:?}");
         }
     }
@@ -164,7 +169,8 @@ pub async fn lists_agree_with_an_evaluation_in_memory(bench: &Bench) {
 pub async fn a_filter_on_a_field_that_is_not_there_is_refused(bench: &Bench) {
     static UNKNOWN: [Field; 1] = [Field { name: "colour", kind: Kind::Boolean }];
     let filter = parse("colour==true", &UNKNOWN).unwrap();
-    let refused = bench.store.list_reverse_sms(ProjectId(sample::uuid()), Some(filter), sample::whole()).await;
+    let refused =
+        bench.store.list_checks(ProjectId(sample::uuid()), Product::ReverseSms, Some(filter), sample::whole()).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
 }
 

@@ -1,15 +1,19 @@
 //! Checks to store.
 
+use std::fmt::Debug;
+
 use jiff::Timestamp;
 use ringtrue_domain::{
     id::time_ordered,
-    lifecycle::{Check, CheckId, ClaimedNumber, Concluded, Ending, Lifecycle, NumberHash, Open, Sealed},
+    lifecycle::{
+        AnyVerdict, Check, CheckId, ClaimedNumber, Concluded, Ending, Lifecycle, NumberHash, Open, Sealed, Verdict,
+    },
     phone::Msisdn,
     product::Product,
     reverse_sms::{NumberGuard, ReceivedFrom, ReverseSmsCheck, SenderMatch},
     tenancy::{Mode, ProjectId},
 };
-use ringtrue_engine::ports::{Admitted, CodeHash, Found, NewCallback, NewReverseSms, Store};
+use ringtrue_engine::ports::{Admitted, Awaits, CodeHash, Found, NewCallback, NewCheck, Store};
 
 use crate::sample;
 
@@ -28,32 +32,45 @@ pub fn check(project: ProjectId, created_at: Timestamp) -> ReverseSmsCheck {
         claimed: Some(ClaimedNumber { hash: NumberHash(sample::random()), tail: "23".parse().unwrap() }),
         reference: "order 7".parse().ok(),
         callback_url: Some(Sealed(b"sealed url".to_vec())),
+        redirect_url: None,
         created_at,
         expires_at: created_at + jiff::SignedDuration::from_secs(300),
         state: Lifecycle::Open(Open::Accepted),
     }
 }
 
-pub fn new(check: ReverseSmsCheck) -> NewReverseSms {
-    NewReverseSms {
-        check,
-        receiver: receiver(),
-        code: CodeHash(sample::random()),
+pub fn new(check: ReverseSmsCheck) -> NewCheck {
+    NewCheck {
+        check: check.map(Into::into),
+        awaits: Awaits::Sms { receiver: receiver(), code: CodeHash(sample::random()) },
         guard: NumberGuard::default(),
         completion: None,
+    }
+}
+
+/// The code that a check waits for.
+pub fn code(new: &NewCheck) -> CodeHash {
+    match new.awaits {
+        Awaits::Sms { code, .. } => code,
+        Awaits::Device { .. } => panic!("it waits for no SMS"),
     }
 }
 
 /// Stores a check that was created now.
 pub async fn stored(store: &dyn Store, project: ProjectId) -> ReverseSmsCheck {
     let check = check(project, sample::now());
-    assert_eq!(store.create_reverse_sms(new(check.clone())).await.unwrap(), Admitted::Stored);
+    assert_eq!(store.create_check(new(check.clone())).await.unwrap(), Admitted::Stored);
     check
 }
 
-pub async fn found(store: &dyn Store, check: &ReverseSmsCheck) -> ReverseSmsCheck {
-    match store.find_reverse_sms(check.project, check.id).await.unwrap() {
-        Found::Mine(check) => check,
+/// A check as it is now.
+pub async fn found<V>(store: &dyn Store, check: &Check<V>) -> Check<V>
+where
+    V: TryFrom<AnyVerdict>,
+    V::Error: Debug,
+{
+    match store.find_check(check.project, check.product, check.id).await.unwrap() {
+        Found::Mine(check) => check.try_map(V::try_from).unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -67,7 +84,7 @@ pub fn received(check: &ReverseSmsCheck, is_match: bool) -> Concluded<SenderMatc
 }
 
 /// The end of a check, and the check as it is then.
-pub fn ending(concluded: Concluded<SenderMatch>) -> (Ending, ReverseSmsCheck) {
+pub fn ending<V: Verdict + Clone>(concluded: Concluded<V>) -> (Ending, Check<V>) {
     (Ending::from(&concluded), concluded.into_check())
 }
 

@@ -1,17 +1,18 @@
 use futures_util::future::join_all;
 use ringtrue_domain::{
     lifecycle::{Check, ClaimedNumber, NumberHash},
+    product::Product,
     reverse_sms::NumberGuard,
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{Admitted, ClaimOutcome, Completion, Found, NewReverseSms};
+use ringtrue_engine::ports::{Admitted, ClaimOutcome, Completion, Found, NewCheck};
 
 use crate::{bench::Bench, check_sample, sample};
 
 /// A check about a number, some seconds from now.
-fn about(project: ProjectId, number: NumberHash, seconds: i64) -> NewReverseSms {
+fn about(project: ProjectId, number: NumberHash, seconds: i64) -> NewCheck {
     let claimed = Some(ClaimedNumber { hash: number, tail: "23".parse().unwrap() });
-    NewReverseSms {
+    NewCheck {
         guard: NumberGuard { creates: 3, within_seconds: 600 },
         ..check_sample::new(Check { claimed, ..check_sample::check(project, sample::later(seconds)) })
     }
@@ -34,21 +35,24 @@ pub async fn a_number_is_asked_about_so_often_in_a_while(bench: &Bench) {
         (700, closed(1_200)),
     ] {
         let new = about(project, number, seconds);
-        assert_eq!(store.create_reverse_sms(new.clone()).await.unwrap(), answer, "{seconds}");
-        let found = store.find_reverse_sms(project, new.check.id).await.unwrap();
+        assert_eq!(store.create_check(new.clone()).await.unwrap(), answer, "{seconds}");
+        let found = store.find_check(project, Product::ReverseSms, new.check.id).await.unwrap();
         assert_eq!(matches!(found, Found::Mine(_)), answer == Admitted::Stored, "{seconds}");
-        assert_eq!(store.reverse_sms_by_code(vec![new.code]).await.unwrap().is_some(), answer == Admitted::Stored);
+        assert_eq!(
+            store.check_by_code(vec![check_sample::code(&new)]).await.unwrap().is_some(),
+            answer == Admitted::Stored
+        );
     }
     // Other numbers and other projects have counts of their own.
     for (project, number) in [(project, NumberHash(sample::random())), (ProjectId(sample::uuid()), number)] {
-        assert_eq!(store.create_reverse_sms(about(project, number, 700)).await.unwrap(), Admitted::Stored);
+        assert_eq!(store.create_check(about(project, number, 700)).await.unwrap(), Admitted::Stored);
     }
 }
 
 pub async fn a_guard_of_nothing_lets_nothing_pass(bench: &Bench) {
     let mut new = about(ProjectId(sample::uuid()), NumberHash(sample::random()), 0);
     new.guard.creates = 0;
-    let answer = bench.store.create_reverse_sms(new).await.unwrap();
+    let answer = bench.store.create_check(new).await.unwrap();
     assert_eq!(answer, Admitted::TooOften { until: sample::later(600) });
 }
 
@@ -56,13 +60,12 @@ pub async fn a_guard_that_was_changed_holds_at_once(bench: &Bench) {
     let store = &*bench.store;
     let (project, number) = (ProjectId(sample::uuid()), NumberHash(sample::random()));
     for seconds in [0, 1, 2] {
-        store.create_reverse_sms(about(project, number, seconds)).await.unwrap();
+        store.create_check(about(project, number, seconds)).await.unwrap();
     }
-    let with =
-        |creates| NewReverseSms { guard: NumberGuard { creates, within_seconds: 600 }, ..about(project, number, 3) };
-    let narrower = store.create_reverse_sms(with(2)).await.unwrap();
+    let with = |creates| NewCheck { guard: NumberGuard { creates, within_seconds: 600 }, ..about(project, number, 3) };
+    let narrower = store.create_check(with(2)).await.unwrap();
     assert_eq!(narrower, Admitted::TooOften { until: sample::later(601) });
-    assert_eq!(store.create_reverse_sms(with(4)).await.unwrap(), Admitted::Stored);
+    assert_eq!(store.create_check(with(4)).await.unwrap(), Admitted::Stored);
 }
 
 /// Batches of two nodes, with several numbers many times in each.
@@ -71,7 +74,7 @@ pub async fn many_who_ask_about_a_number_pass_no_more_than_one(bench: &Bench) {
     let project = ProjectId(sample::uuid());
     let numbers: Vec<_> = (0..5).map(|_| NumberHash(sample::random())).collect();
     let news: Vec<_> = (0..100).map(|number: usize| about(project, numbers[number % 5], 0)).collect();
-    let attempts = news.iter().zip(stores.iter().cycle()).map(|(new, store)| store.create_reverse_sms(new.clone()));
+    let attempts = news.iter().zip(stores.iter().cycle()).map(|(new, store)| store.create_check(new.clone()));
     let answers: Vec<_> = join_all(attempts).await.into_iter().map(Result::unwrap).collect();
     for number in 0..5 {
         let of_number: Vec<_> = answers.iter().skip(number).step_by(5).collect();
@@ -79,7 +82,7 @@ pub async fn many_who_ask_about_a_number_pass_no_more_than_one(bench: &Bench) {
         assert_eq!(count(Admitted::Stored), 3);
         assert_eq!(count(Admitted::TooOften { until: sample::later(600) }), 17);
     }
-    let listed = bench.store.list_reverse_sms(project, None, sample::whole()).await.unwrap();
+    let listed = bench.store.list_checks(project, Product::ReverseSms, None, sample::whole()).await.unwrap();
     assert_eq!((listed.items.len(), listed.total_items), (15, 15), "what was refused was not stored");
 }
 
@@ -95,13 +98,13 @@ pub async fn what_was_refused_leaves_no_answer(bench: &Bench) {
                 claim: request.claim,
                 sealed_answer: b"sealed".to_vec(),
             };
-            (request, NewReverseSms { completion: Some(completion), ..about(project, number, 0) })
+            (request, NewCheck { completion: Some(completion), ..about(project, number, 0) })
         })
         .collect();
     for (request, _) in &news {
         store.claim(request).await.unwrap();
     }
-    let answers = join_all(news.iter().map(|(_, new)| store.create_reverse_sms(new.clone()))).await;
+    let answers = join_all(news.iter().map(|(_, new)| store.create_check(new.clone()))).await;
     assert_eq!(answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Stored))).count(), 3, "{answers:?}");
     for ((request, _), answer) in news.iter().zip(answers) {
         let again =

@@ -4,7 +4,7 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    Admitted, AttemptLog, CallbackRecord, CallbackState, Erased, Found, NewReverseSms, Settlement, Store, Then,
+    Admitted, AttemptLog, CallbackRecord, CallbackState, Erased, Found, Settlement, Store, Then,
 };
 
 use crate::{bench::Bench, check_sample, sample};
@@ -36,7 +36,7 @@ pub async fn a_number_is_erased(bench: &Bench) {
     let number = ended.claimed.unwrap().hash;
     fail_once(store, ended.id).await;
     let open = Check { claimed: ended.claimed, ..check_sample::check(project, sample::now()) };
-    store.create_reverse_sms(check_sample::new(open.clone())).await.unwrap();
+    store.create_check(check_sample::new(open.clone())).await.unwrap();
     let other = check_sample::ended(store, project, sample::now()).await;
 
     let event = sample::event(acme.id, Action::ProjectUpdated);
@@ -58,8 +58,8 @@ pub async fn a_number_is_erased(bench: &Bench) {
     assert_eq!(again, Erased::default());
     for _ in 0..4 {
         let next = Check { claimed: ended.claimed, ..check_sample::check(project, sample::now()) };
-        let new = NewReverseSms { ..check_sample::new(next) };
-        assert_eq!(store.create_reverse_sms(new).await.unwrap(), Admitted::Stored);
+        let new = check_sample::new(next);
+        assert_eq!(store.create_check(new).await.unwrap(), Admitted::Stored);
     }
 }
 
