@@ -9,7 +9,10 @@ use ringtrue_engine::{
     keys::MasterKey,
     ports::{Clock, Entropy, Store},
 };
-use ringtrue_operators::outbound::{Outbound, OutboundSettings};
+use ringtrue_operators::{
+    ip_routing::IpRouting,
+    outbound::{Outbound, OutboundSettings},
+};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -54,6 +57,14 @@ pub struct Running {
     shutdown: CancellationToken,
 }
 
+/// The proxies in front of a listener.
+#[derive(Clone, Copy)]
+struct Proxies<'a> {
+    trusted: &'a [IpNet],
+    /// Whether they say by the PROXY protocol whose connection they carry.
+    introduce_clients: bool,
+}
+
 /// Enough for a burst of new connections while the accept loop is busy.
 const BACKLOG: u32 = 4096;
 
@@ -75,6 +86,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     })?);
     let engine = Engine::start(Parts { store, clock, entropy, transport, master }, settings).await?;
     engine.networks().replace(config.networks.clone());
+    engine.networks().set_addresses(Box::new(IpRouting::load(&config.ip_routing)?));
 
     let connectors = Arc::new(Connectors::new(&engine));
     let sandbox = if config.sandbox.enabled { Some(SandboxOperator::start(&engine).await?) } else { None };
@@ -100,24 +112,26 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     connectors.apply(config.connectors.clone()).await?;
     work_in_background(&tasks, &shutdown, &engine);
 
-    let serve = |listener: TcpListener, tls: Option<Arc<Tls>>, door: http::Door, trusted_proxies: &[IpNet]| {
+    let serve = |listener: TcpListener, tls: Option<Arc<Tls>>, door: http::Door, proxies: Proxies<'_>| {
         let limits = listener::Limits {
             max_connections: config.http.max_connections,
             max_connections_per_address: config.http.max_connections_per_address,
             header_timeout: config.http.header_timeout,
             idle_timeout: config.http.idle_timeout,
             write_timeout: config.http.write_timeout,
-            trusted_proxies: trusted_proxies.to_vec(),
+            trusted_proxies: proxies.trusted.to_vec(),
+            proxy_protocol: proxies.introduce_clients,
         };
         let metrics = Arc::clone(&metrics);
         tasks.spawn(listener::serve(listener, tls, door, limits, metrics, tasks.clone(), shutdown.clone()));
     };
-    let public = app(&config.http.trusted_proxies);
+    let proxies = Proxies { trusted: &config.http.trusted_proxies, introduce_clients: config.http.proxy_protocol };
+    let public = app(proxies.trusted);
     let mut metrics_address = None;
     if let Some(listen) = config.metrics.listen {
         let listener = bind(listen)?;
         metrics_address = Some(listener.local_addr()?);
-        serve(listener, None, http::operator_door(public.clone()), &config.http.trusted_proxies);
+        serve(listener, None, http::operator_door(public.clone()), Proxies { introduce_clients: false, ..proxies });
     }
     let mut certificates: Vec<_> = tls.iter().cloned().collect();
     let mut ingress_address = None;
@@ -126,9 +140,10 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         ingress_address = Some(listener.local_addr()?);
         let tls = load_tls(ingress.tls.as_ref())?;
         certificates.extend(tls.clone());
-        serve(listener, tls, http::ingress_door(app(&ingress.trusted_proxies)), &ingress.trusted_proxies);
+        let proxies = Proxies { trusted: &ingress.trusted_proxies, introduce_clients: ingress.proxy_protocol };
+        serve(listener, tls, http::ingress_door(app(proxies.trusted)), proxies);
     }
-    serve(listener, tls, http::public_door(public), &config.http.trusted_proxies);
+    serve(listener, tls, http::public_door(public), proxies);
     Ok(Running {
         base_url,
         address,
@@ -173,7 +188,7 @@ fn work_in_background(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
 }
 
 impl Running {
-    /// Takes over what may change while running: certificates, networks, connectors.
+    /// Takes over what may change while running: certificates, networks, addresses, connectors.
     pub async fn reload(&self, config: anyhow::Result<Config>) {
         for tls in &self.certificates {
             match tls.reload() {
@@ -186,6 +201,9 @@ impl Running {
             if config.ingress.is_some() != self.ingress_address.is_some() {
                 bail!("`ingress.listen` cannot be switched on or off while running");
             }
+            // Databases are large, and looked into whole.
+            let addresses = tokio::task::spawn_blocking(move || IpRouting::load(&config.ip_routing)).await??;
+            self.engine.networks().set_addresses(Box::new(addresses));
             // Nobody is to be sent to a number whose connector is about to stop.
             self.engine.networks().replace(config.networks);
             self.connectors.apply(config.connectors).await?;

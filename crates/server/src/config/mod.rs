@@ -15,6 +15,7 @@ mod connectors;
 mod environment;
 mod error;
 mod family;
+mod ip_routing;
 mod kind;
 mod log_filter;
 mod master_key;
@@ -37,6 +38,7 @@ use std::{
 use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region, reverse_sms::NumberGuard};
 use ringtrue_engine::{callback, rate_limit::Limits};
+use ringtrue_operators::ip_routing::IpRoutingConfig;
 
 pub use self::{
     base_url::BaseUrl,
@@ -76,6 +78,8 @@ pub struct Config {
     pub sandbox: SandboxSection,
     /// Every receiver in it is served by one of the connectors.
     pub networks: NetworkDirectory,
+    /// How the addresses of devices lead to networks. Its files have not been looked into.
+    pub ip_routing: IpRoutingConfig,
     /// By name.
     pub connectors: Vec<ConnectorSection>,
     pub log: LogSection,

@@ -11,6 +11,7 @@ use ringtrue_domain::{
 use super::{
     ConfigError, ConnectorSection, Origin,
     family::{Family, Named},
+    ip_routing,
     kind::{Kind, ListOf, Text, text},
     settings::Settings,
 };
@@ -37,12 +38,8 @@ pub(super) fn read(settings: &Settings, connectors: &[ConnectorSection]) -> Resu
 }
 
 fn network(section: &Named<'_>) -> Result<Network, ConfigError> {
-    let id = Text::<NetworkId> {
-        allowed: "the id of a network: five or six digits, the country code (MCC) and the network code (MNC)",
-        parse: |text| text.parse().ok(),
-    };
-    let id = section.read_name(&id)?;
-    section.only(&MEMBERS)?;
+    let id = section.read_name(&id())?;
+    section.only(&[&MEMBERS[..], &ip_routing::MEMBERS].concat())?;
     Ok(Network {
         id,
         name: section.read("name", &name())?,
@@ -117,7 +114,11 @@ pub(super) fn country() -> Text<Country> {
     text("the two capital letters of a country, such as \"GB\"")
 }
 
-fn name() -> Text<String> {
+pub(super) fn id() -> Text<NetworkId> {
+    text("the id of a network: five or six digits, the country code (MCC) and the network code (MNC)")
+}
+
+pub(super) fn name() -> Text<String> {
     Text {
         allowed: "1 to 100 characters, none of them a control character",
         parse: |text| {

@@ -69,20 +69,16 @@ impl Cap {
     }
 
     pub fn take(&self, address: IpAddr, watch: &Watch) -> Option<(Place, Closing)> {
-        let is_exempt = self.0.exempt.iter().any(|range| range.contains(&address.to_canonical()));
-        let address = subscriber(address);
         let mut taken = self.0.lock();
-        let of_address = taken.by_address.get(&address).copied().unwrap_or(0);
-        let is_full = taken.open.len() >= self.0.most || (of_address >= self.0.most_per_address && !is_exempt);
-        if is_full || taken.is_closed {
+        if taken.open.len() >= self.0.most || taken.is_closed || !self.0.has_room(&taken, address) {
             return None;
         }
+        let address = taken.enter(address);
         let (line, closing) = oneshot::channel();
         let number = taken.next;
         taken.next += 1;
         let (seen, since) = (watch.activity(), Instant::now());
         taken.open.insert(number, Open { _line: line, watch: watch.clone(), seen, since });
-        taken.by_address.insert(address, of_address + 1);
         Some((Place { cap: self.clone(), address, number }, Closing(closing)))
     }
 
@@ -109,8 +105,44 @@ impl Cap {
 }
 
 impl Shared {
+    fn has_room(&self, taken: &Taken, address: IpAddr) -> bool {
+        let is_exempt = self.exempt.iter().any(|range| range.contains(&address.to_canonical()));
+        is_exempt || taken.by_address.get(&subscriber(address)).is_none_or(|held| *held < self.most_per_address)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    /// Counts one more connection. Under which address: see [`subscriber`].
+    fn enter(&mut self, address: IpAddr) -> IpAddr {
+        let address = subscriber(address);
+        *self.by_address.entry(address).or_default() += 1;
+        address
+    }
+
+    fn leave(&mut self, address: IpAddr) {
+        if let Some(held) = self.by_address.get_mut(&address) {
+            *held -= 1;
+            if *held == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Counts the connection as another address's from now on. Not if that one has too many.
+    pub fn move_to(&mut self, address: IpAddr) -> bool {
+        let mut taken = self.cap.0.lock();
+        let has_room = self.cap.0.has_room(&taken, address);
+        if has_room {
+            taken.leave(self.address);
+            self.address = taken.enter(address);
+        }
+        has_room
     }
 }
 
@@ -118,12 +150,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.cap.0.lock();
         taken.open.remove(&self.number);
-        if let Some(of_address) = taken.by_address.get_mut(&self.address) {
-            *of_address -= 1;
-            if *of_address == 0 {
-                taken.by_address.remove(&self.address);
-            }
-        }
+        taken.leave(self.address);
     }
 }
 
@@ -146,6 +173,20 @@ mod tests {
         assert!(take(two).is_none(), "five in all");
         drop(held);
         assert!(take(one).is_some() && take(two).is_some());
+    }
+
+    #[test]
+    fn a_place_can_become_another_addresss() {
+        let [client, proxy] = ["192.0.2.1", "10.0.0.1"].map(|ip| ip.parse().unwrap());
+        let cap = Cap::new(9, 2, vec!["10.0.0.0/8".parse().unwrap()]);
+        let mut held: Vec<_> = (0..4).map(|_| cap.take(proxy, &Watch::default()).unwrap().0).collect();
+        assert!(held[0].move_to(client) && held[1].move_to(client));
+        assert!(!held[2].move_to(client), "two per address");
+        assert!(cap.take(client, &Watch::default()).is_none());
+        drop(held.remove(0));
+        assert!(held[1].move_to(client), "one of them is gone");
+        drop(held);
+        assert!(cap.0.lock().by_address.is_empty());
     }
 
     #[tokio::test]

@@ -8,14 +8,15 @@
 //! | sends its headers slowly, or nothing at all | [`cap::Cap::reap`], which also ends idle connections |
 //! | sends its body slowly | the body timeout, in `http::body` |
 //! | does not read what we answer | the write timeout of [`stream::Impatient`] |
-//! | stalls in the TLS handshake | a timeout around it |
+//! | stalls in the TLS handshake, or before it in the header of a proxy | a timeout around it |
 
 mod cap;
+mod proxy_protocol;
 mod stream;
 mod tls;
 mod watch;
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::body::Body;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -53,6 +54,16 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// Their connections carry many clients: the cap per address is not for them.
     pub trusted_proxies: Vec<IpNet>,
+    /// Whether they begin each connection by saying whose it is.
+    pub proxy_protocol: bool,
+}
+
+impl Limits {
+    /// Whether a header of the PROXY protocol must come first.
+    fn asks_whose(&self, peer: SocketAddr) -> bool {
+        let address = peer.ip().to_canonical();
+        self.proxy_protocol && self.trusted_proxies.iter().any(|range| range.contains(&address))
+    }
 }
 
 /// Accepts connections and serves them through `door`, until `shutdown`; then lets requests under way end.
@@ -123,20 +134,40 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>, closing: Closing) {
+    async fn serve(mut self, mut stream: TcpStream, tls: Option<Arc<Tls>>, closing: Closing) {
         self.metrics.connections.inc();
         // Answers are written whole: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
-        match tls {
-            None => self.requests(stream, closing).await,
-            Some(tls) => match tokio::time::timeout(self.limits.header_timeout, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.requests(stream, closing).await,
-                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-                Err(_) => tracing::debug!("TLS handshake took too long"),
-            },
+        match self.introduced(&mut stream).await {
+            Ok(()) => self.secured(stream, tls, closing).await,
+            Err(error) => tracing::debug!(%error, "a proxy did not say whose connection it carries"),
         }
         self.metrics.connections.dec();
         drop(self.place);
+    }
+
+    /// Lets a proxy say whose connection it carries, and counts the connection as that peer's.
+    async fn introduced(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        if !self.limits.asks_whose(self.peer) {
+            return Ok(());
+        }
+        let header = tokio::time::timeout(self.limits.header_timeout, proxy_protocol::read(stream)).await??;
+        let Some(client) = header else { return Ok(()) };
+        if !self.place.move_to(client.ip()) {
+            self.metrics.refused_connections.inc();
+            return Err(io::Error::other("this client has too many connections"));
+        }
+        self.peer = client;
+        Ok(())
+    }
+
+    async fn secured(&self, stream: TcpStream, tls: Option<Arc<Tls>>, closing: Closing) {
+        let Some(tls) = tls else { return self.requests(stream, closing).await };
+        match tokio::time::timeout(self.limits.header_timeout, tls.accept(stream)).await {
+            Ok(Ok(stream)) => self.requests(stream, closing).await,
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake took too long"),
+        }
     }
 
     async fn requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, closing: Closing) {

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "what should not be, ends the test")]
 
+mod addresses;
 mod allowed_networks;
 mod answers;
 mod audit;
@@ -32,6 +33,7 @@ mod outage;
 mod paging;
 mod privacy;
 mod projects;
+mod proxy_protocol;
 mod race;
 mod rate_limits;
 mod receiver;

@@ -64,6 +64,7 @@ pub async fn world_with(settings: &str) -> World {
     let wanted = configured(settings);
     World::configured(|config| {
         (config.ingress, config.networks, config.connectors) = (wanted.ingress, wanted.networks, wanted.connectors);
+        config.ip_routing = wanted.ip_routing;
         config.callbacks.allow_http = true;
     })
     .await

@@ -22,6 +22,8 @@ pub struct Http {
     pub tls: Option<TlsFiles>,
     /// Proxies that are believed when they say whom they speak for.
     pub trusted_proxies: Vec<IpNet>,
+    /// Whether these proxies say it by the PROXY protocol.
+    pub proxy_protocol: bool,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
     pub header_timeout: Duration,
@@ -40,6 +42,8 @@ pub struct Ingress {
     pub tls: Option<TlsFiles>,
     /// Proxies that are believed when they say whom they speak for.
     pub trusted_proxies: Vec<IpNet>,
+    /// Whether these proxies say it by the PROXY protocol.
+    pub proxy_protocol: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +58,12 @@ pub(super) fn http(settings: &Settings) -> Result<Http, ConfigError> {
     const HOUR: Duration = Duration::from_hours(1);
     let connections = Whole(1..=1_000_000);
     let timeout = Span(TENTH..=TEN_MINUTES);
+    let trusted_proxies = settings.read("http.trusted_proxies", &ip_networks())?;
     Ok(Http {
         listen: settings.read("http.listen", &address())?,
         tls: tls(settings, "http.tls.certificate", "http.tls.key")?,
-        trusted_proxies: settings.read("http.trusted_proxies", &ip_networks())?,
+        proxy_protocol: proxy_protocol(settings, "http.proxy_protocol", "http.trusted_proxies", &trusted_proxies)?,
+        trusted_proxies,
         max_connections: settings.read("http.max_connections", &connections)?,
         max_connections_per_address: settings.read("http.max_connections_per_address", &connections)?,
         header_timeout: settings.read("http.header_timeout", &timeout)?,
@@ -77,15 +83,32 @@ pub(super) fn ingress(
     let listen = settings.read("ingress.listen", &OrNone(address()))?;
     let tls = tls(settings, "ingress.tls.certificate", "ingress.tls.key")?;
     let trusted_proxies = settings.read("ingress.trusted_proxies", &ip_networks())?;
+    let proxy_protocol =
+        proxy_protocol(settings, "ingress.proxy_protocol", "ingress.trusted_proxies", &trusted_proxies)?;
     apart(settings, "ingress.listen", listen, "http.listen", Some(http.listen))?;
     apart(settings, "ingress.listen", listen, "metrics.listen", metrics.listen)?;
-    Ok(listen.map(|listen| Ingress { listen, tls, trusted_proxies }))
+    Ok(listen.map(|listen| Ingress { listen, tls, trusted_proxies, proxy_protocol }))
 }
 
 pub(super) fn metrics(settings: &Settings, http: &Http) -> Result<MetricsSection, ConfigError> {
     let listen = settings.read("metrics.listen", &OrNone(address()))?;
     apart(settings, "metrics.listen", listen, "http.listen", Some(http.listen))?;
     Ok(MetricsSection { listen })
+}
+
+/// Without proxies that are trusted, nobody would be asked for a header, and whoever switched this on would not know.
+fn proxy_protocol(
+    settings: &Settings,
+    key: &'static str,
+    proxies_key: &str,
+    proxies: &[IpNet],
+) -> Result<bool, ConfigError> {
+    let is_on = settings.read(key, &Flag)?;
+    if is_on && proxies.is_empty() {
+        let allowed = format!("false, because `{proxies_key}` is empty and only those in it are asked for a header");
+        return Err(settings.invalid(key, "true", allowed));
+    }
+    Ok(is_on)
 }
 
 /// Two listeners need two addresses.

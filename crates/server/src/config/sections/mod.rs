@@ -19,6 +19,7 @@ pub use self::{
 use super::{
     Config, ConfigError, Environment, LogFilter, Origin, connectors,
     environment::LOG,
+    ip_routing,
     kind::{self, Flag, Kind, ListOf, Masked, OrNone, Span, Text, Whole, Word, text},
     networks,
     settings::Settings,
@@ -110,6 +111,7 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         discovery_retention: retention(settings, "retention.discovered_numbers")?,
         sandbox: SandboxSection { enabled: settings.read("sandbox.enabled", &Flag)? },
         networks: networks::read(settings, &connectors)?,
+        ip_routing: ip_routing::read(settings)?,
         connectors,
         log: log(settings, environment)?,
         telemetry: TelemetrySection {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region};
 use ringtrue_engine::{callback, rate_limit::Limits};
+use ringtrue_operators::ip_routing::IpRoutingConfig;
 use ringtrue_store::StoreOptions;
 
 use super::{
@@ -31,6 +32,7 @@ fn the_defaults_are_these() {
             listen: "127.0.0.1:8080".parse().unwrap(),
             tls: None,
             trusted_proxies: vec![],
+            proxy_protocol: false,
             max_connections: 10_000,
             max_connections_per_address: 5_000,
             header_timeout: Duration::from_secs(10),
@@ -57,6 +59,7 @@ fn the_defaults_are_these() {
     assert_eq!(config.sandbox, SandboxSection { enabled: true });
     assert_eq!(config.ingress, None);
     assert_eq!(config.networks, NetworkDirectory::default());
+    assert_eq!(config.ip_routing, IpRoutingConfig::default());
     assert_eq!(config.connectors, []);
     assert_eq!((config.log.format, config.log.requests), (LogFormat::Json, RequestLog::Errors));
     assert_eq!(config.log.level.to_string(), "info");
@@ -72,7 +75,7 @@ fn every_key_means_something() {
         let variable = variable_of(&key);
         let refused = super::load("", [(variable.as_str(), "\u{1}")]).is_err();
         // Any text at all is a path.
-        let is_path = key.contains(".tls.") || key == "keys.master_key_file" || key == "callbacks.ca_file";
+        let is_path = key.contains(".tls.") || key.ends_with("_file") || key.ends_with("_database");
         assert!(refused || is_path, "{key} takes anything: is it read at all?");
     }
 }

@@ -1,5 +1,6 @@
 //! Configurations as data: what is read, what is refused, and with which words.
 
+mod addresses;
 mod broken;
 mod connectors;
 mod defaults;

@@ -1,0 +1,207 @@
+//! Proxies that say by the PROXY protocol whose connection they carry, and peers that only pretend to be one.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use ringtrue_server::config::{Config, TlsFiles};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+};
+use tokio_rustls::TlsConnector;
+
+use crate::{
+    client::{Request, to_the_end, try_parse},
+    world::{World, token_request},
+};
+
+const PROXY: &str = "127.0.0.1";
+const STRANGER: &str = "127.0.0.2";
+const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+
+/// One wrong secret a minute for each client and address: a second one tells addresses apart.
+fn behind_a_proxy(config: &mut Config) {
+    config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap(), "192.0.2.0/24".parse().unwrap()];
+    config.http.proxy_protocol = true;
+    config.rate_limits.failed_logins = 1;
+}
+
+/// The header that a proxy writes for a client.
+fn proxied(client: &str) -> Vec<u8> {
+    match client.parse().unwrap() {
+        std::net::IpAddr::V4(client) => {
+            [SIGNATURE, &[0x21, 0x11, 0, 12], &client.octets(), &[127, 0, 0, 1], &[0x1f, 0x90, 0, 80]].concat()
+        }
+        std::net::IpAddr::V6(client) => {
+            [SIGNATURE, &[0x21, 0x21, 0, 36], &client.octets(), &[0; 16], &[0x1f, 0x90, 0, 80]].concat()
+        }
+    }
+}
+
+fn local() -> Vec<u8> {
+    [SIGNATURE, &[0x20, 0, 0, 0]].concat()
+}
+
+async fn connect(from: &str, to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::new(from.parse().unwrap(), 0)).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+/// What is answered to bytes from an address; `None`: the connection is closed without an answer.
+async fn answered(world: &World, from: &str, bytes: &[u8]) -> Option<u16> {
+    let mut stream = connect(from, world.node.address).await;
+    // A peer that is turned away may find that out while it writes.
+    let _ = stream.write_all(bytes).await;
+    let answer = to_the_end(&mut stream).await;
+    try_parse(&answer).map(|answer| answer.status)
+}
+
+/// A request after what stands before it.
+async fn asked(world: &World, from: &str, header: &[u8], request: &Request) -> Option<u16> {
+    answered(world, from, &[header, &request.bytes(world.node.address)].concat()).await
+}
+
+/// 401: this address has not guessed yet; 429: it has.
+async fn guesses(world: &World, from: &str, header: &[u8]) -> Option<u16> {
+    asked(world, from, header, &token_request(&world.acme.client_id, "wrong", "management")).await
+}
+
+#[tokio::test]
+async fn the_address_in_the_header_is_the_clients() {
+    let world = World::configured(behind_a_proxy).await;
+    for client in ["203.0.113.7", "203.0.113.8", "2001:db8::1"] {
+        assert_eq!(guesses(&world, PROXY, &proxied(client)).await, Some(401), "{client}");
+        assert_eq!(guesses(&world, PROXY, &proxied(client)).await, Some(429), "{client}");
+    }
+    // A check of the proxy's own, whose address it is then.
+    assert_eq!(guesses(&world, PROXY, &local()).await, Some(401));
+    assert_eq!(guesses(&world, PROXY, &local()).await, Some(429));
+    assert_eq!(guesses(&world, STRANGER, &[]).await, Some(401), "and nobody else's");
+}
+
+#[tokio::test]
+async fn a_client_that_the_header_names_is_not_believed_any_further() {
+    let world = World::configured(behind_a_proxy).await;
+    let forwarded = |for_whom: &str| {
+        token_request(&world.acme.client_id, "wrong", "management").header("X-Forwarded-For", for_whom)
+    };
+    let client = proxied("203.0.113.7");
+    assert_eq!(asked(&world, PROXY, &client, &forwarded("203.0.113.9")).await, Some(401));
+    assert_eq!(asked(&world, PROXY, &client, &forwarded("203.0.113.10")).await, Some(429), "it is the client still");
+    // Another proxy of ours between the two is believed.
+    let inner = proxied("192.0.2.1");
+    assert_eq!(asked(&world, PROXY, &inner, &forwarded("203.0.113.9")).await, Some(401));
+    assert_eq!(asked(&world, PROXY, &inner, &forwarded("203.0.113.10")).await, Some(401));
+    assert_eq!(asked(&world, PROXY, &inner, &forwarded("203.0.113.7")).await, Some(429));
+}
+
+#[tokio::test]
+async fn a_proxy_must_say_whose_connection_it_carries() {
+    let world = World::configured(behind_a_proxy).await;
+    let request = Request::get("/livez");
+    let mut udp = proxied("203.0.113.7");
+    udp[13] = 0x12;
+    let mut short = proxied("203.0.113.7");
+    short[15] = 11;
+    for header in [vec![], b"PROXY TCP4 203.0.113.7 127.0.0.1 8080 80\r\n".to_vec(), udp, short] {
+        assert_eq!(asked(&world, PROXY, &header, &request).await, None, "{header:x?}");
+    }
+    assert_eq!(asked(&world, PROXY, &proxied("203.0.113.7"), &request).await, Some(200));
+}
+
+#[tokio::test]
+async fn from_anybody_else_no_header_is_taken() {
+    let world = World::configured(behind_a_proxy).await;
+    assert_eq!(asked(&world, STRANGER, &[], &Request::get("/livez")).await, Some(200));
+    let status = guesses(&world, STRANGER, &proxied("203.0.113.7")).await;
+    assert_ne!(status, Some(401), "whatever becomes of it, it is not the client's request");
+    assert_eq!(guesses(&world, PROXY, &proxied("203.0.113.7")).await, Some(401), "who has not guessed yet");
+}
+
+#[tokio::test]
+async fn without_the_setting_a_header_is_no_request() {
+    let world = World::configured(|config| {
+        behind_a_proxy(config);
+        config.http.proxy_protocol = false;
+    })
+    .await;
+    assert_eq!(asked(&world, PROXY, &[], &Request::get("/livez")).await, Some(200));
+    assert_ne!(asked(&world, PROXY, &proxied("203.0.113.7"), &Request::get("/livez")).await, Some(200));
+}
+
+#[tokio::test]
+async fn a_header_that_does_not_come_is_not_waited_for() {
+    let world = World::configured(|config| {
+        behind_a_proxy(config);
+        config.http.header_timeout = Duration::from_millis(300);
+    })
+    .await;
+    for start in [&b""[..], &SIGNATURE[..5], &proxied("203.0.113.7")[..20]] {
+        assert_eq!(answered(&world, PROXY, start).await, None);
+    }
+}
+
+#[tokio::test]
+async fn connections_are_counted_as_the_clients() {
+    let world = World::configured(|config| {
+        behind_a_proxy(config);
+        config.http.max_connections_per_address = 1;
+    })
+    .await;
+    let mut first = connect(PROXY, world.node.address).await;
+    let request = Request::get("/livez").header("Connection", "keep-alive").bytes(world.node.address);
+    first.write_all(&[&proxied("203.0.113.7")[..], &request].concat()).await.unwrap();
+    assert_ne!(first.read(&mut [0; 1024]).await.unwrap(), 0, "it is served, and stays");
+    assert_eq!(asked(&world, PROXY, &proxied("203.0.113.7"), &Request::get("/livez")).await, None);
+    assert_eq!(asked(&world, PROXY, &proxied("203.0.113.8"), &Request::get("/livez")).await, Some(200));
+}
+
+#[tokio::test]
+async fn the_header_comes_before_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let files = TlsFiles { certificate: folder.path().join("certificate.pem"), key: folder.path().join("key.pem") };
+    std::fs::write(&files.certificate, cert.pem()).unwrap();
+    std::fs::write(&files.key, signing_key.serialize_pem()).unwrap();
+    let world = World::configured(|config| {
+        behind_a_proxy(config);
+        config.http.tls = Some(files);
+    })
+    .await;
+    let guess = token_request(&world.acme.client_id, "wrong", "management").bytes(world.node.address);
+    for (from, header, status) in [
+        (PROXY, proxied("203.0.113.7"), Some(401)),
+        (PROXY, proxied("203.0.113.7"), Some(429)),
+        (PROXY, proxied("203.0.113.8"), Some(401)),
+        (PROXY, vec![], None),
+        (STRANGER, vec![], Some(401)),
+        (STRANGER, proxied("203.0.113.9"), None),
+    ] {
+        let mut stream = connect(from, world.node.address).await;
+        stream.write_all(&header).await.unwrap();
+        assert_eq!(secured(stream, cert.der(), &guess).await, status, "{from} {header:x?}");
+    }
+}
+
+/// What is answered to bytes over TLS; `None`: there is no answer, and no TLS.
+async fn secured(stream: TcpStream, trusted: &CertificateDer<'static>, bytes: &[u8]) -> Option<u16> {
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+    stream.write_all(bytes).await.ok()?;
+    let mut answer = vec![];
+    stream.read_to_end(&mut answer).await.ok()?;
+    try_parse(&answer).map(|answer| answer.status)
+}
