@@ -146,6 +146,7 @@ async fn engine(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Re
         courier,
         retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
+        cached_lookups: 1_000,
     };
     Ok(Engine::start(parts, settings).await?)
 }

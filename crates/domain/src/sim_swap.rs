@@ -5,7 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::lifecycle::Verdict;
+use crate::lifecycle::{AlreadyConcluded, Check, Concluded, ErrorCode, Outcome, Verdict};
 
 /// How far back a change matters, in whole minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,24 @@ impl Verdict for SimSwap {
     /// A SIM that has not changed is taken for a match.
     fn matched(&self) -> Option<bool> {
         Some(self.no_sim_change)
+    }
+}
+
+pub type SimSwapCheck = Check<SimSwap>;
+
+impl Check<SimSwap> {
+    /// Ends the check with what its operator said, or failed to say.
+    pub fn answer(
+        self,
+        said: Result<SimHistory, ErrorCode>,
+        period: Period,
+        at: Timestamp,
+    ) -> Result<Concluded<SimSwap>, AlreadyConcluded> {
+        let outcome = match said {
+            Ok(history) => Outcome::Completed(history.judge(period, at)),
+            Err(code) => Outcome::Error(code),
+        };
+        self.end(outcome, at)
     }
 }
 

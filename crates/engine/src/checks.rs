@@ -6,16 +6,19 @@
 use jiff::{Timestamp, Unit};
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, Check, CheckId, OtherProduct},
+    network::{Network, NetworkId},
     page::{Page, PageRequest},
-    phone::NotE164,
+    phone::{Msisdn, NotE164},
     product::Product,
     search::Filter,
-    tenancy::ProjectId,
+    sim_swap::InvalidPeriod,
+    tenancy::{Project, ProjectId},
     web_url::UrlError,
 };
 
 use crate::{
     Engine,
+    number_lookup::{Known, Unavailable},
     ports::{Admitted, Found, NewCheck, StoreError},
 };
 
@@ -28,6 +31,8 @@ pub enum CreateError {
     RedirectUrl(UrlError),
     #[error("`/phone_number`: {0}")]
     PhoneNumber(#[from] NotE164),
+    #[error("`/period`: {0}")]
+    Period(#[from] InvalidPeriod),
     #[error("`/device_ip`: an address is IPv4 or IPv6, with nothing around it")]
     DeviceIp,
     #[error("no supported operator serves this number")]
@@ -56,6 +61,15 @@ pub enum ReadError {
 }
 
 impl Engine {
+    /// The network that serves a number, as this deployment knows it. `None`: it is none of ours.
+    pub(crate) async fn network_of(&self, number: &Msisdn) -> Result<Option<Network>, CreateError> {
+        match self.number_lookup().network_of(number).await {
+            Ok(Known::Network(id)) => Ok(self.networks().directory().known_as(&id).cloned()),
+            Ok(Known::NoSubscriber | Known::Nobody) => Ok(None),
+            Err(Unavailable) => Err(CreateError::LookupUnavailable),
+        }
+    }
+
     pub(crate) async fn store_new(&self, new: NewCheck) -> Result<(), CreateError> {
         let now = new.check.created_at;
         match self.store().create_check(new).await? {
@@ -127,4 +141,9 @@ where
 /// Stored instants are whole milliseconds; what is answered at once must be the same as what is read later.
 pub(crate) fn whole_millis(at: Timestamp) -> Timestamp {
     at.round(jiff::TimestampRound::new().smallest(Unit::Millisecond).mode(jiff::RoundMode::Floor)).unwrap_or(at)
+}
+
+/// The authorisation gate.
+pub(crate) fn is_allowed(project: &Project, product: Product, network: &NetworkId) -> bool {
+    project.allowed_networks.iter().any(|allowed| allowed.network == *network && allowed.products.contains(&product))
 }

@@ -5,6 +5,7 @@
 pub mod callback;
 pub mod checks;
 pub mod control_plane;
+pub mod eligibility;
 pub mod idempotency;
 pub mod keys;
 pub mod management;
@@ -16,6 +17,7 @@ mod privacy;
 pub mod rate_limit;
 pub mod reverse_sms;
 pub mod silent;
+pub mod sim_swap;
 mod sweeper;
 pub mod tokens;
 
@@ -29,6 +31,7 @@ use crate::{
     control_plane::{ControlPlane, RefreshError},
     keys::MasterKey,
     networks::Networks,
+    number_lookup::NumberLookup,
     ports::{Clock, Entropy, NodeId, Store, Transport},
     rate_limit::{Limits, RateLimiter},
 };
@@ -49,6 +52,8 @@ pub struct Settings {
     pub retention: SignedDuration,
     /// The same for checks that have found a number out.
     pub discovery_retention: SignedDuration,
+    /// How many numbers' networks are remembered.
+    pub cached_lookups: usize,
 }
 
 /// What an engine works with.
@@ -76,6 +81,7 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     control_plane: Arc<ControlPlane>,
     networks: Arc<Networks>,
+    lookup: Arc<NumberLookup>,
     courier: Courier,
     limiter: RateLimiter,
     settings: Settings,
@@ -98,9 +104,11 @@ impl Engine {
             entropy: Arc::clone(&entropy),
             limits: settings.courier,
         });
+        let networks = Arc::<Networks>::default();
         let engine = Engine(Arc::new(Inner {
             control_plane,
-            networks: Arc::default(),
+            lookup: NumberLookup::new(Arc::clone(&networks), Arc::clone(&clock), settings.cached_lookups),
+            networks,
             courier,
             limiter: RateLimiter::new(settings.limits),
             token_claims: tokens::shared_claims(&settings.base_url, settings.region),
@@ -146,6 +154,11 @@ impl Engine {
 
     pub fn networks(&self) -> &Arc<Networks> {
         &self.0.networks
+    }
+
+    /// Finds out which network serves a number.
+    pub fn number_lookup(&self) -> &Arc<NumberLookup> {
+        &self.0.lookup
     }
 
     pub fn courier(&self) -> &Courier {

@@ -12,12 +12,13 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ringtrue_domain::{
+    eligibility::PRODUCTS,
     network::{Network, NetworkDirectory, NetworkId},
     phone::Msisdn,
     product::Product,
 };
 
-use crate::ports::{AddressBook, Located, SilentRoute};
+use crate::ports::{AddressBook, Located, SilentRoute, SimSwapRoute};
 
 /// Replaced as a whole when the configuration is read anew. Connectors say here whether they hear.
 #[derive(Debug, Default)]
@@ -31,6 +32,15 @@ pub struct Networks {
     addresses: ArcSwapOption<Box<dyn AddressBook>>,
     routes: ArcSwap<Vec<Route>>,
     simulated: ArcSwapOption<Arc<dyn SilentRoute>>,
+    sim_swap_routes: ArcSwap<Vec<SwapRoute>>,
+    simulated_sim_swap: ArcSwapOption<Arc<dyn SimSwapRoute>>,
+}
+
+/// A connector that asks operators about SIM cards, and the networks that it asks for.
+#[derive(Clone, Debug)]
+pub struct SwapRoute {
+    pub networks: Vec<NetworkId>,
+    pub connector: Arc<dyn SimSwapRoute>,
 }
 
 /// A connector that asks operators who a device is, and the networks that it asks for.
@@ -89,6 +99,41 @@ impl Networks {
     /// The connector that asks the simulated operator.
     pub fn simulated_route(&self) -> Option<Arc<dyn SilentRoute>> {
         self.simulated.load().as_deref().map(Arc::clone)
+    }
+
+    pub fn set_sim_swap_routes(&self, routes: Vec<SwapRoute>) {
+        self.sim_swap_routes.store(Arc::new(routes));
+    }
+
+    /// The connector that asks this network's operator about SIM cards.
+    pub fn sim_swap_route(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapRoute>> {
+        let routes = self.sim_swap_routes.load();
+        routes.iter().find(|route| route.networks.contains(network)).map(|route| Arc::clone(&route.connector))
+    }
+
+    pub fn set_simulated_sim_swap(&self, connector: Arc<dyn SimSwapRoute>) {
+        self.simulated_sim_swap.store(Some(Arc::new(connector)));
+    }
+
+    pub fn simulated_sim_swap(&self) -> Option<Arc<dyn SimSwapRoute>> {
+        self.simulated_sim_swap.load().as_deref().map(Arc::clone)
+    }
+
+    /// What connections to a network's operator can do.
+    pub fn supported(&self, network: &Network) -> Vec<Product> {
+        let can = |product: &Product| match product {
+            Product::SecureSna | Product::Discovery => self.silent_route(&network.id, *product).is_some(),
+            Product::SimSwap => self.sim_swap_route(&network.id).is_some(),
+            Product::ReverseSms => self.has_receiver(network),
+            Product::Eligibility => false,
+        };
+        PRODUCTS.into_iter().filter(can).collect()
+    }
+
+    /// Whether a subscriber of this network can text anybody who hears.
+    pub fn has_receiver(&self, network: &Network) -> bool {
+        let (directory, deaf) = (self.directory(), self.deaf.load());
+        directory.pools(network).flatten().any(|receiver| !deaf.contains(receiver))
     }
 
     /// A connector says whether it hears what is sent to its numbers.

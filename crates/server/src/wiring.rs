@@ -169,6 +169,7 @@ pub fn settings(config: &Config, base_url: String, own_hosts: Vec<String>) -> Se
         courier: config.courier,
         retention: config.retention,
         discovery_retention: config.discovery_retention,
+        cached_lookups: 100_000,
     }
 }
 

@@ -7,6 +7,7 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::SenderMatch,
     silent::Proof,
+    sim_swap::SimSwap,
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
@@ -18,7 +19,8 @@ use crate::row::{Columns, Row};
 macro_rules! check_columns {
     () => {
         "id, project_id, created_at, expires_at, pending_at, concluded_at, product, mode, status, matched, error_code, \
-         network_id, number_hash, number_tail, number_sealed, reference_id, callback_url, redirect_url"
+         network_id, number_hash, number_tail, number_sealed, reference_id, callback_url, redirect_url, \
+         swap_covered, swap_within"
     };
 }
 pub(crate) use check_columns;
@@ -37,11 +39,19 @@ pub(crate) fn check_and_rest(row: Row) -> Result<(AnyCheck, Columns), StoreError
     let (matched, error_code) = (row.boolean_or_null("matched")?, row.parsed_or_null("error_code")?);
     let (network, claimed) = (row.parsed_or_null("network_id")?, claimed(&mut row)?);
     let sealed = row.bytes_or_null("number_sealed")?.map(Sealed);
+    let reference = row.parsed_or_null("reference_id")?;
+    let callback_url = row.bytes_or_null("callback_url")?.map(Sealed);
+    let redirect_url = row.bytes_or_null("redirect_url")?.map(Sealed);
+    let (covered, within) = (minutes(&mut row, "swap_covered")?, minutes(&mut row, "swap_within")?);
     let state = match (status, pending_at, concluded_at, error_code) {
         (Status::Accepted, None, None, None) => Lifecycle::Open(Open::Accepted),
         (Status::Pending, Some(since), None, None) => Lifecycle::Open(Open::Pending { since }),
         (Status::Completed, _, Some(at), None) => {
             let verdict = match (product, matched) {
+                (Product::SimSwap, Some(no_sim_change)) => {
+                    let covered = covered.ok_or_else(|| row.inconsistent("swap_covered", "missing"))?;
+                    SimSwap { no_sim_change, covered, change_within: within }.into()
+                }
                 (Product::ReverseSms, Some(matched)) => SenderMatch(matched).into(),
                 (Product::SecureSna, Some(matched)) => Proof::Match(matched).into(),
                 (Product::Discovery, None) => Proof::Number(DiscoveredNumber { number: claimed, sealed }).into(),
@@ -60,9 +70,9 @@ pub(crate) fn check_and_rest(row: Row) -> Result<(AnyCheck, Columns), StoreError
         mode,
         network,
         claimed: claimed.filter(|_| product != Product::Discovery),
-        reference: row.parsed_or_null("reference_id")?,
-        callback_url: row.bytes_or_null("callback_url")?.map(Sealed),
-        redirect_url: row.bytes_or_null("redirect_url")?.map(Sealed),
+        reference,
+        callback_url,
+        redirect_url,
         created_at,
         expires_at,
         state,
@@ -84,6 +94,11 @@ pub(crate) fn open_or_first(
         first.get_or_insert(check);
     }
     Ok(first)
+}
+
+fn minutes(row: &mut Columns, column: &'static str) -> Result<Option<u32>, StoreError> {
+    let minutes = row.int_or_null(column)?.map(u32::try_from).transpose();
+    minutes.map_err(|_| row.inconsistent(column, "not minutes"))
 }
 
 fn claimed(row: &mut Columns) -> Result<Option<ClaimedNumber>, StoreError> {

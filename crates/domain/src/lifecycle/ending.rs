@@ -3,7 +3,10 @@
 use jiff::Timestamp;
 
 use super::{Check, CheckId, Concluded, DiscoveredNumber, ErrorCode, Status};
-use crate::{network::NetworkId, product::Product, reverse_sms::SenderMatch, silent::Proof, tenancy::ProjectId};
+use crate::{
+    network::NetworkId, product::Product, reverse_sms::SenderMatch, silent::Proof, sim_swap::SimSwap,
+    tenancy::ProjectId,
+};
 
 /// What all verdicts have in common for those who only keep and count them.
 pub trait Verdict {
@@ -21,6 +24,7 @@ pub trait Verdict {
 pub enum AnyVerdict {
     Sender(SenderMatch),
     Device(Proof),
+    Sim(SimSwap),
 }
 
 pub type AnyCheck = Check<AnyVerdict>;
@@ -30,13 +34,14 @@ impl Verdict for AnyVerdict {
         match self {
             AnyVerdict::Sender(verdict) => verdict.matched(),
             AnyVerdict::Device(proof) => proof.matched(),
+            AnyVerdict::Sim(verdict) => verdict.matched(),
         }
     }
 
     fn discovered(&self) -> Option<&DiscoveredNumber> {
         match self {
-            AnyVerdict::Sender(_) => None,
             AnyVerdict::Device(proof) => proof.discovered(),
+            AnyVerdict::Sender(_) | AnyVerdict::Sim(_) => None,
         }
     }
 }
@@ -64,7 +69,7 @@ impl TryFrom<AnyVerdict> for SenderMatch {
     fn try_from(verdict: AnyVerdict) -> Result<Self, OtherProduct> {
         match verdict {
             AnyVerdict::Sender(verdict) => Ok(verdict),
-            AnyVerdict::Device(_) => Err(OtherProduct),
+            AnyVerdict::Device(_) | AnyVerdict::Sim(_) => Err(OtherProduct),
         }
     }
 }
@@ -75,7 +80,24 @@ impl TryFrom<AnyVerdict> for Proof {
     fn try_from(verdict: AnyVerdict) -> Result<Self, OtherProduct> {
         match verdict {
             AnyVerdict::Device(proof) => Ok(proof),
-            AnyVerdict::Sender(_) => Err(OtherProduct),
+            AnyVerdict::Sender(_) | AnyVerdict::Sim(_) => Err(OtherProduct),
+        }
+    }
+}
+
+impl From<SimSwap> for AnyVerdict {
+    fn from(verdict: SimSwap) -> Self {
+        AnyVerdict::Sim(verdict)
+    }
+}
+
+impl TryFrom<AnyVerdict> for SimSwap {
+    type Error = OtherProduct;
+
+    fn try_from(verdict: AnyVerdict) -> Result<Self, OtherProduct> {
+        match verdict {
+            AnyVerdict::Sim(verdict) => Ok(verdict),
+            AnyVerdict::Sender(_) | AnyVerdict::Device(_) => Err(OtherProduct),
         }
     }
 }

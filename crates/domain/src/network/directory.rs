@@ -59,6 +59,12 @@ impl NetworkDirectory {
         self.networks.get(id)
     }
 
+    /// A network by its id, or by one that it also goes by.
+    pub fn known_as(&self, id: &NetworkId) -> Option<&Network> {
+        let goes_by = |network: &&Network| network.aliases.iter().any(|alias| alias == id.as_str());
+        self.networks.get(id).or_else(|| self.networks.values().find(goes_by))
+    }
+
     pub fn networks(&self) -> impl Iterator<Item = &Network> {
         self.networks.values()
     }

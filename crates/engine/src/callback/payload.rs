@@ -55,7 +55,8 @@ pub fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>) -> Vec
         check_id: check.id.to_string(),
         status: status.as_str(),
         verdict: match check.verdict() {
-            None => Said::default(),
+            // SIM Swap has no callbacks: its caller has the answer.
+            None | Some(AnyVerdict::Sim(_)) => Said::default(),
             Some(AnyVerdict::Sender(SenderMatch(matched))) => Said { matched: Some(*matched), ..Said::default() },
             Some(AnyVerdict::Device(Proof::Match(matched))) => {
                 Said { matched: Some(*matched), network_id, ..Said::default() }

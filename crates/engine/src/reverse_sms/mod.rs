@@ -19,7 +19,7 @@ use ringtrue_domain::{
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, whole_millis},
+    checks::{CreateError, ReadError, is_allowed, whole_millis},
     idempotency::Once,
     ports::{Awaits, NewCheck, StoreError},
 };
@@ -73,7 +73,7 @@ impl Engine {
         let own_url = own_url.map(|url| CallbackUrl::parse(url, &self.urls().for_mode(project.mode)));
         let own_url = own_url.transpose().map_err(CreateError::CallbackUrl)?;
         let number = Msisdn::parse(&request.phone_number, project.mode)?;
-        let (network, receiver) = self.route(project, &number)?;
+        let (network, receiver) = self.route(project, &number).await?;
 
         let now = whole_millis(self.clock().now());
         let id = CheckId(time_ordered(now, self.entropy().bytes()));
@@ -111,18 +111,14 @@ impl Engine {
     }
 
     /// The number's network, and the number that its owner is to text, if all gates are open.
-    fn route(&self, project: &Project, number: &Msisdn) -> Result<(NetworkId, Msisdn), CreateError> {
+    async fn route(&self, project: &Project, number: &Msisdn) -> Result<(NetworkId, Msisdn), CreateError> {
         if project.mode == Mode::Sandbox {
             return self.simulated_route(number);
         }
-        let directory = self.networks().directory();
-        let network = directory.by_prefix(number).ok_or(CreateError::MnoNotSupported)?;
-        let receiver = self.networks().receiver(network).ok_or(CreateError::MnoNotSupported)?;
-        let is_allowed = project
-            .allowed_networks
-            .iter()
-            .any(|allowed| allowed.network == network.id && allowed.products.contains(&Product::ReverseSms));
-        if is_allowed { Ok((network.id.clone(), receiver)) } else { Err(CreateError::NetworkNotAllowed) }
+        let network = self.network_of(number).await?.ok_or(CreateError::MnoNotSupported)?;
+        let receiver = self.networks().receiver(&network).ok_or(CreateError::MnoNotSupported)?;
+        let is_allowed = is_allowed(project, Product::ReverseSms, &network.id);
+        if is_allowed { Ok((network.id, receiver)) } else { Err(CreateError::NetworkNotAllowed) }
     }
 
     fn simulated_route(&self, number: &Msisdn) -> Result<(NetworkId, Msisdn), CreateError> {

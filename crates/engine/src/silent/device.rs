@@ -20,13 +20,10 @@ use ringtrue_domain::{
     web_url::RedirectUrl,
 };
 
-use super::{
-    is_allowed,
-    secrets::{Brief, Leg},
-};
+use super::secrets::{Brief, Leg};
 use crate::{
     Engine,
-    checks::{narrowed, whole_millis},
+    checks::{is_allowed, narrowed, whole_millis},
     ports::{Arrival, Decision, Departure, JourneyRecord, Question, Reply, SetOut, SilentRoute, StoreError},
 };
 

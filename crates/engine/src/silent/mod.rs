@@ -27,7 +27,7 @@ pub use redemption::RedeemError;
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, whole_millis},
+    checks::{CreateError, ReadError, is_allowed, whole_millis},
     idempotency::Once,
     ports::{Awaits, NewCheck, StoreError},
 };
@@ -90,7 +90,10 @@ impl Engine {
         let announced = request.device_ip.as_deref().map(str::parse::<IpAddr>);
         let announced = announced.transpose().map_err(|_| CreateError::DeviceIp)?;
         let number = request.phone_number.as_deref().map(|text| Msisdn::parse(text, project.mode)).transpose()?;
-        let network = number.as_ref().map(|number| self.network_for(project, product, number)).transpose()?;
+        let network = match &number {
+            Some(number) => Some(self.network_for(project, product, number).await?),
+            None => None,
+        };
 
         let now = whole_millis(self.clock().now());
         let id = CheckId(time_ordered(now, self.entropy().bytes()));
@@ -132,7 +135,12 @@ impl Engine {
     }
 
     /// The network of a claimed number, if all gates are open.
-    fn network_for(&self, project: &Project, product: Product, number: &Msisdn) -> Result<NetworkId, CreateError> {
+    async fn network_for(
+        &self,
+        project: &Project,
+        product: Product,
+        number: &Msisdn,
+    ) -> Result<NetworkId, CreateError> {
         if project.mode == Mode::Sandbox {
             return match Script::of(number.tail()) {
                 Script::NothingSupported | Script::NoSubscriber => Err(CreateError::MnoNotSupported),
@@ -143,10 +151,9 @@ impl Engine {
                 }
             };
         }
-        let directory = self.networks().directory();
-        let network = directory.by_prefix(number).ok_or(CreateError::MnoNotSupported)?;
+        let network = self.network_of(number).await?.ok_or(CreateError::MnoNotSupported)?;
         if self.networks().silent_route(&network.id, product).is_some() && is_allowed(project, product, &network.id) {
-            Ok(network.id.clone())
+            Ok(network.id)
         } else if self.is_open_to_reverse_sms(project, &network.id) {
             Err(CreateError::OnlyReverseSms)
         } else if is_allowed(project, product, &network.id) {
@@ -163,7 +170,7 @@ impl Engine {
             return is_enabled;
         }
         let directory = self.networks().directory();
-        let can_be_heard = directory.get(network).is_some_and(|network| self.networks().receiver(network).is_some());
+        let can_be_heard = directory.get(network).is_some_and(|network| self.networks().has_receiver(network));
         is_enabled && can_be_heard && is_allowed(project, Product::ReverseSms, network)
     }
 
@@ -187,9 +194,4 @@ impl Engine {
     ) -> Result<Page<SilentCheck>, StoreError> {
         self.checks(project, product, filter, page).await
     }
-}
-
-/// The authorisation gate.
-fn is_allowed(project: &Project, product: Product, network: &NetworkId) -> bool {
-    project.allowed_networks.iter().any(|allowed| allowed.network == *network && allowed.products.contains(&product))
 }

@@ -171,5 +171,6 @@ fn settings(courier: callback::Limits) -> Settings {
         courier,
         retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
+        cached_lookups: 1_000,
     }
 }

@@ -59,6 +59,9 @@ catalogue! {
     MnoNotSupported: BAD_REQUEST "mno_not_supported" "Operator not supported",
         "The operator that serves this number is not known here, or does not take part in this product at the moment.",
         "Offer the user another way to verify the number. Eligibility tells beforehand which products a number can use.";
+    PeriodInvalid: BAD_REQUEST "period_invalid" "Invalid period",
+        "The period of a SIM Swap check is not a whole number of minutes from 60 to 540000.",
+        "Send `period` in minutes, or leave it out: a week is the default.";
     IpInvalid: BAD_REQUEST "ip_invalid" "Invalid IP address",
         "The address is not an IPv4 or IPv6 address in its usual form.",
         "Send four decimal numbers with dots, or an IPv6 address without brackets, zone or prefix length.";
@@ -86,6 +89,12 @@ catalogue! {
     CheckNotFound: NOT_FOUND "check_not_found" "Check not found",
         "There is no check with this id.",
         "Use the `check_id` of a create response, at the path of the product that it was created with.";
+    SubscriberNotFound: NOT_FOUND "subscriber_not_found" "Subscriber not found",
+        "No active subscriber has this number, as far as the sources that were asked know.",
+        "Ask the user whether the number is right. Offer another way to reach them.";
+    NetworkNotFound: NOT_FOUND "network_not_found" "Network not found",
+        "The address belongs to no network that is known here. Private and reserved addresses belong to none.",
+        "Take the public address that the device has on mobile data, as your own server sees it.";
     WorkspaceNotFound: NOT_FOUND "workspace_not_found" "Workspace not found",
         "No workspace has this id.",
         "`GET /v1/management/workspaces` shows the workspace of your credential.";

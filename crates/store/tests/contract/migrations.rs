@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -12,6 +12,7 @@ const NAMES: [&str; 7] = [
     "0005_checks",
     "0006_hash_keys",
     "0007_journeys",
+    "0008_sim_swap",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, CheckId, Ending, NumberHash, Sealed},
+    lifecycle::{AnyCheck, AnyVerdict, CheckId, Concluded, Ending, NumberHash, Sealed},
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
@@ -84,6 +84,14 @@ pub trait CheckStore: Send + Sync {
     /// The guard holds across nodes: of any number of concurrent creates for one project and number at most
     /// `guard.creates` are stored within `guard.within_seconds`. Those that are refused do not count.
     async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError>;
+
+    /// Stores a check that has ended as soon as it was made, its count and the answer that its caller gets: all or
+    /// nothing. It has no callback.
+    async fn create_ended(
+        &self,
+        concluded: Concluded<AnyVerdict>,
+        completion: Option<Completion>,
+    ) -> Result<(), StoreError>;
 
     async fn find_check(
         &self,

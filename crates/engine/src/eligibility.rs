@@ -1,0 +1,200 @@
+//! Eligibility: which products a user can use, by number or by address.
+//!
+//! The list of products is derived from what connectors can do and what the project may use: there is no table of it.
+
+use std::net::IpAddr;
+
+use ringtrue_domain::{
+    eligibility::{Gate, PRODUCTS, Standing},
+    network::{Located, Network, NetworkId},
+    phone::{Country, Msisdn, NotE164},
+    product::Product,
+    sandbox::{self, Script, TestAddress},
+    tenancy::{Mode, Project},
+};
+
+use crate::{
+    Engine,
+    number_lookup::{Asked, Known, Unavailable},
+};
+
+/// The network of a user, and what can be used there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eligibility {
+    pub network: UserNetwork,
+    pub products: Vec<Product>,
+}
+
+/// A network as callers are told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserNetwork {
+    pub id: NetworkId,
+    pub name: String,
+    pub aliases: Vec<String>,
+    /// Two letters; `ZZ` for the simulated operator, which is of no country.
+    pub country: String,
+    /// Without a `+`.
+    pub dialing_code: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EligibilityError {
+    #[error("{0}")]
+    PhoneNumber(#[from] NotE164),
+    #[error("an address is IPv4 or IPv6, with nothing around it")]
+    Address,
+    #[error("no active subscriber has this number")]
+    NoSubscriber,
+    #[error("this address belongs to no network that is known here")]
+    NoNetwork,
+    #[error("this address does not belong to a mobile network")]
+    NotMobile,
+    #[error("which operator serves this number cannot be found out at the moment")]
+    LookupUnavailable,
+}
+
+/// Why a user can use what, for whoever runs the service. Callers are never told.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// What was asked for the network, and what it said. Empty for an address.
+    pub asked: Vec<Asked>,
+    pub network: Result<Network, String>,
+    pub gates: Vec<(Product, Result<(), Gate>)>,
+}
+
+impl Engine {
+    pub async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        let number = Msisdn::parse(text, project.mode)?;
+        if project.mode == Mode::Sandbox {
+            return simulated(&number);
+        }
+        match self.number_lookup().network_of(&number).await {
+            Ok(Known::Network(id)) => {
+                self.at_network(project, &id, Some(&number)).ok_or(EligibilityError::NoSubscriber)
+            }
+            Ok(Known::NoSubscriber | Known::Nobody) => Err(EligibilityError::NoSubscriber),
+            Err(Unavailable) => Err(EligibilityError::LookupUnavailable),
+        }
+    }
+
+    pub fn eligibility_of_address(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        let address: IpAddr = text.parse().map_err(|_| EligibilityError::Address)?;
+        if project.mode == Mode::Sandbox {
+            return simulated_address(address);
+        }
+        match self.networks().locate(address) {
+            Located::Mobile(id) => self.at_network(project, &id, None).ok_or(EligibilityError::NoNetwork),
+            Located::NotMobile => Err(EligibilityError::NotMobile),
+            Located::Unknown => Err(EligibilityError::NoNetwork),
+        }
+    }
+
+    /// A network that the deployment does not know has no products, and is told of as far as the number tells of it.
+    fn at_network(&self, project: &Project, id: &NetworkId, number: Option<&Msisdn>) -> Option<Eligibility> {
+        let directory = self.networks().directory();
+        let Some(network) = directory.known_as(id) else {
+            let country = number?.country()?;
+            let network = UserNetwork {
+                id: id.clone(),
+                name: id.to_string(),
+                aliases: vec![],
+                country: country.to_string(),
+                dialing_code: dialing_code(country),
+            };
+            return Some(Eligibility { network, products: vec![] });
+        };
+        let supported = self.networks().supported(network);
+        let products = standing(project, &network.id, &supported).eligible();
+        Some(Eligibility { network: network.into(), products })
+    }
+
+    /// Which source answered for a number, which network it is of, and which gate lets which product fall.
+    pub async fn explain_number(&self, project: &Project, number: &Msisdn) -> Explanation {
+        let (asked, known) = self.number_lookup().ask(number).await;
+        let network = match known {
+            Ok(Known::Network(id)) => self.known_network(&id),
+            Ok(Known::NoSubscriber) => Err("nobody has this number".to_owned()),
+            Ok(Known::Nobody) => Err("no source knows this number".to_owned()),
+            Err(problem) => Err(problem.to_string()),
+        };
+        self.explained(project, asked, network)
+    }
+
+    pub fn explain_address(&self, project: &Project, address: IpAddr) -> Explanation {
+        let network = match self.networks().locate(address) {
+            Located::Mobile(id) => self.known_network(&id),
+            Located::NotMobile => Err("the address is known, and not a mobile one".to_owned()),
+            Located::Unknown => Err("the address is private, reserved, or of no network that is known here".to_owned()),
+        };
+        self.explained(project, vec![], network)
+    }
+
+    fn known_network(&self, id: &NetworkId) -> Result<Network, String> {
+        let directory = self.networks().directory();
+        directory.known_as(id).cloned().ok_or_else(|| format!("{id}, which is not configured here"))
+    }
+
+    fn explained(&self, project: &Project, asked: Vec<Asked>, network: Result<Network, String>) -> Explanation {
+        let gates = network.as_ref().map_or(vec![], |network| {
+            let supported = self.networks().supported(network);
+            let standing = standing(project, &network.id, &supported);
+            PRODUCTS.into_iter().map(|product| (product, standing.judge(product))).collect()
+        });
+        Explanation { asked, network, gates }
+    }
+}
+
+fn standing<'a>(project: &'a Project, network: &'a NetworkId, supported: &'a [Product]) -> Standing<'a> {
+    Standing { network, supported, enabled: &project.products, allowed: &project.allowed_networks }
+}
+
+impl From<&Network> for UserNetwork {
+    fn from(network: &Network) -> Self {
+        UserNetwork {
+            id: network.id.clone(),
+            name: network.name.clone(),
+            aliases: network.aliases.clone(),
+            country: network.country.to_string(),
+            dialing_code: dialing_code(network.country),
+        }
+    }
+}
+
+fn dialing_code(country: Country) -> String {
+    country.dialing_code().map_or_else(String::new, |code| code.to_string())
+}
+
+fn simulated(number: &Msisdn) -> Result<Eligibility, EligibilityError> {
+    match Script::of(number.tail()) {
+        Script::NoSubscriber => Err(EligibilityError::NoSubscriber),
+        Script::LookupDown => Err(EligibilityError::LookupUnavailable),
+        Script::NothingSupported => simulated_network(vec![]),
+        Script::NoSecureSna => {
+            simulated_network(PRODUCTS.into_iter().filter(|product| *product != Product::SecureSna).collect())
+        }
+        Script::OperatorFault | Script::Silence | Script::OperatorTimeout | Script::Even | Script::Odd => {
+            simulated_network(PRODUCTS.to_vec())
+        }
+    }
+}
+
+fn simulated_address(address: IpAddr) -> Result<Eligibility, EligibilityError> {
+    match TestAddress::of(address) {
+        Some(TestAddress::Mobile) => simulated_network(PRODUCTS.to_vec()),
+        Some(TestAddress::MobileWithoutProducts) => simulated_network(vec![]),
+        Some(TestAddress::NotMobile) => Err(EligibilityError::NotMobile),
+        Some(TestAddress::Unknown) | None => Err(EligibilityError::NoNetwork),
+    }
+}
+
+fn simulated_network(products: Vec<Product>) -> Result<Eligibility, EligibilityError> {
+    let id = sandbox::NETWORK_ID.parse().map_err(|_| EligibilityError::NoNetwork)?;
+    let network = UserNetwork {
+        id,
+        name: "Simulated operator".to_owned(),
+        aliases: vec![],
+        country: "ZZ".to_owned(),
+        dialing_code: "990".to_owned(),
+    };
+    Ok(Eligibility { network, products })
+}
