@@ -6,6 +6,7 @@
 pub mod camara;
 pub mod client;
 pub mod ip_routing;
+pub mod number_lookup;
 pub mod outbound;
 pub mod smpp;
 pub mod sms_http;
