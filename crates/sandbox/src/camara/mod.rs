@@ -180,6 +180,11 @@ impl Operator {
         self.core.observer.requests(endpoint)
     }
 
+    /// Waits until so many requests have come to this endpoint.
+    pub async fn wait_for_requests(&self, endpoint: Endpoint, count: u64) {
+        self.core.observer.wait_for_requests(endpoint, count).await;
+    }
+
     /// The last requests, oldest first, and what became of them.
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.core.observer.exchanges()

@@ -1,0 +1,254 @@
+//! The operator's CAMARA side over loopback sockets, with clients that are written here and sign by `jsonwebtoken`.
+//!
+//! Each test has an operator of its own, and its clock stands still unless the test moves it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod authorization;
+mod backchannel;
+mod bounds;
+mod check_sim_swap;
+mod client_authentication;
+mod codes;
+mod discovery;
+mod faults;
+mod jwt_bearer;
+mod number_verification;
+mod phone_number_share;
+mod phone_number_verify;
+mod protocol;
+mod request_objects;
+mod retrieve_sim_swap_date;
+mod signer;
+mod wire;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use jiff::Timestamp;
+use ringtrue_sandbox::camara::{Client, Clock, Endpoint, Operator, OperatorConfig};
+use serde_json::{Value, json};
+use signer::Signer;
+use url::{Url, form_urlencoded};
+use wire::Reply;
+
+const START: i64 = 1_800_000_000;
+/// A SIM that is recognised, and was never changed.
+const EVEN: &str = "+990123456700";
+/// A SIM that is taken for another, and was changed twenty hours ago.
+const ODD: &str = "+990123456701";
+const CLIENT: &str = "client";
+const SECRET: &str = "a secret & more";
+const REDIRECT_URI: &str = "https://client.example/back?from=operator";
+const VERIFIER: &str = "a-code-verifier-of-at-least-forty-three-characters";
+/// By `printf … | openssl sha256 -binary | basenc --base64url`.
+const CHALLENGE: &str = "bLRYBPalK1NsU4_TD3JrHRmfVjgoduNjiXgeScRbcr8";
+const VERIFY: &str = "openid dpv:FraudPreventionAndDetection number-verification:verify";
+const SHARE: &str = "openid dpv:FraudPreventionAndDetection number-verification:device-phone-number:read";
+const SIM_SWAP: &str = "dpv:FraudPreventionAndDetection sim-swap";
+const CORRELATOR: &str = "b4333c46-49c0-4f62-80d7-f0ef930f1c46";
+
+/// What a request to an API carries as its token.
+#[derive(Clone, Copy, Debug)]
+enum Bearer {
+    Nothing,
+    Nonsense,
+    /// One that was good until a moment ago.
+    Expired(&'static str),
+    /// One for the SIM of a device that the network has recognised.
+    Network(&'static str, &'static str),
+    /// One for a number that the client has named.
+    Named(&'static str, &'static str),
+    /// One for the client itself.
+    Client(&'static str),
+}
+
+struct World {
+    operator: Operator,
+    clock: Arc<AtomicI64>,
+    signer: Signer,
+}
+
+impl World {
+    async fn start() -> Self {
+        Self::with(OperatorConfig::default()).await
+    }
+
+    /// With one more client, and the test's clock.
+    async fn with(mut config: OperatorConfig) -> Self {
+        let signer = Signer::es256();
+        let clock = Arc::new(AtomicI64::new(START));
+        let hands = Arc::clone(&clock);
+        config.clock = Clock::new(move || Timestamp::from_second(hands.load(Ordering::Relaxed)).unwrap());
+        let client = Client::new(CLIENT).with_secret(SECRET).with_keys(&signer.jwk).unwrap();
+        config.clients.push(client.redirecting_to(REDIRECT_URI));
+        Self { operator: Operator::start(config).await.unwrap(), clock, signer }
+    }
+
+    fn now(&self) -> i64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    fn advance(&self, seconds: i64) {
+        self.clock.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    async fn get(&self, target: &str) -> Reply {
+        wire::exchange(self.operator.address(), "GET", target, &[], "").await.unwrap()
+    }
+
+    /// A device at the authorization endpoint.
+    async fn authorize(&self, parameters: &[(&str, &str)]) -> Reply {
+        let query = form(parameters);
+        self.get(&format!("/authorize?{query}")).await
+    }
+
+    /// What the device brings back.
+    async fn sent_back(&self, parameters: &[(&str, &str)]) -> HashMap<String, String> {
+        self.authorize(parameters).await.sent_back()
+    }
+
+    async fn code(&self, sim: &str, scope: &str) -> String {
+        self.sent_back(&asking(sim, scope)).await.remove("code").unwrap()
+    }
+
+    /// A client that authenticates by its secret.
+    async fn post(&self, endpoint: Endpoint, parameters: &[(&str, &str)]) -> Reply {
+        self.post_with(endpoint, &[("authorization", &basic(CLIENT, SECRET))], parameters).await
+    }
+
+    async fn post_with(&self, endpoint: Endpoint, headers: &[(&str, &str)], parameters: &[(&str, &str)]) -> Reply {
+        let headers: Vec<_> =
+            headers.iter().copied().chain([("content-type", "application/x-www-form-urlencoded")]).collect();
+        wire::exchange(self.operator.address(), "POST", endpoint.path(), &headers, &form(parameters)).await.unwrap()
+    }
+
+    async fn token(&self, parameters: &[(&str, &str)]) -> Reply {
+        self.post(Endpoint::Token, parameters).await
+    }
+
+    async fn redeem(&self, code: &str) -> Reply {
+        self.token(&redeeming(code)).await
+    }
+
+    async fn bearer(&self, bearer: Bearer) -> Option<String> {
+        let issued = match bearer {
+            Bearer::Nothing => return None,
+            Bearer::Nonsense => return Some("nonsense".to_owned()),
+            Bearer::Expired(scope) => self.redeem(&self.code(EVEN, scope).await).await,
+            Bearer::Network(sim, scope) => self.redeem(&self.code(sim, scope).await).await,
+            Bearer::Named(number, scope) => self.bear(&json!({ "sub": format!("tel:{number}"), "scope": scope })).await,
+            Bearer::Client(scope) => self.token(&[("grant_type", "client_credentials"), ("scope", scope)]).await,
+        };
+        if matches!(bearer, Bearer::Expired(_)) {
+            self.advance(issued.json()["expires_in"].as_i64().unwrap());
+        }
+        Some(issued.json()["access_token"].as_str().unwrap().to_owned())
+    }
+
+    /// Asks for a token by an assertion with these claims, and those that every assertion has.
+    async fn bear(&self, claims: &Value) -> Reply {
+        let assertion = self.signer.sign(&self.claims(Endpoint::Token, claims));
+        let parameters =
+            [("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"), ("assertion", assertion.as_str())];
+        self.post_with(Endpoint::Token, &[], &parameters).await
+    }
+
+    /// What every signed token has, with these on top. Those that are null are left out.
+    fn claims(&self, endpoint: Endpoint, more: &Value) -> Value {
+        let now = self.now();
+        let mut claims = json!({
+            "iss": CLIENT,
+            "aud": self.operator.url(endpoint),
+            "iat": now,
+            "exp": now + 300,
+            "jti": signer::fresh_jti(),
+        });
+        let claims = claims.as_object_mut().unwrap();
+        claims.extend(more.as_object().unwrap().clone());
+        claims.retain(|_, value| !value.is_null());
+        Value::Object(claims.clone())
+    }
+
+    /// Calls an API.
+    async fn call(&self, endpoint: Endpoint, bearer: Bearer, body: &str) -> Reply {
+        self.call_by(endpoint, self.bearer(bearer).await.as_deref(), body).await
+    }
+
+    async fn call_by(&self, endpoint: Endpoint, token: Option<&str>, body: &str) -> Reply {
+        let method = if endpoint == Endpoint::DevicePhoneNumber { "GET" } else { "POST" };
+        let authorization = token.map(|token| format!("Bearer {token}"));
+        let mut headers = vec![("content-type", "application/json"), ("x-correlator", CORRELATOR)];
+        headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
+        wire::exchange(self.operator.address(), method, endpoint.path(), &headers, body).await.unwrap()
+    }
+}
+
+/// The parameters that a device is sent with.
+fn asking<'a>(sim: &'a str, scope: &'a str) -> Vec<(&'a str, &'a str)> {
+    vec![
+        ("response_type", "code"),
+        ("client_id", CLIENT),
+        ("redirect_uri", REDIRECT_URI),
+        ("scope", scope),
+        ("state", "the state"),
+        ("nonce", "the nonce"),
+        ("code_challenge", CHALLENGE),
+        ("code_challenge_method", "S256"),
+        ("login_hint", sim),
+    ]
+}
+
+fn redeeming(code: &str) -> Vec<(&str, &str)> {
+    vec![
+        ("grant_type", "authorization_code"),
+        ("code", code),
+        ("redirect_uri", REDIRECT_URI),
+        ("code_verifier", VERIFIER),
+    ]
+}
+
+/// The same parameters, but for one: another value, or none if it is empty.
+fn but<'a>(mut parameters: Vec<(&'a str, &'a str)>, name: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
+    parameters.retain(|(found, _)| *found != name);
+    parameters.extend((!value.is_empty()).then_some((name, value)));
+    parameters
+}
+
+fn form(parameters: &[(&str, &str)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish()
+}
+
+fn basic(id: &str, secret: &str) -> String {
+    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    format!("Basic {}", BASE64_STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret))))
+}
+
+impl Reply {
+    fn sent_back(&self) -> HashMap<String, String> {
+        assert_eq!(self.status, 302, "{self:?}");
+        let location = Url::parse(self.header("location").unwrap()).unwrap();
+        assert!(location.as_str().starts_with(REDIRECT_URI), "{location}");
+        location.query_pairs().into_owned().collect()
+    }
+
+    /// Holds the answer of an API against what every one of them must be.
+    fn assert_is_camara(&self, scenario: &str) {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{scenario}");
+        assert_eq!(self.header("x-correlator"), Some(CORRELATOR), "{scenario}");
+        if self.status == 200 {
+            return;
+        }
+        let error = self.json();
+        assert_eq!(error["status"], self.status, "{scenario}");
+        assert!(error["code"].is_string(), "{scenario}");
+        assert!(error["message"].as_str().is_some_and(|message| message.contains(' ')), "{scenario}");
+        assert_eq!(error.as_object().unwrap().len(), 3, "{scenario}");
+    }
+}
