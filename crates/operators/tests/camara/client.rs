@@ -1,0 +1,171 @@
+use std::{fs, sync::Arc};
+
+use http::{HeaderMap, Method};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use ringtrue_operators::client::{Answer, Client, ClientError, ClientSettings, Identity, LONGEST, NoRoots};
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{RootCertStore, ServerConfig, crypto::aws_lc_rs, pki_types::PrivateKeyDer, server::WebPkiClientVerifier},
+};
+use tokio_util::task::TaskTracker;
+use url::Url;
+
+use super::{
+    operator::{Operator, Saying, VERIFY},
+    world::{Names, impatient},
+};
+
+async fn get(client: &Client, url: &Url) -> Result<Answer, ClientError> {
+    client.request(Method::GET, url, HeaderMap::new(), "").await
+}
+
+#[tokio::test]
+async fn a_request_is_sent_as_it_is_and_its_answer_read_whole() {
+    let (operator, client) = (Operator::start().await, impatient());
+    operator.says("/a", Saying::Plain(418, "x-y: z\r\ncontent-encoding: gzip\r\n", vec![b'x'; LONGEST]));
+    let url = Url::parse(&format!("http://op.example:{}/a?b=c%20d", operator.port)).unwrap();
+    let headers = HeaderMap::from_iter([(http::header::ACCEPT, "text/plain".parse().unwrap())]);
+    let answer = client.request(Method::PUT, &url, headers, "body").await.unwrap();
+    assert_eq!((answer.status, answer.headers["x-y"].as_bytes(), answer.body.len()), (418, &b"z"[..], LONGEST));
+    assert_eq!(format!("{answer:?}"), format!("Answer(418, {LONGEST} bytes)"));
+
+    let request = &operator.heard()[0];
+    assert_eq!((&*request.line, &*request.body), ("PUT /a?b=c%20d HTTP/1.1", "body"));
+    let header = |name: &str| request.headers.get(name).map(String::as_str);
+    assert_eq!(header("host"), Some(&*format!("op.example:{}", operator.port)));
+    assert_eq!((header("accept"), header("accept-encoding")), (Some("text/plain"), None));
+    assert!(header("user-agent").unwrap().starts_with("Ringtrue/"));
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let (operator, client) = (Operator::start().await, impatient());
+    operator.says("/a", Saying::Plain(302, "location: /b\r\n", vec![]));
+    assert_eq!(get(&client, &operator.url("/a")).await.unwrap().status, 302);
+    assert_eq!(operator.heard().len(), 1);
+}
+
+#[tokio::test]
+async fn connections_are_used_again_while_they_are_good() {
+    let (operator, client) = (Operator::start().await, impatient());
+    operator.says("/good", Saying::Json(200, json!({})));
+    operator.says("/close", Saying::Plain(200, "connection: close\r\n", vec![]));
+    operator.says("/large", Saying::Plain(200, "", vec![b'x'; LONGEST + 1]));
+    for (path, connection) in [("/good", 0), ("/good", 0), ("/close", 0), ("/good", 1), ("/large", 1), ("/good", 2)] {
+        let _ = get(&client, &operator.url(path)).await;
+        assert_eq!(operator.heard().last().unwrap().connection, connection, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_has_left_is_not_sent_again() {
+    let (operator, client) = (Operator::start().await, impatient());
+    operator.says_all(VERIFY, vec![Saying::Json(200, json!({})), Saying::HangUp, Saying::Json(200, json!({}))]);
+    assert!(get(&client, &operator.url(VERIFY)).await.is_ok());
+    // On the kept connection: the other side hears the request, and is gone.
+    assert_eq!(get(&client, &operator.url(VERIFY)).await.err(), Some(ClientError::Lost));
+    assert_eq!(operator.heard().len(), 2);
+    assert!(get(&client, &operator.url(VERIFY)).await.is_ok());
+}
+
+#[tokio::test]
+async fn some_urls_lead_nowhere() {
+    for (url, expected) in [
+        ("ftp://127.0.0.1/", ClientError::Unusable),
+        ("data:,x", ClientError::Unusable),
+        ("http://nobody.example/", ClientError::Unresolved),
+        ("http://silent.example/", ClientError::ConnectTimeout),
+    ] {
+        assert_eq!(get(&impatient(), &Url::parse(url).unwrap()).await.err(), Some(expected), "{url}");
+    }
+}
+
+/// An authority of our own, and files of what it signed.
+struct Authority {
+    folder: tempfile::TempDir,
+    issuer: Issuer<'static, KeyPair>,
+    roots: RootCertStore,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("authority.pem"), certificate.pem()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.der().clone()).unwrap();
+        Authority { folder, issuer: Issuer::new(params, key), roots }
+    }
+
+    fn identity(&self) -> Identity {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(["us".to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
+        let path = |name: &str| self.folder.path().join(name);
+        fs::write(path("us.pem"), certificate.pem()).unwrap();
+        fs::write(path("us.key"), key.serialize_pem()).unwrap();
+        Identity { certificates: path("us.pem"), key: path("us.key") }
+    }
+
+    /// A server that wants to see a certificate.
+    async fn serve(&self) -> u16 {
+        let key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(["op.example".to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(self.roots.clone()), provider.clone());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        TaskTracker::new().spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let _ = stream.read(&mut [0; 4_096]).await;
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+                let _ = stream.shutdown().await;
+            }
+        });
+        port
+    }
+
+    fn settings(&self, identity: Option<Identity>) -> ClientSettings {
+        let extra_roots = Some(self.folder.path().join("authority.pem"));
+        ClientSettings { extra_roots, identity, ..ClientSettings::default() }
+    }
+}
+
+#[tokio::test]
+async fn both_sides_show_who_they_are() {
+    let authority = Authority::new();
+    let port = authority.serve().await;
+    let url = Url::parse(&format!("https://op.example:{port}/")).unwrap();
+    let other = Url::parse(&format!("https://other.example:{port}/")).unwrap();
+    let client = |settings: &ClientSettings| Client::with_resolver(settings, Arc::new(Names)).unwrap();
+
+    let ours = client(&authority.settings(Some(authority.identity())));
+    assert_eq!(get(&ours, &url).await.unwrap().status, 200);
+    assert_eq!(get(&ours, &other).await.err(), Some(ClientError::Tls));
+    let nobody = client(&authority.settings(None));
+    assert!(get(&nobody, &url).await.is_err());
+    let distrustful = client(&ClientSettings { identity: Some(authority.identity()), ..ClientSettings::default() });
+    assert_eq!(get(&distrustful, &url).await.err(), Some(ClientError::Tls));
+
+    let mut missing = authority.identity();
+    missing.key = authority.folder.path().join("missing.key");
+    let made = Client::new(&authority.settings(Some(missing)));
+    assert!(matches!(made, Err(NoRoots::Identity(_))));
+}

@@ -1,0 +1,80 @@
+use aws_lc_rs::{rsa::KeyPair as RsaKeyPair, signature::KeyPair as _};
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use jsonwebtoken::{DecodingKey, EncodingKey, Header, TokenData, Validation, decode, encode};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
+use ringtrue_operators::camara::{Algorithm, SigningKey};
+use serde_json::{Value, json};
+
+/// A key pair whose public half is known to the other side.
+pub struct Key {
+    pub algorithm: Algorithm,
+    pub id: &'static str,
+    pair: KeyPair,
+}
+
+impl Key {
+    pub fn new(algorithm: Algorithm, id: &'static str) -> Self {
+        let kind = match algorithm {
+            Algorithm::Es256 => &PKCS_ECDSA_P256_SHA256,
+            Algorithm::Rs256 | Algorithm::Ps256 => &PKCS_RSA_SHA256,
+            Algorithm::EdDsa => &PKCS_ED25519,
+        };
+        Key { algorithm, id, pair: KeyPair::generate_for(kind).unwrap() }
+    }
+
+    pub fn pem(&self) -> String {
+        self.pair.serialize_pem()
+    }
+
+    pub fn signing(&self) -> SigningKey {
+        SigningKey::from_pem(self.pem().as_bytes(), self.algorithm, self.id).unwrap()
+    }
+
+    pub fn jwk(&self) -> Value {
+        let text = |octets: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(octets);
+        let raw = self.pair.public_key_raw();
+        let mut jwk = match self.algorithm {
+            Algorithm::Es256 => json!({ "kty": "EC", "crv": "P-256", "x": text(&raw[1..33]), "y": text(&raw[33..]) }),
+            Algorithm::EdDsa => json!({ "kty": "OKP", "crv": "Ed25519", "x": text(raw) }),
+            Algorithm::Rs256 | Algorithm::Ps256 => {
+                let pair = RsaKeyPair::from_pkcs8(&self.pair.serialize_der()).unwrap();
+                let n = text(pair.public_key().modulus().big_endian_without_leading_zero());
+                let e = text(pair.public_key().exponent().big_endian_without_leading_zero());
+                json!({ "kty": "RSA", "n": n, "e": e })
+            }
+        };
+        jwk["kid"] = json!(self.id);
+        jwk["use"] = json!("sig");
+        jwk["alg"] = json!(self.algorithm.as_str());
+        jwk
+    }
+
+    fn judges(&self) -> jsonwebtoken::Algorithm {
+        self.algorithm.as_str().parse().unwrap()
+    }
+
+    /// What a library that is not ours reads.
+    pub fn reads(&self, token: &str, audience: &str) -> TokenData<Value> {
+        let key = DecodingKey::from_jwk(&serde_json::from_value(self.jwk()).unwrap()).unwrap();
+        let mut validation = Validation::new(self.judges());
+        validation.set_audience(&[audience]);
+        // The clock of these tests stands still.
+        validation.validate_exp = false;
+        let read = decode(token, &key, &validation).unwrap();
+        assert_eq!(read.header.kid.as_deref(), Some(self.id));
+        read
+    }
+
+    /// A token that a library that is not ours signs; of RSA it wants another form of the key.
+    pub fn signs(&self, claims: &Value) -> String {
+        let mut header = Header::new(self.judges());
+        header.kid = Some(self.id.to_owned());
+        let der = self.pair.serialize_der();
+        let key = match self.algorithm {
+            Algorithm::Es256 => EncodingKey::from_ec_der(&der),
+            Algorithm::EdDsa => EncodingKey::from_ed_der(&der),
+            Algorithm::Rs256 | Algorithm::Ps256 => return self.signing().sign("JWT", claims).unwrap(),
+        };
+        encode(&header, claims, &key).unwrap()
+    }
+}

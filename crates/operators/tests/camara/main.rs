@@ -1,0 +1,14 @@
+//! The CAMARA connector against a scripted operator on real sockets, and the client that it asks by.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod breaker;
+mod client;
+mod configuration;
+mod documents;
+mod failures;
+mod id_tokens;
+mod keys;
+mod operator;
+mod requests;
+mod world;
