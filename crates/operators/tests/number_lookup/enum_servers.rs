@@ -1,0 +1,184 @@
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use ringtrue_engine::ports::{NumberSource, Resolved, SourceFault};
+use ringtrue_operators::number_lookup::EnumConfig;
+
+use crate::{
+    dns::{
+        FORMAT_ERROR, NO_ERROR, NO_SUCH_NAME, REFUSED, SERVER_FAILURE, Server, TEL, Way, answer, config, cut, has_edns,
+        in_lower_case, source,
+    },
+    network, number,
+};
+
+/// So short that silence is noticed, and nothing else of this suite ends by it.
+const SHORT: Duration = Duration::from_millis(150);
+
+#[tokio::test]
+async fn a_number_is_asked_for_under_its_suffix() {
+    let seen = Arc::<Mutex<Vec<Vec<u8>>>>::default();
+    let notes = Arc::clone(&seen);
+    let server = Server::start(move |query, _| {
+        notes.lock().unwrap().push(query.to_vec());
+        vec![answer(query, NO_ERROR, &[TEL])]
+    })
+    .await;
+    let source = source(EnumConfig { suffix: "E164.arpa.".to_owned(), ..config(&[server.port]) });
+    for _ in 0..24 {
+        assert_eq!(source.resolve(&number()).await, network("23410"));
+    }
+
+    let name = b"\x013\x012\x011\x010\x010\x019\x010\x010\x017\x017\x014\x014\x04e164\x04arpa\0\0\x23\0\x01";
+    let seen = seen.lock().unwrap();
+    for query in &*seen {
+        let lower: Vec<u8> = query[12..12 + name.len()].to_ascii_lowercase();
+        assert_eq!(lower, name);
+        assert!(has_edns(query));
+    }
+    // Neither the id nor the letters can be told in advance.
+    let different = |part: fn(&[u8]) -> &[u8]| {
+        seen.iter().map(|query| part(query)).collect::<std::collections::BTreeSet<_>>().len()
+    };
+    assert!(different(|query| &query[..2]) > 20);
+    assert!(different(|query| &query[12..]) > 4);
+    assert_eq!(format!("{source:?}"), "EnumDns { name: \"enum\", .. }");
+}
+
+#[tokio::test]
+async fn what_is_too_long_for_a_datagram_comes_over_tcp() {
+    let server = Server::start(|query, way| match way {
+        Way::Udp => vec![cut(answer(query, NO_ERROR, &[]))],
+        Way::Tcp => vec![answer(query, NO_ERROR, &[TEL; 200])],
+    })
+    .await;
+    assert_eq!(source(config(&[server.port])).resolve(&number()).await, network("23410"));
+    assert_eq!(server.asked(), (1, 1));
+}
+
+#[tokio::test]
+async fn nonsense_over_tcp_is_nonsense() {
+    for reply in [
+        |query: &[u8]| cut(answer(query, NO_ERROR, &[])),
+        |_: &[u8]| b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+        |_: &[u8]| vec![],
+    ] {
+        let server = Server::start(move |query, way| match way {
+            Way::Udp => vec![cut(answer(query, NO_ERROR, &[]))],
+            Way::Tcp => vec![reply(query)],
+        })
+        .await;
+        assert_eq!(source(config(&[server.port])).resolve(&number()).await, Err(SourceFault::Nonsense));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_with_an_answer_is_final() {
+    let err = (0, 0, "u", "E2U+SIP", "!^.*$!sip:+44@unknown;err=1!");
+    let refusing = Server::start(move |query, _| vec![answer(query, REFUSED, &[err])]).await;
+    let other = Server::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
+    let source = source(config(&[refusing.port, other.port]));
+    assert_eq!(source.resolve(&number()).await, Err(SourceFault::Refused));
+    assert_eq!((refusing.asked(), other.asked()), ((1, 0), (0, 0)));
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_answer_is_passed_over() {
+    for code in [REFUSED, SERVER_FAILURE] {
+        let failing = Server::start(move |query, _| vec![answer(query, code, &[])]).await;
+        let good = Server::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
+        let source = source(config(&[failing.port, good.port]));
+        assert_eq!(source.resolve(&number()).await, network("23410"));
+        // From then on the good one is the first.
+        assert_eq!(source.resolve(&number()).await, network("23410"));
+        assert_eq!((failing.asked(), good.asked()), ((1, 0), (2, 0)));
+    }
+    let failing = Server::start(|query, _| vec![answer(query, SERVER_FAILURE, &[])]).await;
+    assert_eq!(source(config(&[failing.port])).resolve(&number()).await, Err(SourceFault::Refused));
+    assert_eq!(failing.asked(), (2, 0), "as often as it may be tried");
+}
+
+#[tokio::test]
+async fn a_dead_server_is_passed_over() {
+    let good = Server::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
+    // Nobody listens on that address.
+    let mut dead = config(&[1, good.port]);
+    dead.servers[0].host = "127.0.0.2".into();
+    assert_eq!(source(dead.clone()).resolve(&number()).await, Ok(Resolved::NoData));
+    assert_eq!(good.asked(), (1, 0));
+    dead.servers.pop();
+    assert_eq!(source(dead).resolve(&number()).await, Err(SourceFault::Unreachable));
+}
+
+#[tokio::test]
+async fn a_silent_server_is_passed_over() {
+    let silent = Server::start(|_, _| vec![]).await;
+    let good = Server::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
+    let quick = |ports: &[u16]| source(EnumConfig { timeout: SHORT, tries: 3, ..config(ports) });
+    assert_eq!(quick(&[silent.port]).resolve(&number()).await, Err(SourceFault::Timeout));
+    assert_eq!(silent.asked(), (3, 0));
+    // The other one may be slow on a busy machine, but not each time.
+    assert_eq!(quick(&[silent.port, good.port]).resolve(&number()).await, network("23410"));
+}
+
+#[tokio::test]
+async fn forged_answers_are_passed_over() {
+    let server = Server::start(|query, _| {
+        let truth = answer(query, NO_ERROR, &[TEL]);
+        let lie = (1, 1, "u", "E2U+pstn:tel", "!^.*$!tel:+44;mcc=234;mnc=66!");
+        let forged = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut message = answer(query, NO_ERROR, &[lie]);
+            change(&mut message);
+            message
+        };
+        vec![
+            forged(&|message| message[0] = !message[0]),
+            forged(&|message| message[13] = b'9'),
+            forged(&|message| message[2] = 0),
+            forged(&|message| message.truncate(16)),
+            truth,
+        ]
+    })
+    .await;
+    assert_eq!(source(config(&[server.port])).resolve(&number()).await, network("23410"));
+    assert_eq!(server.asked(), (1, 0));
+}
+
+#[tokio::test]
+async fn whoever_guesses_is_left_for_tcp() {
+    let guesses = Server::start(|query, way| match way {
+        Way::Udp => (0..8).map(|guess| [&[!query[0], guess], &answer(query, NO_ERROR, &[TEL])[2..]].concat()).collect(),
+        Way::Tcp => vec![answer(query, NO_ERROR, &[TEL])],
+    })
+    .await;
+    assert_eq!(source(config(&[guesses.port])).resolve(&number()).await, network("23410"));
+    assert_eq!(guesses.asked(), (1, 1));
+}
+
+#[tokio::test]
+async fn other_letters_are_believed_over_tcp_only() {
+    let careless = Server::start(|query, _| vec![in_lower_case(answer(query, NO_ERROR, &[TEL]))]).await;
+    // One toss in 2^26 has all letters small.
+    let suffix = "numbers.of.a.careless.example".to_owned();
+    let mixing = EnumConfig { suffix, ..config(&[careless.port]) };
+    assert_eq!(source(mixing.clone()).resolve(&number()).await, network("23410"));
+    assert_eq!(careless.asked(), (1, 1));
+    let plain = EnumConfig { mixes_case: false, ..mixing };
+    assert_eq!(source(plain).resolve(&number()).await, network("23410"));
+    assert_eq!(careless.asked(), (2, 1));
+}
+
+#[tokio::test]
+async fn an_old_server_is_asked_plainly() {
+    let old = Server::start(|query, _| {
+        let (code, records) = if has_edns(query) { (FORMAT_ERROR, &[][..]) } else { (NO_ERROR, &[TEL][..]) };
+        vec![answer(query, code, records)]
+    })
+    .await;
+    assert_eq!(source(config(&[old.port])).resolve(&number()).await, network("23410"));
+    assert_eq!(old.asked(), (2, 0));
+    let broken = Server::start(|query, _| vec![answer(query, FORMAT_ERROR, &[])]).await;
+    assert_eq!(source(config(&[broken.port])).resolve(&number()).await, Err(SourceFault::Refused));
+}
