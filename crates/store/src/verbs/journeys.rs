@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use ringtrue_domain::{
     lifecycle::{CheckId, Sealed, Status},
-    network::NetworkId,
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
@@ -125,47 +124,20 @@ fn wrong_codes(row: &mut Columns) -> Result<u32, StoreError> {
     u32::try_from(count).map_err(|_| row.inconsistent("wrong_codes", "not a count"))
 }
 
-/// How often a step is tried that others get in the way of: a device that opens its URL several times at once.
-const TRIES: u32 = 3;
-
 /// The check first, as its end does: two that lock the same rows in different orders could wait for each other.
+///
+/// To set a status to what it is locks the row, and gives what is in it when nobody else changes it any more: a device
+/// may open its URL several times at once.
 async fn set_out(tx: &mut dyn Tx, step: &SetOut) -> Result<Ending<bool>, StoreError> {
-    for _ in 0..TRIES {
-        if let Some(has_set_out) = try_to_set_out(tx, step).await? {
-            return Ok(if has_set_out { Ending::Commit(true) } else { Ending::Rollback(false) });
-        }
-    }
-    Ok(Ending::Rollback(false))
-}
-
-/// `None`: the check has changed meanwhile.
-async fn try_to_set_out(tx: &mut dyn Tx, step: &SetOut) -> Result<Option<bool>, StoreError> {
     let before = tx
         .first(
-            "select id, project_id, product, created_at, status, network_id from checks
-              where id = $1 and status in ('ACCEPTED', 'PENDING')",
+            "update checks set status = status where id = $1 and status in ('ACCEPTED', 'PENDING')
+             returning id, project_id, product, created_at, status, network_id",
             values![step.check],
         )
         .await?;
-    let Some(before) = before else { return Ok(Some(false)) };
+    let Some(before) = before else { return Ok(Ending::Rollback(false)) };
     let before = count_before(before)?;
-    let moved = tx
-        .first(
-            "update checks set pending_at = coalesce(pending_at, $1), status = 'PENDING', network_id = $2
-              where id = $3 and status = $4 and coalesce(network_id, '') = $5
-             returning id",
-            values![
-                step.at,
-                &step.network,
-                step.check,
-                before.status.as_str(),
-                before.network.as_ref().map_or("", NetworkId::as_str),
-            ],
-        )
-        .await?;
-    if moved.is_none() {
-        return Ok(None);
-    }
     let sent = tx
         .first(
             "update journeys set ticket_hash = $1, leg = $2 where check_id = $3 and code_hash is null
@@ -174,14 +146,19 @@ async fn try_to_set_out(tx: &mut dyn Tx, step: &SetOut) -> Result<Option<bool>, 
         )
         .await?;
     if sent.is_none() {
-        return Ok(Some(false));
+        return Ok(Ending::Rollback(false));
     }
     let after =
         UsageCount { status: Status::Pending, network: Some(step.network.clone()), change: 1, ..before.clone() };
     if (before.status, &before.network) != (after.status, &after.network) {
+        tx.run(
+            "update checks set pending_at = coalesce(pending_at, $1), status = 'PENDING', network_id = $2 where id = $3",
+            values![step.at, &step.network, step.check],
+        )
+        .await?;
         usage::change(tx, &[before, after]).await?;
     }
-    Ok(Some(true))
+    Ok(Ending::Commit(true))
 }
 
 /// The count that a check leaves.
