@@ -7,7 +7,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{Admitted, ClaimOutcome, Completion, Found, NewCheck};
 
-use crate::{bench::Bench, check_sample, sample};
+use crate::{bench::Bench, check_sample, sample, silent_sample};
 
 /// A check about a number, some seconds from now.
 fn about(project: ProjectId, number: NumberHash, seconds: i64) -> NewCheck {
@@ -115,4 +115,30 @@ pub async fn what_was_refused_leaves_no_answer(bench: &Bench) {
         };
         assert_eq!(again.unwrap(), expected);
     }
+}
+
+pub async fn secure_sna_counts_and_discovery_does_not(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let sms = about(project, NumberHash(sample::random()), 0);
+    let claimed = sms.check.claimed;
+    let silent = |product: Product| {
+        let check = silent_sample::check(project, product, sample::now());
+        let claimed = claimed.filter(|_| product == Product::SecureSna);
+        NewCheck { guard: sms.guard, ..silent_sample::new(Check { claimed, ..check }) }
+    };
+    for _ in 0..6 {
+        assert_eq!(store.create_check(silent(Product::Discovery)).await.unwrap(), Admitted::Stored);
+    }
+    for new in [sms.clone(), silent(Product::SecureSna), silent(Product::SecureSna)] {
+        assert_eq!(store.create_check(new).await.unwrap(), Admitted::Stored);
+    }
+    let one_more = about(project, claimed.unwrap().hash, 0);
+    for new in [silent(Product::SecureSna), one_more] {
+        let id = new.check.id;
+        let closed = Admitted::TooOften { until: sample::later(600) };
+        assert_eq!(store.create_check(new).await.unwrap(), closed);
+        assert_eq!(store.journey(id).await.unwrap(), None, "nothing was written");
+    }
+    assert_eq!(store.create_check(silent(Product::Discovery)).await.unwrap(), Admitted::Stored);
 }

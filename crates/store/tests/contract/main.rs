@@ -15,6 +15,7 @@ mod durability;
 mod filters;
 mod guards;
 mod idempotency;
+mod journeys;
 mod keys;
 mod migrations;
 mod nodes;
@@ -23,6 +24,7 @@ mod privacy;
 mod projects;
 mod revocations;
 mod sample;
+mod silent_sample;
 mod usage;
 mod workspaces;
 
@@ -151,7 +153,21 @@ contract! {
         a_guard_of_nothing_lets_nothing_pass,
         a_guard_that_was_changed_holds_at_once,
         many_who_ask_about_a_number_pass_no_more_than_one,
-        what_was_refused_leaves_no_answer;
+        what_was_refused_leaves_no_answer,
+        secure_sna_counts_and_discovery_does_not;
+    journeys:
+        a_new_check_waits_for_its_device,
+        a_device_sets_out,
+        a_device_that_sets_out_again_has_a_new_ticket,
+        a_device_that_sets_out_many_times_at_once_has_one_ticket,
+        a_ticket_is_used_once,
+        an_operator_speaks_once,
+        wrong_codes_are_counted,
+        nothing_is_left_of_a_journey_when_its_check_ends,
+        counters_follow_a_device_from_network_to_network,
+        counters_agree_with_checks_that_end_while_devices_set_out,
+        a_check_is_of_one_product,
+        a_discovered_number_is_kept_with_its_check;
     callbacks:
         an_end_queues_its_callback,
         an_end_that_comes_late_queues_nothing,
@@ -163,7 +179,9 @@ contract! {
         a_lease_is_given_back;
     privacy:
         a_number_is_erased,
-        what_is_old_is_erased_a_little_at_a_time;
+        what_is_old_is_erased_a_little_at_a_time,
+        what_was_discovered_is_erased_sooner,
+        a_discovered_number_is_erased_by_its_hash;
     check_lists:
         counters_agree_with_the_checks,
         lists_agree_with_an_evaluation_in_memory,

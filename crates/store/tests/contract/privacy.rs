@@ -1,13 +1,15 @@
 use ringtrue_domain::{
     audit::Action,
-    lifecycle::{Check, CheckId, Sealed},
+    lifecycle::{Check, CheckId, DiscoveredNumber, Sealed, Status, Verdict},
+    product::Product,
+    silent::{Proof, SilentCheck},
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
     Admitted, AttemptLog, CallbackRecord, CallbackState, Erased, Found, Settlement, Store, Then,
 };
 
-use crate::{bench::Bench, check_sample, sample};
+use crate::{bench::Bench, check_sample, sample, silent_sample};
 
 async fn record(store: &dyn Store, project: ProjectId, check: CheckId) -> CallbackRecord {
     match store.callback(project, check).await.unwrap() {
@@ -84,4 +86,80 @@ pub async fn what_is_old_is_erased_a_little_at_a_time(bench: &Bench) {
         assert_eq!(record(store, project, check.id).await.body, None);
     }
     assert_eq!(check_sample::found(store, &open).await, open);
+}
+
+/// A check that has found a number out, as it is when the number is erased.
+fn forgotten(check: &SilentCheck) -> SilentCheck {
+    check.clone().map(|_| Proof::Number(DiscoveredNumber { number: None, sealed: None }))
+}
+
+pub async fn what_was_discovered_is_erased_sooner(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let mut discovered = Vec::new();
+    for _ in 0..3 {
+        discovered.push(silent_sample::redeemed(store, project, Product::Discovery).await);
+    }
+    let proved = silent_sample::redeemed(store, project, Product::SecureSna).await;
+    let open = silent_sample::stored(store, project, Product::Discovery).await;
+    let expired = silent_sample::stored(store, project, Product::Discovery).await;
+    let (ending, expired) = check_sample::ending(expired.expire().unwrap());
+    store.conclude(ending, Some(check_sample::callback(sample::now()))).await.unwrap();
+
+    let ended_at = discovered[0].updated_at().unwrap();
+    assert_eq!(store.erase_discovered(ended_at, 9).await.unwrap(), Erased::default(), "they ended then, not before");
+    let mut erased = Vec::new();
+    for _ in 0..3 {
+        let Erased { checks, callbacks, .. } = store.erase_discovered(sample::later(600), 2).await.unwrap();
+        erased.push((checks, callbacks));
+    }
+    assert_eq!(erased, [(2, 2), (1, 1), (0, 0)]);
+    for check in &discovered {
+        let found = check_sample::found(store, check).await;
+        assert_eq!((found.status(), &found), (Status::Completed, &forgotten(check)));
+        let callback = record(store, project, check.id).await;
+        assert_eq!((callback.body, callback.state), (None, CallbackState::GivenUp));
+    }
+    for check in [&proved, &open, &expired] {
+        assert_eq!(check_sample::found(store, check).await, *check);
+    }
+    for check in [&proved, &expired] {
+        assert!(record(store, project, check.id).await.body.is_some());
+    }
+    assert!(silent_sample::journey(store, &open).await.progress.is_some());
+    assert_eq!(store.erase_old(sample::later(600), 9).await.unwrap().checks, 1, "Secure SNA is kept as long as others");
+    let found = check_sample::found(store, &proved).await;
+    assert_eq!(found, Check { claimed: None, ..proved });
+}
+
+pub async fn a_discovered_number_is_erased_by_its_hash(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let project = ProjectId(sample::uuid());
+    let [told, untold, other] = [
+        silent_sample::redeemed(store, project, Product::Discovery).await,
+        silent_sample::redeemed(store, project, Product::Discovery).await,
+        silent_sample::redeemed(store, project, Product::Discovery).await,
+    ];
+    let hash = |check: &SilentCheck| check.verdict().unwrap().discovered().unwrap().number.unwrap().hash;
+    fail_once(store, told.id).await;
+    let log = record(store, project, told.id).await.attempts.remove(0);
+    let delivered = Settlement { check: told.id, attempt: 2, then: Then::Delivered, log };
+    assert!(store.settle(delivered).await.unwrap());
+
+    for (check, callbacks, attempts) in [(&told, 1, 2), (&untold, 0, 0)] {
+        let audit = sample::event(acme.id, Action::NumberErased);
+        let erased = store.erase_number(hash(check), &audit).await.unwrap();
+        assert_eq!(erased, Erased { checks: 1, callbacks, attempts });
+        assert_eq!(check_sample::found(store, check).await, forgotten(check));
+    }
+    assert_eq!(record(store, project, told.id).await.body, None);
+    assert!(record(store, project, untold.id).await.body.is_some(), "it is still to be sent");
+    assert_eq!(check_sample::found(store, &other).await, other);
+
+    // What was still to be sent goes with what is old.
+    let erased = store.erase_old(sample::later(600), 9).await.unwrap();
+    assert_eq!((erased.checks, erased.callbacks), (2, 2));
+    assert_eq!(record(store, project, untold.id).await.body, None);
+    assert_eq!(check_sample::found(store, &other).await, forgotten(&other));
 }
