@@ -82,6 +82,8 @@ async fn a_flawed_proof_is_none() {
         json!({ "exp": now + 301 }),
         json!({ "iat": null, "exp": now + 301 }),
         json!({ "iat": now + 60 }),
+        json!({ "iat": i64::MIN, "exp": i64::MAX }),
+        json!({ "iat": now, "exp": u64::MAX }),
         json!({ "jti": null }),
         json!({ "jti": "" }),
     ] {

@@ -37,7 +37,8 @@ pub(super) fn verify(
     if expires_at <= now {
         return Err("it has expired");
     }
-    if expires_at - issued_at.unwrap_or(now) > LONGEST_ASSERTION || expires_at - now > LONGEST_ASSERTION + LEEWAY {
+    let lifetime = expires_at.saturating_sub(issued_at.unwrap_or(now));
+    if lifetime > LONGEST_ASSERTION || expires_at.saturating_sub(now) > LONGEST_ASSERTION + LEEWAY {
         return Err("it lives for more than 300 seconds");
     }
     let begins = [issued_at, second("nbf")?].into_iter().flatten().max();

@@ -35,7 +35,7 @@ fn begin(core: &Core, request: &Request) -> Result<Answer, Refusal> {
     let subject = subject::named(form.get("login_hint").ok_or(invalid("login_hint is missing"))?)?;
 
     let now = core.now();
-    let interval = i64::try_from(core.config.poll_interval.as_secs()).unwrap_or(LIFETIME);
+    let interval = i64::try_from(core.config.poll_interval.as_secs()).unwrap_or(LIFETIME).min(LIFETIME);
     let begun = BackchannelRequest {
         grant: Grant { client_id: client.id.clone(), scopes, subject: Some(subject) },
         patience_until: None,
