@@ -1,0 +1,139 @@
+// An operator whose authorisation server is not ours: npm `oidc-provider`, and beside it the two operations of Number
+// Verification, which ask that server about each token. crates/operators/tests/camara_peer.rs starts it, says in one
+// line of JSON who we are, and reads one line for everything that happens. Later lines say what is to go wrong.
+import { createHash, generateKeyPairSync } from 'node:crypto';
+import { createServer } from 'node:http';
+import { createInterface } from 'node:readline';
+
+// The library's remarks, among them that it is made for a newer node, are not for the test.
+console.info = () => {};
+console.warn = () => {};
+const { default: Provider } = await import('oidc-provider');
+
+const tell = (what) => console.log(JSON.stringify(what));
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const { jwk, redirectUri } = JSON.parse((await lines.next()).value);
+
+const VERIFY = 'number-verification:verify';
+const NUMBER = 'number-verification:device-phone-number:read';
+const PURPOSE = 'dpv:FraudPreventionAndDetection';
+const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'];
+
+// The network knows a device by its SIM. Here it says so in a header.
+const subscribers = {
+  '+447700900123': { sub: 'pseudonym-1', consents: true },
+  '+447700900124': { sub: 'pseudonym-2', consents: false },
+};
+const numberOf = (sub) => Object.keys(subscribers).find((number) => subscribers[number].sub === sub);
+
+const key = (kid, kind, options) => {
+  const { privateKey } = generateKeyPairSync(kind, options);
+  return { ...privateKey.export({ format: 'jwk' }), kid, use: 'sig' };
+};
+const common = { redirect_uris: [redirectUri], response_types: ['code'], grant_types: ['authorization_code'] };
+const secret = 's3cret: of/ours+';
+
+const faults = new Map();
+const server = createServer((request, response) => {
+  const path = request.url.split('?')[0];
+  if (faults.get(path) === 'slow') return;
+  if (faults.get(path) === 'dead') request.socket.destroy();
+  else if (path.startsWith('/number-verification/v2/')) resource(path, request, response);
+  else authorise(request, response);
+});
+await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+const issuer = `http://127.0.0.1:${server.address().port}`;
+
+const provider = new Provider(issuer, {
+  clients: [
+    {
+      ...common,
+      client_id: 'assertion',
+      token_endpoint_auth_method: 'private_key_jwt',
+      token_endpoint_auth_signing_alg: jwk.alg,
+      request_object_signing_alg: jwk.alg,
+      require_signed_request_object: true,
+      jwks: { keys: [jwk] },
+    },
+    ...ALGORITHMS.map((algorithm) => ({
+      ...common,
+      client_id: `secret ${algorithm}`,
+      client_secret: secret,
+      token_endpoint_auth_method: 'client_secret_basic',
+      id_token_signed_response_alg: algorithm,
+    })),
+    { client_id: 'resource', client_secret: secret, redirect_uris: [], response_types: [], grant_types: [] },
+  ],
+  jwks: { keys: [key('rsa', 'rsa', { modulusLength: 2048 }), key('ec', 'ec', { namedCurve: 'P-256' }), key('ed', 'ed25519')] },
+  enabledJWA: { idTokenSigningAlgValues: ALGORITHMS, requestObjectSigningAlgValues: ALGORITHMS, clientAuthSigningAlgValues: ALGORITHMS },
+  scopes: ['openid', PURPOSE, VERIFY, NUMBER],
+  pkce: { required: (_, client) => client.clientId === 'assertion' },
+  features: {
+    devInteractions: { enabled: false },
+    introspection: { enabled: true, allowedPolicy: (_, client) => client.clientId === 'resource' },
+    requestObjects: { enabled: true },
+  },
+  findAccount: (_, sub) => ({ accountId: sub, claims: () => ({ sub }) }),
+  async loadExistingGrant(ctx) {
+    const { accountId } = ctx.oidc.session;
+    if (!subscribers[numberOf(accountId)].consents) return undefined;
+    const grant = new provider.Grant({ accountId, clientId: ctx.oidc.client.clientId });
+    grant.addOIDCScope(ctx.oidc.params.scope);
+    await grant.save(60);
+    return grant;
+  },
+});
+provider.use(async (ctx, next) => {
+  const subscriber = subscribers[ctx.get('x-sim')];
+  if (subscriber) {
+    const session = new provider.Session();
+    session.loginAccount({ accountId: subscriber.sub, amr: ['nba'] });
+    await session.save(60);
+    ctx.req.headers.cookie = `${provider.cookieName('session')}=${session.id}`;
+  }
+  await next();
+});
+const authorise = provider.callback();
+
+async function introspect(token) {
+  const basic = Buffer.from(`resource:${encodeURIComponent(secret)}`).toString('base64');
+  const answer = await fetch(`${issuer}/token/introspection`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${basic}`, 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ token }),
+  });
+  return answer.json();
+}
+
+async function resource(path, request, response) {
+  const correlator = request.headers['x-correlator'];
+  const say = (status, body) => {
+    response.writeHead(status, { 'content-type': 'application/json', 'x-correlator': correlator });
+    response.end(JSON.stringify(body));
+  };
+  const refuse = (status, code) => say(status, { status, code, message: 'no' });
+  const pieces = [];
+  for await (const piece of request) pieces.push(piece);
+  const body = Buffer.concat(pieces).toString();
+  tell({ asked: `${request.method} ${path}`, correlator });
+
+  const [scheme, token] = (request.headers.authorization ?? '').split(' ');
+  const { active, scope, sub } = scheme === 'Bearer' ? await introspect(token) : {};
+  if (!active) return refuse(401, 'UNAUTHENTICATED');
+  const number = numberOf(sub);
+  const isVerify = path.endsWith('/verify');
+  if (!scope.split(' ').includes(isVerify ? VERIFY : NUMBER)) return refuse(403, 'PERMISSION_DENIED');
+  if (!isVerify) return say(200, { devicePhoneNumber: number });
+  const claimed = JSON.parse(body);
+  if (Object.keys(claimed).length !== 1) return refuse(400, 'INVALID_ARGUMENT');
+  const hashed = createHash('sha256').update(number).digest('hex');
+  return say(200, { devicePhoneNumberVerified: claimed.phoneNumber === number || claimed.hashedPhoneNumber === hashed });
+}
+
+tell({ issuer });
+for await (const line of lines) {
+  const { path, fault } = JSON.parse(line);
+  faults.set(path, fault);
+  tell({ path, fault });
+}
+process.exit(0);
