@@ -5,6 +5,7 @@
 
 pub mod camara;
 pub mod client;
+pub mod header_enrichment;
 pub mod ip_routing;
 pub mod number_lookup;
 pub mod outbound;

@@ -1,0 +1,47 @@
+//! The headers by which operators are known to say whose a request is.
+
+/// In lower case. None of them may be believed anywhere but on the listener for enriched requests.
+pub const ENRICHMENT_HEADERS: &[&str] = &[
+    "bizao-msisdn",
+    "msisdn",
+    "user-identity-forward-msisdn",
+    "x-fh-msisdn",
+    "x-h3g-msisdn",
+    "x-hts-clid",
+    "x-jinny-cid",
+    "x-mdn",
+    "x-msisdn",
+    "x-msp-msisdn",
+    "x-network-info",
+    "x-nokia-msisdn",
+    "x-up-calling-line-id",
+    "x-wap-3gpp-imsi",
+    "x-wap-3gpp-rat-type",
+    "x-wap-3gpp-sgsn-mcc-mnc",
+    "x-wap-client-ip",
+    "x-wap-msisdn",
+    "x-wap-network-client-msisdn",
+    "x-wte-msisdn",
+];
+
+/// Whether a header, its name in lower case, is one of them. Quick for most that are not.
+pub fn is_enrichment(name: &str) -> bool {
+    matches!(name.as_bytes(), [b'b' | b'm' | b'u' | b'x', ..]) && ENRICHMENT_HEADERS.binary_search(&name).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_can_be_searched() {
+        assert!(ENRICHMENT_HEADERS.is_sorted());
+        for name in ENRICHMENT_HEADERS {
+            assert!(is_enrichment(name), "{name}");
+            assert_eq!(*name, name.to_ascii_lowercase());
+        }
+        for other in ["", "x", "x-forwarded-for", "x-request-id", "host", "authorization", "x-msisdn-"] {
+            assert!(!is_enrichment(other), "{other}");
+        }
+    }
+}
