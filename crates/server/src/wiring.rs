@@ -49,6 +49,8 @@ pub struct Running {
     pub metrics_address: Option<SocketAddr>,
     /// Where operators' webhooks come in.
     pub ingress_address: Option<SocketAddr>,
+    /// Where devices come whose operator adds a header.
+    pub enrichment_address: Option<SocketAddr>,
     pub engine: Engine,
     connectors: Arc<Connectors>,
     sandbox: Option<SandboxOperator>,
@@ -143,12 +145,20 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         let proxies = Proxies { trusted: &ingress.trusted_proxies, introduce_clients: ingress.proxy_protocol };
         serve(listener, tls, http::ingress_door(app(proxies.trusted)), proxies);
     }
+    let mut enrichment_address = None;
+    if let Some(enrichment) = &config.header_enrichment {
+        let listener = bind(enrichment.listen)?;
+        enrichment_address = Some(listener.local_addr()?);
+        let proxies = Proxies { trusted: &[], introduce_clients: false };
+        serve(listener, None, http::enrichment_door(app(proxies.trusted)), proxies);
+    }
     serve(listener, tls, http::public_door(public), proxies);
     Ok(Running {
         base_url,
         address,
         metrics_address,
         ingress_address,
+        enrichment_address,
         engine,
         connectors,
         sandbox,

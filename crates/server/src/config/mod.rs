@@ -48,8 +48,8 @@ pub use self::{
     log_filter::LogFilter,
     master_key::{MasterKeyError, read_master_key},
     sections::{
-        CallbacksSection, Http, Ingress, KeysSection, LogFormat, LogSection, MetricsSection, RequestLog,
-        SandboxSection, StoreSection, TelemetrySection, TlsFiles,
+        CallbacksSection, HeaderEnrichment, Http, Ingress, KeysSection, LogFormat, LogSection, MetricsSection,
+        RequestLog, SandboxSection, StoreSection, TelemetrySection, TlsFiles,
     },
     settings::DEFAULTS,
     value::Origin,
@@ -65,6 +65,8 @@ pub struct Config {
     pub http: Http,
     /// `None`: operators have nothing to call. There is no webhook among the connectors then.
     pub ingress: Option<Ingress>,
+    /// `None`: no operator tells by a header who a device is.
+    pub header_enrichment: Option<HeaderEnrichment>,
     pub metrics: MetricsSection,
     pub store: StoreSection,
     pub keys: KeysSection,
@@ -150,6 +152,8 @@ pub fn for_development(database: &Path, listen: SocketAddr, environment: &Enviro
         ("http.tls.certificate", text("")),
         ("http.tls.key", text("")),
         ("ingress.listen", text("off")),
+        ("header_enrichment.listen", text("off")),
+        ("header_enrichment.public_url", text("")),
         ("store.url", Value::Text(format!("sqlite:{}", database.display()))),
         ("keys.master_key_file", text("")),
     ] {

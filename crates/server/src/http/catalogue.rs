@@ -119,7 +119,7 @@ catalogue! {
     IpMismatch: CONFLICT "ip_mismatch" "Other address than announced",
         "The device came from another address than the `device_ip` of the check. The check has ended.",
         "Take the address from the connection that the device itself makes to your backend over mobile data, or leave `device_ip` out.";
-    IpMsisdnMismatch: CONFLICT "ip_msisdn_mismatch" "Other network than the number's",
+    IpMsisdnMismatch: CONFLICT "ip_msisdn_mismatch" "On another network",
         "The device came from another mobile network than the one that serves the number. The check has ended.",
         "The user may have two SIM cards, and use the other one for data. Offer another way to verify the number.";
     ProjectNameTaken: CONFLICT "project_name_taken" "Project name taken",

@@ -6,6 +6,7 @@
 mod body;
 mod caller;
 pub mod catalogue;
+mod check;
 mod edge;
 mod health;
 mod idempotency;
@@ -19,6 +20,7 @@ mod query;
 mod reverse_sms;
 mod routes;
 mod sandbox;
+mod silent;
 mod site;
 pub mod time;
 
@@ -88,6 +90,7 @@ pub fn public_routes() -> Routes {
     Routes::default()
         .merge(oauth::routes())
         .merge(reverse_sms::routes())
+        .merge(silent::routes())
         .merge(sandbox::routes())
         .merge(management::routes())
         .merge(health::routes())
@@ -102,6 +105,11 @@ pub fn operator_door(app: App) -> Door {
 /// The door for operators' webhooks.
 pub fn ingress_door(app: App) -> Door {
     Door::new(ingress::routes(), app)
+}
+
+/// The door for devices whose operator tells by a header who they are. Plain HTTP: nobody can add one to TLS.
+pub fn enrichment_door(app: App) -> Door {
+    Door::new(silent::enrichment_routes(), app)
 }
 
 /// A JSON answer.

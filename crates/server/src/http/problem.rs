@@ -5,11 +5,13 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, header};
+use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::{
     checks::{CreateError, ReadError},
     idempotency::IdempotencyError,
     management::{InvalidUrl, ManagementError},
     ports::StoreError,
+    silent::{RedeemError, VisitError},
 };
 use serde::Serialize;
 
@@ -21,16 +23,27 @@ pub struct Problem {
     pub code: Code,
     pub detail: String,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// The answer of a token endpoint, which carries RFC 6749's fields too.
-    is_oauth: bool,
+    audience: Audience,
+}
+
+/// Who reads a problem, and what it tells them besides.
+#[derive(Clone, Copy, Debug)]
+enum Audience {
+    Caller,
+    /// At a token endpoint: RFC 6749's fields too.
+    OAuthClient,
+    /// At the end of a check's redirect chain: what it would be told there without an error, too.
+    Device(CheckId),
 }
 
 /// Seconds after which a caller may try again when the store was unavailable.
 const RETRY_UNAVAILABLE: u32 = 2;
+/// Said of a silent check that failed, where there is another way.
+pub const INSTEAD: &str = "; Reverse SMS is available for this user";
 
 impl Problem {
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Problem { code, detail: detail.into(), headers: vec![], is_oauth: false }
+        Problem { code, detail: detail.into(), headers: vec![], audience: Audience::Caller }
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Self {
@@ -64,25 +77,39 @@ impl Problem {
 
     #[must_use]
     pub fn for_oauth(mut self) -> Self {
-        self.is_oauth = true;
+        self.audience = Audience::OAuthClient;
+        self
+    }
+
+    /// Ends the redirect chain of this check.
+    #[must_use]
+    pub fn for_device(mut self, check: CheckId) -> Self {
+        self.audience = Audience::Device(check);
         self
     }
 
     /// The body and its content type.
     pub fn render(&self, base_url: &str, accept: Option<&str>) -> (&'static str, Vec<u8>) {
         let entry = self.code.entry();
+        let is_oauth = matches!(self.audience, Audience::OAuthClient);
+        let error = match self.audience {
+            Audience::Caller => None,
+            // Off-the-shelf OAuth clients read only the two, and know no `unauthorized`.
+            Audience::OAuthClient if entry.code == "unauthorized" => Some("invalid_client"),
+            Audience::OAuthClient | Audience::Device(_) => Some(entry.code),
+        };
         let body = ProblemBody {
             r#type: format!("{base_url}/errors/{}", entry.code),
             title: entry.title,
             status: entry.status.as_u16(),
             detail: &self.detail,
             error_code: entry.code,
-            // Off-the-shelf OAuth clients read only these two, and know no `unauthorized`.
-            error: self.is_oauth.then(|| if entry.code == "unauthorized" { "invalid_client" } else { entry.code }),
-            error_description: self.is_oauth.then_some(&self.detail),
+            check_id: if let Audience::Device(check) = self.audience { Some(check.to_string()) } else { None },
+            error,
+            error_description: error.is_some().then_some(&self.detail),
         };
         let content_type =
-            if self.is_oauth && wants_plain_json(accept) { "application/json" } else { "application/problem+json" };
+            if is_oauth && wants_plain_json(accept) { "application/json" } else { "application/problem+json" };
         (content_type, serde_json::to_vec(&body).unwrap_or_default())
     }
 }
@@ -94,6 +121,8 @@ struct ProblemBody<'a> {
     status: u16,
     detail: &'a str,
     error_code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,6 +192,7 @@ impl From<CreateError> for Problem {
         match error {
             CreateError::CallbackUrl(_) => Problem::new(Code::CallbackUrlInvalid, detail),
             CreateError::RedirectUrl(_) => Problem::new(Code::RedirectUrlInvalid, detail),
+            CreateError::Period(_) => Problem::new(Code::PeriodInvalid, detail),
             CreateError::DeviceIp => Problem::new(Code::IpInvalid, detail),
             CreateError::PhoneNumber(_) => Problem::new(Code::PhoneNumberInvalid, detail),
             CreateError::MnoNotSupported | CreateError::OnlyReverseSms => Problem::new(Code::MnoNotSupported, detail),
@@ -183,6 +213,41 @@ impl From<ReadError> for Problem {
             ReadError::NotFound => Problem::new(Code::CheckNotFound, detail),
             ReadError::NotYours => Problem::new(Code::Forbidden, detail),
             ReadError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<RedeemError> for Problem {
+    fn from(error: RedeemError) -> Self {
+        let detail = error.to_string();
+        match error {
+            RedeemError::WrongCode { left: 0 } => {
+                Problem::new(Code::CodeInvalid, format!("{detail}; it was the last try, and the check has ended"))
+            }
+            RedeemError::WrongCode { left: 1 } => Problem::new(Code::CodeInvalid, format!("{detail}; 1 try is left")),
+            RedeemError::WrongCode { left } => {
+                Problem::new(Code::CodeInvalid, format!("{detail}; {left} tries are left"))
+            }
+            RedeemError::NotReady => Problem::new(Code::CheckNotReady, detail),
+            RedeemError::AlreadyCompleted { error_code, falls_back } => {
+                let how = error_code.map(|code| format!(", with the error `{code}`")).unwrap_or_default();
+                let instead = if falls_back { INSTEAD } else { "" };
+                Problem::new(Code::CheckAlreadyCompleted, format!("{detail}{how}{instead}"))
+            }
+            RedeemError::Expired => Problem::new(Code::CheckExpired, detail),
+            RedeemError::Read(error) => error.into(),
+        }
+    }
+}
+
+impl From<VisitError> for Problem {
+    fn from(error: VisitError) -> Self {
+        let detail = error.to_string();
+        match error {
+            VisitError::NotFound => Problem::new(Code::CheckNotFound, detail),
+            VisitError::Sim(_) => Problem::new(Code::PhoneNumberInvalid, detail),
+            VisitError::Ticket => Problem::bad_request(detail),
+            VisitError::Store(cause) => cause.into(),
         }
     }
 }

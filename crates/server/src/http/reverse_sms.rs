@@ -5,11 +5,7 @@ use axum::{
     response::Response,
 };
 use http::StatusCode;
-use ringtrue_domain::{
-    lifecycle::{ErrorCode, Reference},
-    reverse_sms::{ReverseSmsCheck, SEARCH_FIELDS},
-    tenancy::Mode,
-};
+use ringtrue_domain::{lifecycle::Reference, reverse_sms::SEARCH_FIELDS, tenancy::Mode};
 use ringtrue_engine::{
     checks::CreateError,
     reverse_sms::{CreateReverseSms, CreatedReverseSms},
@@ -20,13 +16,13 @@ use super::{
     App, Routes,
     body::read_json,
     caller::{ProjectCaller, scope::ReverseSms},
+    check::CheckBody,
     idempotency::{once, to_the_end},
     json,
     json::{Invalid, Object, parsed, text},
     path::PathIds,
     problem::Problem,
     query::{PageBody, Query},
-    time,
 };
 
 pub fn routes() -> Routes {
@@ -34,22 +30,6 @@ pub fn routes() -> Routes {
         .get("/v1/number-verification/reverse-sms-checks", list)
         .post("/v1/number-verification/reverse-sms-checks", create)
         .get("/v1/number-verification/reverse-sms-checks/{check_id}", get)
-}
-
-/// The check as every read shows it.
-#[derive(Serialize)]
-struct CheckBody {
-    check_id: String,
-    status: &'static str,
-    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
-    matched: Option<bool>,
-    created_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    updated_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reference_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error_code: Option<&'static str>,
 }
 
 /// The check as creation shows it, once: with what the end-user must send.
@@ -60,20 +40,6 @@ struct NewCheckBody {
     receiver_phone_number: String,
     expected_sms_body: String,
     ttl: u16,
-}
-
-impl From<&ReverseSmsCheck> for CheckBody {
-    fn from(check: &ReverseSmsCheck) -> Self {
-        CheckBody {
-            check_id: check.id.to_string(),
-            status: check.status().as_str(),
-            matched: check.verdict().map(|verdict| verdict.0),
-            created_at: time::format(check.created_at),
-            updated_at: check.updated_at().map(time::format),
-            reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
-            error_code: check.error_code().map(ErrorCode::as_str),
-        }
-    }
 }
 
 impl From<&CreatedReverseSms> for NewCheckBody {

@@ -1,12 +1,14 @@
-//! What the service says about itself: the API document, the reference made from it, and a page for each error.
+//! What the service says about itself: the API document, the reference made from it, a page for each error, and the
+//! one for people who open the URL of a check.
 //!
-//! Everything here is rendered once, when the server starts, and kept as text. The pages need no script, hold no inline
+//! Everything but that last one is rendered once, and kept as text. The pages need no script, hold no inline
 //! style and load nothing but the [`ASSETS`], so they work under [`CONTENT_SECURITY_POLICY`] and without a network.
 //!
 //! Deliberately absent: the words about each error. They belong to the catalogue of problems, which hands them over as
 //! [`error_page::ErrorEntry`]. And any knowledge of axum: the routes are made elsewhere.
 
 mod curl;
+pub mod device_page;
 mod document;
 pub mod error_page;
 mod html;

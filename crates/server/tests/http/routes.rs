@@ -83,7 +83,8 @@ pub fn fill(template: &str, ids: &Ids) -> String {
         .replace("{project_id}", &ids.project_id)
         .replace("{client_id}", client)
         .replace("{check_id}", &ids.check_id)
-        .replace("{error_code}", "not_found");
+        .replace("{error_code}", "not_found")
+        .replace("{connector}", "sandbox");
     assert!(!path.contains('{'), "say what {template} is filled with");
     path
 }

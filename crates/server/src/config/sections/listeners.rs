@@ -46,6 +46,15 @@ pub struct Ingress {
     pub proxy_protocol: bool,
 }
 
+/// The listener for devices whose operator adds a header to what they ask. Plain HTTP, and no proxies: who opens a
+/// connection decides whether the header is believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderEnrichment {
+    pub listen: SocketAddr,
+    /// Where devices reach it. Not set: at the address that is bound, which is then a loopback one.
+    pub public_url: Option<BaseUrl>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsSection {
     /// `None`: no metrics are served.
@@ -88,6 +97,31 @@ pub(super) fn ingress(
     apart(settings, "ingress.listen", listen, "http.listen", Some(http.listen))?;
     apart(settings, "ingress.listen", listen, "metrics.listen", metrics.listen)?;
     Ok(listen.map(|listen| Ingress { listen, tls, trusted_proxies, proxy_protocol }))
+}
+
+pub(super) fn header_enrichment(
+    settings: &Settings,
+    http: &Http,
+    metrics: &MetricsSection,
+    ingress: Option<&Ingress>,
+) -> Result<Option<HeaderEnrichment>, ConfigError> {
+    const LISTEN: &str = "header_enrichment.listen";
+    const URL: &str = "header_enrichment.public_url";
+    const EXAMPLE: &str = "an http:// URL, such as \"http://he.example.com\", with no path and no slash at the end";
+    let listen = settings.read(LISTEN, &OrNone(address()))?;
+    let public_url = settings.read(URL, &OrNone(text::<BaseUrl>(EXAMPLE)))?;
+    apart(settings, LISTEN, listen, "http.listen", Some(http.listen))?;
+    apart(settings, LISTEN, listen, "metrics.listen", metrics.listen)?;
+    apart(settings, LISTEN, listen, "ingress.listen", ingress.map(|ingress| ingress.listen))?;
+    match (listen, &public_url) {
+        // Nobody can add a header to what is encrypted.
+        (_, Some(url)) if url.is_https() => Err(settings.invalid(URL, format!("{:?}", url.as_str()), EXAMPLE)),
+        (Some(listen), None) if !listen.ip().is_loopback() => {
+            let reason = format!("because `{LISTEN}` is {listen}, which is not a loopback address");
+            Err(settings.invalid(URL, "nothing", format!("{EXAMPLE}, {reason}")))
+        }
+        _ => Ok(listen.map(|listen| HeaderEnrichment { listen, public_url })),
+    }
 }
 
 pub(super) fn metrics(settings: &Settings, http: &Http) -> Result<MetricsSection, ConfigError> {

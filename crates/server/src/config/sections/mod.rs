@@ -14,7 +14,7 @@ use url::Url;
 
 pub use self::{
     callbacks::CallbacksSection,
-    listeners::{Http, Ingress, MetricsSection},
+    listeners::{HeaderEnrichment, Http, Ingress, MetricsSection},
 };
 use super::{
     Config, ConfigError, Environment, LogFilter, Origin, connectors,
@@ -118,6 +118,7 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
             otlp_endpoint: settings.read("telemetry.otlp_endpoint", &OrNone(collector()))?,
             service_name: settings.read("telemetry.service_name", &service_name())?,
         },
+        header_enrichment: listeners::header_enrichment(settings, &http, &metrics, ingress.as_ref())?,
         metrics,
         ingress,
         http,

@@ -176,6 +176,22 @@ fn values_that_do_not_fit_each_other() {
              that of `metrics.listen`, or \"off\"",
         ),
         (
+            "header_enrichment.listen = \"127.0.0.1:8080\"",
+            "header_enrichment.listen (/etc/ringtrue/ringtrue.toml:1): found \"127.0.0.1:8080\"; allowed: another \
+             address than that of `http.listen`, or \"off\"",
+        ),
+        (
+            "header_enrichment.listen = \"0.0.0.0:80\"",
+            "header_enrichment.public_url (default): found nothing; allowed: an http:// URL, such as \
+             \"http://he.example.com\", with no path and no slash at the end, because `header_enrichment.listen` is \
+             0.0.0.0:80, which is not a loopback address",
+        ),
+        (
+            "header_enrichment.public_url = \"https://he.example.com\"",
+            "header_enrichment.public_url (/etc/ringtrue/ringtrue.toml:1): found \"https://he.example.com\"; allowed: \
+             an http:// URL, such as \"http://he.example.com\", with no path and no slash at the end",
+        ),
+        (
             "[ingress.tls]\nkey = \"a.pem\"",
             "ingress.tls.certificate (default): found nothing; allowed: a path to a file, because `ingress.tls.key` is \
              set",
