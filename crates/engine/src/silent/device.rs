@@ -24,7 +24,7 @@ use super::secrets::{Brief, Leg};
 use crate::{
     Engine,
     checks::{is_allowed, narrowed, whole_millis},
-    ports::{Arrival, Decision, Departure, JourneyRecord, Question, Reply, SetOut, SilentRoute, StoreError},
+    ports::{Arrival, Decision, Departure, JourneyRecord, Question, Recorded, Reply, SetOut, SilentRoute, StoreError},
 };
 
 /// A device that opens a check's URL.
@@ -114,6 +114,14 @@ pub enum VisitError {
     Store(#[from] StoreError),
 }
 
+/// The network that a device is on, and how its operator is asked.
+struct Way {
+    network: NetworkId,
+    route: Arc<dyn SilentRoute>,
+    /// The simulated SIM, in a sandbox.
+    sim: Option<Msisdn>,
+}
+
 impl Engine {
     /// A device opens a check's URL.
     pub async fn visit(&self, visit: Visit<'_>) -> Result<Step, VisitError> {
@@ -130,7 +138,7 @@ impl Engine {
         let sim = sim.map(|sim| Msisdn::parse(sim, Mode::Sandbox)).transpose()?;
         match self.send_out(&check, &brief, sim, visit.address).await? {
             Ok(Some(location)) => Ok(Step::Go(location)),
-            Ok(None) => self.ended_meanwhile(check).await.map(Step::End),
+            Ok(None) => self.ended_meanwhile(check.id).await.map(Step::End),
             Err(code) => self.failed(check, code).await.map(Step::End),
         }
     }
@@ -152,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Sends a device to its operator. `None`: the check has ended meanwhile.
+    /// Sends a device to its operator. `None`: the check has ended meanwhile, or its time is up.
     async fn send_out(
         &self,
         check: &SilentCheck,
@@ -160,8 +168,8 @@ impl Engine {
         sim: Option<Msisdn>,
         device: IpAddr,
     ) -> Result<Result<Option<String>, ErrorCode>, StoreError> {
-        let (network, route, sim) = match self.route_for(check, brief, sim, device) {
-            Ok(route) => route,
+        let Way { network, route, sim } = match self.way_for(check, brief, sim, device) {
+            Ok(way) => way,
             Err(code) => return Ok(Err(code)),
         };
         let now = whole_millis(self.clock().now());
@@ -172,25 +180,28 @@ impl Engine {
             Ok(journey) => journey,
             Err(code) => return Ok(Err(code)),
         };
+        if check.is_overdue(self.clock().now()) {
+            return Ok(Ok(None));
+        }
         let leg = self.seal_leg(check.id, &Leg::new(route.name(), device, &journey.memory))?;
         let step = SetOut { check: check.id, network, ticket: hash, leg, at: now };
         Ok(Ok(self.store().set_out(step).await?.then_some(journey.location)))
     }
 
     /// The device's network, and the connector that asks its operator.
-    fn route_for(
+    fn way_for(
         &self,
         check: &SilentCheck,
         brief: &Brief,
         sim: Option<Msisdn>,
         device: IpAddr,
-    ) -> Result<(NetworkId, Arc<dyn SilentRoute>, Option<Msisdn>), ErrorCode> {
+    ) -> Result<Way, ErrorCode> {
         if check.mode == Mode::Sandbox {
             judge_simulated(brief.announced, device)?;
             let network = sandbox::NETWORK_ID.parse().map_err(|_| ErrorCode::InternalError)?;
             let route = self.networks().simulated_route().ok_or(ErrorCode::MnoRedirectUnsupported)?;
             let sim = sim.or_else(|| brief.number.clone());
-            return Ok((network, route, sim));
+            return Ok(Way { network, route, sim });
         }
         let located = self.networks().locate(device);
         let sighting = Sighting {
@@ -207,7 +218,7 @@ impl Engine {
         }
         let route = self.networks().silent_route(&network, check.product);
         let route = route.ok_or(ErrorCode::MnoRedirectUnsupported)?;
-        Ok((network, route, None))
+        Ok(Way { network, route, sim: None })
     }
 
     /// A device is back from its operator.
@@ -238,13 +249,13 @@ impl Engine {
         let reply = match (route.arrive(arrival).await, &brief.number) {
             (Ok(reply @ Reply::Match(_)), Some(_)) | (Ok(reply @ Reply::Number(_)), None) => reply,
             // An answer to another question.
-            (Ok(_), _) => return Ok(self.failed(check, ErrorCode::MnoResponseError).await?),
-            (Err(code), _) => return Ok(self.failed(check, code).await?),
+            (Ok(_), _) => return self.failed(check, ErrorCode::MnoResponseError).await,
+            (Err(code), _) => return self.failed(check, code).await,
         };
         let (code, hash) = self.redirect_code(id)?;
         let decision = Decision { code: hash, proof: self.seal_reply(id, &reply)? };
-        if !self.store().decide(id, decision).await? {
-            return Ok(self.ended_meanwhile(check).await?);
+        if check.is_overdue(self.clock().now()) || !self.store().decide(id, decision).await? {
+            return self.ended_meanwhile(id).await;
         }
         Ok(self.end_of(&check, Ok(RedirectCode(code))))
     }
@@ -255,18 +266,21 @@ impl Engine {
         let at = whole_millis(self.clock().now());
         if let Ok(concluded) = check.clone().fail(code, at) {
             let is_in_time = concluded.check().status() != Status::Expired;
-            self.conclude(concluded).await?;
             let fault = if is_in_time { ChainFault::Failed(code) } else { ChainFault::Expired };
-            return Ok(self.end_of(&check, Err(fault)));
+            if self.conclude(concluded).await? == Recorded::Now {
+                return Ok(self.end_of(&check, Err(fault)));
+            }
         }
-        self.ended_meanwhile(check).await.map_err(Into::into)
+        self.ended_meanwhile(check.id).await
     }
 
-    /// Someone else has ended the check while the device was on its way.
-    async fn ended_meanwhile(&self, check: SilentCheck) -> Result<ChainEnd, VisitError> {
-        let record = self.store().journey(check.id).await?.ok_or(VisitError::NotFound)?;
-        let check: SilentCheck = narrowed(record.check)?;
-        Ok(self.end_of(&check, Err(fault_of(&check))))
+    /// The check's time was up, or someone else has ended it or decided it, while the device was on its way.
+    async fn ended_meanwhile(&self, check: CheckId) -> Result<ChainEnd, VisitError> {
+        let record = self.store().journey(check).await?.ok_or(VisitError::NotFound)?;
+        Ok(match self.undecided(record).await? {
+            Ok((check, _)) => self.end_of(&check, Err(fault_of(&check))),
+            Err(end) => end,
+        })
     }
 
     fn end_of(&self, check: &SilentCheck, result: Result<RedirectCode, ChainFault>) -> ChainEnd {

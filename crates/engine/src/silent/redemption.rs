@@ -58,6 +58,11 @@ impl Engine {
         };
         let Some(progress) = progress else { return Err(self.why_not(project, product, id).await) };
         let Some(decision) = progress.decision else { return Err(RedeemError::NotReady) };
+        if progress.wrong_codes >= WRONG_CODES {
+            // Whoever counted the last one did not come to record the end.
+            self.end_for_wrong_codes(check).await?;
+            return Err(self.why_not(project, product, id).await);
+        }
         let given = self.redirect_code_hash(id, code)?;
         if verify_slices_are_equal(&given.0, &decision.code.0).is_err() {
             return Err(self.count_wrong_code(check).await?);
@@ -86,12 +91,17 @@ impl Engine {
             return Ok(self.why_not(project, product, id).await);
         };
         let left = WRONG_CODES.saturating_sub(wrong);
-        if left == 0
-            && let Ok(concluded) = check.fail(ErrorCode::CodeAttemptsExceeded, whole_millis(self.clock().now()))
-        {
-            self.conclude(concluded).await?;
+        if left == 0 {
+            self.end_for_wrong_codes(check).await?;
         }
         Ok(RedeemError::WrongCode { left })
+    }
+
+    async fn end_for_wrong_codes(&self, check: SilentCheck) -> Result<(), StoreError> {
+        match check.fail(ErrorCode::CodeAttemptsExceeded, whole_millis(self.clock().now())) {
+            Ok(concluded) => self.conclude(concluded).await.map(drop),
+            Err(_) => Ok(()),
+        }
     }
 
     /// How a check ended that nothing can be redeemed from.
