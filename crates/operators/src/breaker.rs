@@ -9,8 +9,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::lifecycle::ErrorCode;
 
-use super::{config::BreakerSettings, faults::Effect};
-
 /// How an operator is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
@@ -20,6 +18,36 @@ pub enum BreakerState {
     Open { until: Timestamp, code: ErrorCode },
     /// One device is sent to see how it goes.
     HalfOpen,
+}
+
+/// What the breaker learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The operator is in order. The subscriber or the device is the matter.
+    Works,
+    Nothing,
+    Fails,
+    TimesOut,
+    /// The operator does not know us, or does not let us. It will not before somebody does something.
+    Misconfigured,
+    /// We ask too often.
+    Throttled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// How many failures in a row open the breaker.
+    pub failures: u32,
+    /// How long it stays open.
+    pub open_for: SignedDuration,
+    /// How long it stays open at most when the operator says when to come back.
+    pub longest: SignedDuration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self { failures: 5, open_for: SignedDuration::from_secs(30), longest: SignedDuration::from_mins(10) }
+    }
 }
 
 #[derive(Debug)]

@@ -7,12 +7,11 @@ use url::Url;
 
 use super::{
     Camara,
-    config::{Audience, Endpoints, LoginHint, RequestObject, ScopeStyle},
+    config::{Endpoints, LoginHint, RequestObject, ScopeStyle},
     memory::Memory,
 };
+use crate::authentication::{Audience, GOOD_FOR};
 
-/// How long a signed object is good, in seconds: as long as the profile lets it.
-pub const GOOD_FOR: i64 = 300;
 /// What stands beside a request object too. All but the last must; with `state` an operator that cannot read the object
 /// still sends the device back to its check.
 const REPEATED: [&str; 5] = ["response_type", "client_id", "redirect_uri", "scope", "state"];

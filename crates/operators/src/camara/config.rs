@@ -2,14 +2,16 @@
 //!
 //! The profile leaves little open; operators leave more. Each setting here is one in which a real one differs.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkId, tenancy::Mode};
 use url::Url;
-use zeroize::Zeroizing;
 
-use super::jwt::SigningKey;
+use crate::{
+    authentication::{Audience, ClientAuthentication},
+    breaker::BreakerSettings,
+    jwt::SigningKey,
+};
 
 #[derive(Clone, Debug)]
 pub struct CamaraConfig {
@@ -144,32 +146,6 @@ pub struct Endpoints {
     pub names_itself: bool,
 }
 
-/// How the operator knows that it is us.
-#[derive(Clone, Debug)]
-pub enum ClientAuthentication {
-    /// A signed assertion (RFC 7523), as the profile demands.
-    PrivateKeyJwt {
-        key: SigningKey,
-        audience: Audience,
-    },
-    SecretBasic(ClientSecret),
-    SecretPost(ClientSecret),
-    /// A signed token that names an application, in the header, as Vonage has it.
-    BearerJwt {
-        key: SigningKey,
-    },
-}
-
-/// For whom a signed object is meant. Servers disagree, and not only with each other: assertions and request objects
-/// each have their own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Audience {
-    /// The endpoint that it is sent to.
-    #[default]
-    Endpoint,
-    Issuer,
-}
-
 /// Whether the parameters that a device carries to the operator are signed.
 #[derive(Clone, Debug, Default)]
 pub enum RequestObject {
@@ -227,42 +203,4 @@ pub enum LoginHint {
     E164,
     /// `ipport:192.0.2.1`. The port that the device has towards us is not the one that it has towards the operator.
     IpPort,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BreakerSettings {
-    /// How many failures in a row open the breaker.
-    pub failures: u32,
-    /// How long it stays open.
-    pub open_for: SignedDuration,
-    /// How long it stays open at most when the operator says when to come back.
-    pub longest: SignedDuration,
-}
-
-impl Default for BreakerSettings {
-    fn default() -> Self {
-        Self { failures: 5, open_for: SignedDuration::from_secs(30), longest: SignedDuration::from_mins(10) }
-    }
-}
-
-/// A password that the operator gave us. Masked, and wiped when dropped.
-#[derive(Clone)]
-pub struct ClientSecret(Zeroizing<Box<str>>);
-
-impl ClientSecret {
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<T: Into<Box<str>>> From<T> for ClientSecret {
-    fn from(secret: T) -> Self {
-        Self(Zeroizing::new(secret.into()))
-    }
-}
-
-impl fmt::Debug for ClientSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClientSecret(…)")
-    }
 }

@@ -9,7 +9,7 @@ use ringtrue_domain::lifecycle::ErrorCode::{
     MnoUserNotFound, NotMobileIp,
 };
 
-use crate::client::ClientError;
+use crate::{breaker::Effect, client::ClientError};
 
 /// Where in the exchange it was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,20 +72,6 @@ pub enum Nonsense {
     IdToken,
     /// A number that is not one.
     Number,
-}
-
-/// What the breaker learns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// The operator is in order. The subscriber or the device is the matter.
-    Works,
-    Nothing,
-    Fails,
-    TimesOut,
-    /// The operator does not know us, or does not let us. It will not before somebody does something.
-    Misconfigured,
-    /// We ask too often.
-    Throttled,
 }
 
 #[derive(Debug)]

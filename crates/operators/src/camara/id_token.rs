@@ -6,9 +6,9 @@ use super::{
     Camara,
     config::Endpoints,
     faults::{Fault, Nonsense, Stage},
-    jwt::NotATrueToken,
     memory::Memory,
 };
+use crate::jwt::NotATrueToken;
 
 /// How far apart clocks may be, in seconds.
 const SKEW: i64 = 60;

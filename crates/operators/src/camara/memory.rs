@@ -4,7 +4,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use ringtrue_engine::ports::Entropy;
 use zeroize::Zeroizing;
 
-use super::jwt::base64url;
+use crate::jwt::base64url;
 
 /// The first octet, so that a later form can be told from this one.
 const VERSION: u8 = 1;

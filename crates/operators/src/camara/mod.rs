@@ -5,17 +5,15 @@
 //! SNA), or which number is (Discovery). The operator knows the device by the network that it comes from.
 //!
 //! What an operator may do wrong, and what it means, is one table: [`TABLE`]. What opens and closes the way to an
-//! operator is its [`breaker`]. Redirects are followed by devices, never by us. No token is kept.
+//! operator is its [`Breaker`]. Redirects are followed by devices, never by us. No token is kept.
 //!
 //! Deliberately absent: encrypted ID tokens, DPoP, and tokens of the SIM (TS.43), which need no device to be sent.
 
 mod asking;
 mod authorization;
-mod breaker;
 mod config;
 mod faults;
 mod id_token;
-mod jwt;
 mod memory;
 mod number_verification;
 mod provider;
@@ -27,18 +25,16 @@ use async_trait::async_trait;
 use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, product::Product};
 use ringtrue_engine::ports::{Arrival, Clock, Departure, Entropy, Journey, Question, Reply, SilentRoute};
 
-use crate::client::Client;
-use asking::{Asking, Document};
-use breaker::Breaker;
-pub use breaker::BreakerState;
-pub use config::{
-    Audience, BadConfig, BreakerSettings, CamaraConfig, ClientAuthentication, ClientSecret, Endpoints, LoginHint,
-    Provider, RequestObject, ScopeStyle, Scopes,
+use crate::{authentication, breaker::Breaker, client::Client, jwt::KeySet};
+pub use crate::{
+    authentication::{Audience, ClientAuthentication, ClientSecret},
+    breaker::{BreakerSettings, BreakerState, Effect},
+    jwt::{Algorithm, BadKey, SigningKey},
 };
+use asking::{Asking, Document};
+pub use config::{BadConfig, CamaraConfig, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes};
 use faults::Fault;
-pub use faults::{Effect, Nonsense, Row, Stage, Symptom, TABLE};
-use jwt::KeySet;
-pub use jwt::{Algorithm, BadKey, SigningKey};
+pub use faults::{Nonsense, Row, Stage, Symptom, TABLE};
 use memory::Memory;
 use provider::Server;
 
@@ -137,7 +133,7 @@ impl Camara {
 
     /// Of something that may be used once.
     fn identifier(&self) -> String {
-        jwt::base64url(self.entropy.bytes::<16>())
+        authentication::identifier(&*self.entropy)
     }
 }
 
