@@ -47,7 +47,7 @@ struct Said<'a> {
 
 /// The callback of a check. `number` is the one that the check has found out, if it has.
 #[expect(clippy::expect_used, reason = "strings and booleans always have a JSON form")]
-pub fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>) -> Vec<u8> {
+pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>) -> Vec<u8> {
     let check = concluded.check();
     let status = check.status();
     let network_id = check.network.as_ref().map(NetworkId::as_str);
