@@ -149,7 +149,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     if let Some(enrichment) = &config.header_enrichment {
         let listener = bind(enrichment.listen)?;
         enrichment_address = Some(listener.local_addr()?);
-        let proxies = Proxies { trusted: &[], introduce_clients: false };
+        let proxies = Proxies { trusted: &enrichment.trusted_proxies, introduce_clients: false };
         serve(listener, None, http::enrichment_door(app(proxies.trusted)), proxies);
     }
     serve(listener, tls, http::public_door(public), proxies);

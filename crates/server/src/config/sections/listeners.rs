@@ -46,13 +46,15 @@ pub struct Ingress {
     pub proxy_protocol: bool,
 }
 
-/// The listener for devices whose operator adds a header to what they ask. Plain HTTP, and no proxies: who opens a
-/// connection decides whether the header is believed.
+/// The listener for devices whose operator adds a header to what they ask. Plain HTTP: nobody can add one to TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderEnrichment {
     pub listen: SocketAddr,
     /// Where devices reach it. Not set: at the address that is bound, which is then a loopback one.
     pub public_url: Option<BaseUrl>,
+    /// Proxies that are believed when they say whom they speak for: where a device comes from decides whether the header
+    /// is believed.
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +112,7 @@ pub(super) fn header_enrichment(
     const EXAMPLE: &str = "an http:// URL, such as \"http://he.example.com\", with no path and no slash at the end";
     let listen = settings.read(LISTEN, &OrNone(address()))?;
     let public_url = settings.read(URL, &OrNone(text::<BaseUrl>(EXAMPLE)))?;
+    let trusted_proxies = settings.read("header_enrichment.trusted_proxies", &ip_networks())?;
     apart(settings, LISTEN, listen, "http.listen", Some(http.listen))?;
     apart(settings, LISTEN, listen, "metrics.listen", metrics.listen)?;
     apart(settings, LISTEN, listen, "ingress.listen", ingress.map(|ingress| ingress.listen))?;
@@ -120,7 +123,7 @@ pub(super) fn header_enrichment(
             let reason = format!("because `{LISTEN}` is {listen}, which is not a loopback address");
             Err(settings.invalid(URL, "nothing", format!("{EXAMPLE}, {reason}")))
         }
-        _ => Ok(listen.map(|listen| HeaderEnrichment { listen, public_url })),
+        _ => Ok(listen.map(|listen| HeaderEnrichment { listen, public_url, trusted_proxies })),
     }
 }
 
