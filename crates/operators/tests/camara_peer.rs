@@ -62,7 +62,7 @@ impl Peer {
         let client = Arc::new(Client::new(&ClientSettings::default()).unwrap());
         let mut peer = Self { process, said, told, issuer: String::new(), key, client };
         peer.tell(&json!({ "jwk": jwk, "redirectUri": CALLBACK })).await;
-        peer.issuer = peer.says().await["issuer"].as_str().unwrap().to_owned();
+        peer.says().await["issuer"].as_str().unwrap().clone_into(&mut peer.issuer);
         peer
     }
 

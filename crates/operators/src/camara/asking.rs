@@ -24,6 +24,8 @@ const GOOD_FOR_AT_MOST: SignedDuration = SignedDuration::from_hours(24);
 const PAUSE: SignedDuration = SignedDuration::from_secs(1);
 
 pub struct Asking {
+    /// Whose questions they are, in logs.
+    pub connector: Arc<str>,
     pub client: Arc<Client>,
     pub clock: Arc<dyn Clock>,
 }
@@ -158,8 +160,8 @@ impl<T> Document<T> {
         let (outcome, kept, good_for) = match (parsed, old) {
             (Ok((value, good_for)), _) => (Ok(Arc::clone(&value)), Ok(value), good_for),
             (Err(fault), Some(old)) => {
-                let (stage, symptom) = (fault.stage.as_str(), fault.symptom());
-                tracing::warn!(stage, ?symptom, "an old copy of an operator's document is used");
+                let (connector, stage, symptom) = (&*asking.connector, fault.stage.as_str(), fault.symptom());
+                tracing::warn!(connector, stage, ?symptom, "an old copy of an operator's document is used");
                 (Ok(Arc::clone(&old)), Ok(old), PAUSE)
             }
             (Err(fault), None) => (Err(fault), Err(fault.again()), PAUSE),

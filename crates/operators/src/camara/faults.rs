@@ -64,8 +64,10 @@ pub enum Nonsense {
     Repeated,
     /// Neither an error nor a code.
     NoCode,
-    /// Someone else than whom we asked.
+    /// A description of someone else than whom we asked.
     OtherIssuer,
+    /// The device does not come back from where it was sent, or nobody says that it does.
+    OtherSender,
     /// A token that is not a bearer token.
     TokenType,
     /// An ID token that is not true, or not for this device.
@@ -176,6 +178,7 @@ pub const TABLE: &[Row] = &[
     row(Symptom::Nonsense(Nonsense::Repeated), MnoResponseError, Nothing),
     row(Symptom::Nonsense(Nonsense::NoCode), MnoResponseError, Nothing),
     row(Symptom::Nonsense(Nonsense::OtherIssuer), MnoResponseError, Misconfigured),
+    row(Symptom::Nonsense(Nonsense::OtherSender), MnoResponseError, Nothing),
     row(Symptom::Nonsense(Nonsense::TokenType), MnoResponseError, Fails),
     row(Symptom::Nonsense(Nonsense::IdToken), MnoResponseError, Fails),
     row(Symptom::Nonsense(Nonsense::Number), MnoResponseError, Nothing),
@@ -242,6 +245,11 @@ impl Fault {
     /// Whether somebody who runs this deployment has to do something.
     pub fn is_alarm(&self) -> bool {
         self.row.effect == Effect::Misconfigured
+    }
+
+    /// Whether it is the subscriber's or the device's own matter, and happens every day.
+    pub fn is_usual(&self) -> bool {
+        self.row.effect == Effect::Works
     }
 
     /// In our words only: what an operator or a device wrote may hold anything.

@@ -63,7 +63,7 @@ impl Camara {
             server: Server::new(&config.provider).ok_or(BadConfig::Provider)?,
             keys: Document::new(Stage::Keys, |json| KeySet::parse(json).ok_or(Nonsense::Body)),
             breaker: Breaker::new(config.breaker),
-            asking: Asking { client, clock },
+            asking: Asking { connector: config.name.clone(), client, clock },
             entropy,
             config,
         })
@@ -100,8 +100,13 @@ impl Camara {
         let endpoints = self.server.endpoints(&self.asking).await?;
         let code = brought(arrival.query, &endpoints)?;
         let tokens = self.redeem(code, &memory, &endpoints).await?;
-        if let Some(token) = &tokens.id {
-            self.check_id_token(token, &memory, &endpoints).await?;
+        match &tokens.id {
+            Some(token) => self.check_id_token(token, &memory, &endpoints).await?,
+            // Then nothing would tell that the code is this device's.
+            None if self.config.scopes.openid && !self.config.pkce => {
+                return Err(Fault::nonsense(Stage::IdToken, Nonsense::IdToken));
+            }
+            None => {}
         }
         self.ask(arrival.question, arrival.check, tokens).await
     }
@@ -119,6 +124,8 @@ impl Camara {
                 code,
                 "an operator does not take us as we are configured"
             );
+        } else if fault.is_usual() {
+            tracing::debug!(connector, stage, ?symptom, status, code, "an operator cannot tell of a device");
         } else {
             tracing::warn!(connector, stage, ?symptom, status, code, "an operator gave no answer to a check");
         }
@@ -174,8 +181,8 @@ fn brought<'a>(query: &'a [(String, String)], endpoints: &Endpoints) -> Result<&
     };
     // Of an error too: another server's error is not ours.
     match only("iss")? {
-        Some(issuer) if issuer != endpoints.issuer => return Err(nonsense(Nonsense::OtherIssuer)),
-        None if endpoints.names_itself => return Err(nonsense(Nonsense::OtherIssuer)),
+        Some(issuer) if issuer != endpoints.issuer => return Err(nonsense(Nonsense::OtherSender)),
+        None if endpoints.names_itself => return Err(nonsense(Nonsense::OtherSender)),
         _ => {}
     }
     if let Some(error) = only("error")? {

@@ -145,6 +145,9 @@ impl Client {
                 Host::Ipv6(address) => vec![IpAddr::from(*address)],
                 Host::Domain(name) => self.resolver.resolve(name).await.map_err(|_| ClientError::Unresolved)?,
             };
+            if addresses.is_empty() {
+                return Err(ClientError::Unresolved);
+            }
             let tcp = dial::open_first(&addresses, place.port, deadline).await.map_err(ClientError::of_opening)?;
             let stream: Box<dyn dial::Stream> = match place.server_name()? {
                 None => Box::new(tcp),

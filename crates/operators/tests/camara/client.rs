@@ -79,6 +79,7 @@ async fn some_urls_lead_nowhere() {
         ("ftp://127.0.0.1/", ClientError::Unusable),
         ("data:,x", ClientError::Unusable),
         ("http://nobody.example/", ClientError::Unresolved),
+        ("http://nowhere.example/", ClientError::Unresolved),
         ("http://silent.example/", ClientError::ConnectTimeout),
     ] {
         assert_eq!(get(&impatient(), &Url::parse(url).unwrap()).await.err(), Some(expected), "{url}");

@@ -248,7 +248,7 @@ async fn operators_that_cannot_be_reached() {
     for (error, root, expected) in [
         (ClientError::Refused, format!("http://127.0.0.1:{free}"), "mno_server_error"),
         (ClientError::Unresolved, "http://nobody.example".to_owned(), "mno_server_error"),
-        (ClientError::Refused, "http://nowhere.example".to_owned(), "mno_server_error"),
+        (ClientError::Unresolved, "http://nowhere.example".to_owned(), "mno_server_error"),
         (ClientError::ConnectTimeout, "http://silent.example".to_owned(), "mno_timeout"),
         (ClientError::Tls, "https".to_owned(), "mno_server_error"),
     ] {

@@ -175,3 +175,11 @@ async fn no_keys_no_answer() {
         assert_eq!(answer(&world, |claims| key.signs(&claims)).await, Err(code));
     }
 }
+
+#[tokio::test]
+async fn something_must_tell_that_the_code_is_the_devices() {
+    for (openid, pkce, is_enough) in [(true, true, true), (true, false, false), (false, false, true)] {
+        let world = World::with(|config, _| (config.scopes.openid, config.pkce) = (openid, pkce)).await;
+        assert_eq!(world.verify().await.is_ok(), is_enough, "openid: {openid}, PKCE: {pkce}");
+    }
+}

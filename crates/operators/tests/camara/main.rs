@@ -9,6 +9,7 @@ mod documents;
 mod failures;
 mod id_tokens;
 mod keys;
+mod logs;
 mod operator;
 mod requests;
 mod world;

@@ -201,7 +201,7 @@ async fn a_code_is_redeemed_with_its_proof() {
     let challenge = base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(challenge);
     assert_eq!(carried(&journey)["code_challenge"], challenge);
 
-    let without = World::with(|config, _| config.pkce = false).await;
+    let without = World::with(|config, _| (config.pkce, config.scopes.openid) = (false, false)).await;
     let journey = without.depart(Question::IsNumber(&number())).await.unwrap();
     assert!(!carried(&journey).contains_key("code_challenge"));
     without.arrive(Question::IsNumber(&number()), &journey, &[("code", "c")]).await.unwrap();
