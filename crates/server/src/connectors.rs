@@ -8,19 +8,26 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use anyhow::Context;
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
-use ringtrue_engine::Engine;
+use ringtrue_engine::{Engine, networks::Route};
 use ringtrue_operators::{
+    camara::Camara,
+    client::Client,
+    header_enrichment::{HeaderEnrichment, HeaderEnrichmentConfig},
     smpp::{self, Counters, SmppConfig, Surroundings},
-    sms_http::{self, ConfigError, Webhook, WebhookConfig},
+    sms_http::{self, Webhook, WebhookConfig},
 };
+use url::Url;
 
-use crate::config::{Connector, ConnectorSection, Fingerprint};
+use crate::config::{CamaraSection, Connector, ConnectorSection, Fingerprint};
 
 #[derive(Debug)]
 pub struct Connectors {
     engine: Engine,
+    /// Where devices find the listener for enriched requests.
+    enrichment_url: Option<Url>,
     running: Mutex<BTreeMap<Arc<str>, Running>>,
     webhooks: ArcSwap<HashMap<Arc<str>, Arc<Webhook>>>,
     /// Of links. They outlive their connectors: a counter that goes back is taken for a restart. A webhook that is
@@ -38,18 +45,21 @@ struct Running {
 enum Kind {
     Link(smpp::Connector),
     Webhook(Arc<Webhook>),
+    Silent(Route),
 }
 
 /// A connector that can be started.
 enum Prepared {
     Link(Box<SmppConfig>),
     Webhook(Arc<Webhook>),
+    Silent(Route),
 }
 
 impl Connectors {
-    pub fn new(engine: &Engine) -> Self {
+    pub fn new(engine: &Engine, enrichment_url: Option<Url>) -> Self {
         Connectors {
             engine: engine.clone(),
+            enrichment_url,
             running: Mutex::default(),
             webhooks: ArcSwap::default(),
             counters: Mutex::default(),
@@ -80,13 +90,15 @@ impl Connectors {
 
     /// Starts what is new, stops what is gone, replaces what has changed, and leaves the rest alone. A configuration that
     /// would let anyone in changes nothing.
-    pub async fn apply(&self, wanted: Vec<ConnectorSection>) -> Result<(), ConfigError> {
+    pub async fn apply(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<()> {
         let mut prepared = BTreeMap::new();
         for section in wanted {
             let name: Arc<str> = section.name().into();
             let ready = match section.connector {
                 Connector::Smpp(config) => Prepared::Link(config),
                 Connector::SmsHttp(config) => Prepared::Webhook(Arc::new(self.webhook_of(*config)?)),
+                Connector::Camara(section) => Prepared::Silent(self.camara_of(*section)?),
+                Connector::HeaderEnrichment(config) => Prepared::Silent(self.enrichment_of(*config)?),
             };
             prepared.insert(name, (section.fingerprint, ready));
         }
@@ -108,9 +120,14 @@ impl Connectors {
         }
         let webhooks = running.iter().filter_map(|(name, running)| match &running.kind {
             Kind::Webhook(webhook) => Some((Arc::clone(name), Arc::clone(webhook))),
-            Kind::Link(_) => None,
+            Kind::Link(_) | Kind::Silent(_) => None,
         });
         self.webhooks.store(Arc::new(webhooks.collect()));
+        let routes = running.values().filter_map(|running| match &running.kind {
+            Kind::Silent(route) => Some(route.clone()),
+            Kind::Link(_) | Kind::Webhook(_) => None,
+        });
+        self.engine.networks().set_routes(routes.collect());
         Ok(())
     }
 
@@ -132,6 +149,7 @@ impl Connectors {
                 };
                 Kind::Link(smpp::Connector::start(*config, surroundings))
             }
+            Prepared::Silent(route) => Kind::Silent(route),
             Prepared::Webhook(webhook) => {
                 // Nobody can tell whether a vendor will call; that it cannot is not known either.
                 self.engine.networks().hears(&webhook.name().into(), webhook.receivers(), true);
@@ -140,19 +158,44 @@ impl Connectors {
         }
     }
 
-    fn webhook_of(&self, config: WebhookConfig) -> Result<Webhook, ConfigError> {
+    fn camara_of(&self, section: CamaraSection) -> anyhow::Result<Route> {
+        let CamaraSection { mut config, has_own_redirect_uri, client } = section;
+        if !has_own_redirect_uri {
+            config.redirect_uri = camara_redirect_uri(&self.engine, &config.name)?;
+        }
+        let (name, networks) = (Arc::clone(&config.name), config.networks.clone());
+        let client = Arc::new(Client::new(&client)?);
+        let camara = Camara::new(config, client, self.engine.shared_clock(), self.engine.shared_entropy());
+        let connector = camara.with_context(|| format!("connectors.{name}"))?;
+        Ok(Route { networks, connector: Arc::new(connector) })
+    }
+
+    fn enrichment_of(&self, config: HeaderEnrichmentConfig) -> anyhow::Result<Route> {
+        let base_url = self.enrichment_url.clone().context("`header_enrichment.listen` is off")?;
+        let networks = config.networks.clone();
+        let connector = HeaderEnrichment::new(HeaderEnrichmentConfig { base_url, ..config })?;
+        Ok(Route { networks, connector: Arc::new(connector) })
+    }
+
+    fn webhook_of(&self, config: WebhookConfig) -> Result<Webhook, sms_http::ConfigError> {
         Webhook::new(config, Arc::new(self.engine.clone()), self.engine.shared_clock())
     }
 }
 
 impl Running {
-    /// A webhook has nothing to stop: it is no longer found.
+    /// Only links have something to stop: the others are no longer found.
     async fn stop(&self) {
         match &self.kind {
             Kind::Link(connector) => connector.shutdown().await,
-            Kind::Webhook(_) => {}
+            Kind::Webhook(_) | Kind::Silent(_) => {}
         }
     }
+}
+
+/// Where operators send devices back to.
+pub fn camara_redirect_uri(engine: &Engine, connector: &str) -> anyhow::Result<Url> {
+    let uri = format!("{}/southbound/camara/{connector}/callback", engine.base_url());
+    Url::parse(&uri).context("`base_url` is not a URL that devices can be sent back to")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

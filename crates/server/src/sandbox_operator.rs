@@ -1,16 +1,35 @@
-//! The built-in operator of sandbox projects: a message centre on a loopback socket, and the connector that binds to it
-//! as it would to a real one.
+//! The built-in operator of sandbox projects: a message centre and a CAMARA side on loopback sockets, and the connectors
+//! that reach them as they would real ones.
+//!
+//! Devices cannot reach a loopback socket of ours, so their way to the operator leads through the public door, which
+//! hands them on: see [`Authorizer`].
 
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
-use ringtrue_domain::{phone::Msisdn, sandbox::RECEIVERS, tenancy::Mode};
+use http::{HeaderMap, Method};
+use ringtrue_domain::{
+    phone::Msisdn,
+    sandbox::{DEFAULT_SIM, RECEIVERS},
+    tenancy::Mode,
+};
 use ringtrue_engine::Engine;
-use ringtrue_operators::smpp::{Connector, Counters, SmppConfig, Succession, Surroundings};
-use ringtrue_sandbox::smsc::{Smsc, SmscConfig};
+use ringtrue_operators::{
+    camara::{BreakerSettings, Camara, CamaraConfig, ClientAuthentication, LoginHint, Provider},
+    client::{Answer, Client, ClientError, ClientSettings},
+    smpp::{Connector, Counters, SmppConfig, Succession, Surroundings},
+};
+use ringtrue_sandbox::{
+    camara::{self, Clock, Endpoint, Operator, OperatorConfig},
+    smsc::{Smsc, SmscConfig},
+};
+use url::Url;
 
-use crate::handsets::Handsets;
+use crate::{connectors::camara_redirect_uri, handsets::Handsets};
+
+/// Where devices find the simulated operator's authorization endpoint, under the base URL.
+pub const AUTHORIZE: &str = "/v1/sandbox/operator/authorize";
 
 const NAME: &str = "sandbox";
 
@@ -18,6 +37,8 @@ const NAME: &str = "sandbox";
 pub struct SandboxOperator {
     smsc: Arc<Smsc>,
     connector: Connector,
+    operator: Arc<Operator>,
+    client: Arc<Client>,
 }
 
 impl SandboxOperator {
@@ -49,7 +70,13 @@ impl SandboxOperator {
                 counters: Arc::new(Counters::default()),
             },
         );
-        Ok(SandboxOperator { smsc: Arc::new(smsc), connector })
+        let client = Arc::new(Client::new(&ClientSettings::default())?);
+        let operator = Arc::new(camara_side(engine, &client).await?);
+        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, operator, client })
+    }
+
+    pub fn authorizer(&self) -> Authorizer {
+        Authorizer(Some((Arc::clone(&self.operator), Arc::clone(&self.client))))
     }
 
     pub fn handsets(&self) -> Handsets {
@@ -59,5 +86,52 @@ impl SandboxOperator {
     pub async fn shutdown(&self) {
         self.connector.shutdown().await;
         self.smsc.shutdown().await;
+        self.operator.shutdown().await;
+    }
+}
+
+/// Starts the operator's CAMARA side, and the connector that asks it.
+async fn camara_side(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<Operator> {
+    let redirect_uri = camara_redirect_uri(engine, NAME)?;
+    let secret = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<24>());
+    let clock = engine.shared_clock();
+    let operator = Operator::start(OperatorConfig {
+        authorization_endpoint: Some(format!("{}{AUTHORIZE}", engine.base_url())),
+        clients: vec![camara::Client::new(NAME).with_secret(&secret).redirecting_to(redirect_uri.as_str())],
+        default_sim: Some(DEFAULT_SIM.parse()?),
+        clock: Clock::new(move || clock.now()),
+        ..OperatorConfig::default()
+    });
+    let operator = operator.await.context("the sandbox operator cannot listen on a loopback address")?;
+    let config = CamaraConfig {
+        mode: Mode::Sandbox,
+        // The simulated network tells devices apart by this.
+        login_hint: LoginHint::Tel,
+        // Its faults are asked for, and must not keep others from it.
+        breaker: BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() },
+        ..CamaraConfig::new(
+            NAME,
+            Provider::Issuer(operator.issuer().to_owned()),
+            Url::parse(operator.issuer())?,
+            NAME,
+            ClientAuthentication::SecretBasic(secret.into()),
+            redirect_uri,
+        )
+    };
+    let connector = Camara::new(config, Arc::clone(client), engine.shared_clock(), engine.shared_entropy())?;
+    engine.networks().set_simulated_route(Arc::new(connector));
+    Ok(operator)
+}
+
+/// Hands devices on to the simulated operator. Cheap to clone; without an operator it has nobody to hand on to.
+#[derive(Clone, Debug, Default)]
+pub struct Authorizer(Option<(Arc<Operator>, Arc<Client>)>);
+
+impl Authorizer {
+    /// What the operator answers to a device with this query. `None`: there is no operator.
+    pub async fn ask(&self, query: &str) -> Option<Result<Answer, ClientError>> {
+        let (operator, client) = self.0.as_ref()?;
+        let url = Url::parse(&format!("http://{}{}?{query}", operator.address(), Endpoint::Authorize.path())).ok()?;
+        Some(client.request(Method::GET, &url, HeaderMap::new(), "").await)
     }
 }

@@ -15,6 +15,7 @@ use ringtrue_operators::{
 };
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use url::Url;
 
 use crate::{
     config::{Config, TlsFiles},
@@ -22,7 +23,7 @@ use crate::{
     handsets::Handsets,
     http::{self, App, Readiness, Shared, Site},
     listener::{self, Tls},
-    sandbox_operator::SandboxOperator,
+    sandbox_operator::{Authorizer, SandboxOperator},
     telemetry::metrics::Metrics,
 };
 
@@ -90,7 +91,11 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     engine.networks().replace(config.networks.clone());
     engine.networks().set_addresses(Box::new(IpRouting::load(&config.ip_routing)?));
 
-    let connectors = Arc::new(Connectors::new(&engine));
+    // Devices are told where it is, so it is opened before there is anybody to tell them.
+    let enrichment = config.header_enrichment.as_ref().map(|enrichment| bind(enrichment.listen)).transpose()?;
+    let enrichment_address = enrichment.as_ref().map(TcpListener::local_addr).transpose()?;
+    let enrichment_url = enrichment_address.map(|address| enrichment_url(&config, address)).transpose()?;
+    let connectors = Arc::new(Connectors::new(&engine, enrichment_url));
     let sandbox = if config.sandbox.enabled { Some(SandboxOperator::start(&engine).await?) } else { None };
     let tasks = TaskTracker::new();
     let metrics = Arc::new(Metrics::new(&engine, &connectors));
@@ -100,6 +105,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
             metrics: Arc::clone(&metrics),
             connectors: Arc::clone(&connectors),
             handsets: sandbox.as_ref().map_or_else(Handsets::default, SandboxOperator::handsets),
+            authorizer: sandbox.as_ref().map_or_else(Authorizer::default, SandboxOperator::authorizer),
             trusted_proxies: trusted_proxies.to_vec(),
             request_log: config.log.requests,
             traces: config.telemetry.otlp_endpoint.is_some(),
@@ -145,11 +151,8 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         let proxies = Proxies { trusted: &ingress.trusted_proxies, introduce_clients: ingress.proxy_protocol };
         serve(listener, tls, http::ingress_door(app(proxies.trusted)), proxies);
     }
-    let mut enrichment_address = None;
-    if let Some(enrichment) = &config.header_enrichment {
-        let listener = bind(enrichment.listen)?;
-        enrichment_address = Some(listener.local_addr()?);
-        let proxies = Proxies { trusted: &enrichment.trusted_proxies, introduce_clients: false };
+    if let (Some(listener), Some(section)) = (enrichment, &config.header_enrichment) {
+        let proxies = Proxies { trusted: &section.trusted_proxies, introduce_clients: false };
         serve(listener, None, http::enrichment_door(app(proxies.trusted)), proxies);
     }
     serve(listener, tls, http::public_door(public), proxies);
@@ -183,6 +186,13 @@ pub fn settings(config: &Config, base_url: String, own_hosts: Vec<String>) -> Se
     }
 }
 
+/// Where devices find the listener for enriched requests.
+fn enrichment_url(config: &Config, address: SocketAddr) -> anyhow::Result<Url> {
+    let public = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
+    let url = public.map_or_else(|| format!("http://{address}"), ToString::to_string);
+    Url::parse(&url).context("`header_enrichment.public_url` is not a URL that devices can be sent to")
+}
+
 fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {
     files.map(|files| Ok(Arc::new(Tls::load(&files.certificate, &files.key)?))).transpose()
 }
@@ -211,6 +221,9 @@ impl Running {
             let config = config?;
             if config.ingress.is_some() != self.ingress_address.is_some() {
                 bail!("`ingress.listen` cannot be switched on or off while running");
+            }
+            if config.header_enrichment.is_some() != self.enrichment_address.is_some() {
+                bail!("`header_enrichment.listen` cannot be switched on or off while running");
             }
             // Databases are large, and looked into whole.
             let addresses = tokio::task::spawn_blocking(move || IpRouting::load(&config.ip_routing)).await??;
@@ -255,7 +268,7 @@ fn background<F: Future<Output = ()> + Send + 'static>(
 
 /// A callback to ourselves would be a way around every rule on who may call what.
 fn own_host(base_url: &str) -> Vec<String> {
-    let host = url::Url::parse(base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    let host = Url::parse(base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
     host.into_iter().collect()
 }
 

@@ -42,7 +42,7 @@ use ringtrue_operators::ip_routing::IpRoutingConfig;
 
 pub use self::{
     base_url::BaseUrl,
-    connectors::{Connector, ConnectorSection, Fingerprint},
+    connectors::{CamaraSection, Connector, ConnectorSection, Fingerprint},
     environment::Environment,
     error::ConfigError,
     log_filter::LogFilter,

@@ -36,7 +36,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use edge::Door;
 pub use routes::Routes;
 
-use crate::{config::RequestLog, connectors::Connectors, handsets::Handsets, telemetry::metrics::Metrics};
+use crate::{
+    config::RequestLog, connectors::Connectors, handsets::Handsets, sandbox_operator::Authorizer,
+    telemetry::metrics::Metrics,
+};
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -49,6 +52,8 @@ pub struct Shared {
     pub connectors: Arc<Connectors>,
     /// The simulated handsets of sandbox projects.
     pub handsets: Handsets,
+    /// Hands simulated devices on to their operator.
+    pub authorizer: Authorizer,
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     pub request_log: RequestLog,

@@ -1,12 +1,13 @@
-//! The simulated handset: `POST /v1/sandbox/inbound-sms`.
+//! The simulated operator as callers and devices meet it: handsets at `POST /v1/sandbox/inbound-sms`, and the
+//! authorization endpoint that simulated devices are sent to.
 
 use std::time::Duration;
 
 use axum::{
-    extract::{Request, State},
+    extract::{RawQuery, Request, State},
     response::{IntoResponse, Response},
 };
-use http::StatusCode;
+use http::{StatusCode, header};
 use ringtrue_domain::{
     phone::{Msisdn, NotE164},
     tenancy::Mode,
@@ -21,13 +22,30 @@ use super::{
     json::{Invalid, Node, Object, boolean, integer, object, text},
     problem::Problem,
 };
-use crate::handsets::HandsetError;
+use crate::{handsets::HandsetError, sandbox_operator::AUTHORIZE};
 
 /// Ten segments.
 const MAX_TEXT: usize = 1530;
 
 pub fn routes() -> Routes {
-    Routes::default().post("/v1/sandbox/inbound-sms", send)
+    Routes::default().post("/v1/sandbox/inbound-sms", send).get(AUTHORIZE, authorize)
+}
+
+/// `GET /v1/sandbox/operator/authorize`
+///
+/// The operator's answer as it is: a redirect, or a page that says why there is none.
+async fn authorize(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+    let answer = app.authorizer.ask(&query.unwrap_or_default()).await;
+    let answer = answer.ok_or_else(|| Problem::unavailable("this deployment runs no sandbox operator"))?;
+    let answer = answer.map_err(|_| Problem::unavailable("the sandbox operator does not answer"))?;
+    let mut response = Response::new(answer.body.into());
+    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    for name in [header::LOCATION, header::CONTENT_TYPE] {
+        if let Some(value) = answer.headers.get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    Ok(response)
 }
 
 struct SmsBody {

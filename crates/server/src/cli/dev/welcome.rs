@@ -17,6 +17,7 @@ pub(super) fn text(demo: &Demo, file: &Path, binary: &Path) -> String {
     // Nothing but a shell is needed to take the token out of its answer.
     let token = r#"sed 's/.*"access_token":"\([^"]*\)".*/\1/'"#;
     let member = r#"sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/""#;
+    let code = r#"sed 's/.*"code":"\([^"]*\)".*/\1/'"#;
     let listen = format!("{} listen --data {}", word(binary), word(file.parent().unwrap_or(file)));
     format!(
         "
@@ -42,6 +43,14 @@ pub(super) fn text(demo: &Demo, file: &Path, binary: &Path) -> String {
     of() {{ echo \"$check\" | {member}; }}
     curl -H \"Authorization: Bearer $token\" -H \"$json\" -d \"{{\\\"from\\\": \\\"{NUMBER}\\\", \\\"to\\\": \\\"$(of receiver_phone_number)\\\", \\\"body\\\": \\\"$(of expected_sms_body)\\\"}}\" {base_url}/v1/sandbox/inbound-sms
     curl -H \"Authorization: Bearer $token\" $checks/$(of check_id)
+
+  A silent check: what a phone does over mobile data, `curl -L` does here, and the code at the end is redeemed:
+
+    checks={base_url}/v1/number-verification/secure-sna-checks
+    token=$(curl -s {verify} -d scope=secure_sna {base_url}/oauth2/token | {token})
+    check=$(curl -s -H \"Authorization: Bearer $token\" -H \"$json\" -d '{{\"phone_number\": \"{NUMBER}\"}}' $checks)
+    code=$(curl -sL \"$(of url)\" | {code})
+    curl -H \"Authorization: Bearer $token\" -H \"$json\" -d \"{{\\\"code\\\": \\\"$code\\\"}}\" $checks/$(of check_id)
 
   A token for the Management API, and your projects:
 

@@ -1,5 +1,7 @@
-//! The connectors: how operators and aggregators bring SMS.
+//! The connectors: how operators and aggregators bring SMS, and how operators are asked.
 
+mod camara;
+mod header_enrichment;
 mod reader;
 mod smpp;
 mod sms_http;
@@ -8,12 +10,12 @@ mod tls;
 use std::collections::BTreeMap;
 
 use ringtrue_domain::phone::{Country, Msisdn};
-use ringtrue_operators::{smpp::SmppConfig, sms_http::WebhookConfig};
+use ringtrue_operators::{header_enrichment::HeaderEnrichmentConfig, smpp::SmppConfig, sms_http::WebhookConfig};
 
-pub use self::reader::Fingerprint;
 use self::reader::Reader;
+pub use self::{camara::CamaraSection, reader::Fingerprint};
 use super::{
-    ConfigError, Environment, Ingress,
+    ConfigError, Environment, HeaderEnrichment, Ingress,
     family::{Family, Named},
     kind::{Text, Word},
     networks::{check_once, receivers},
@@ -31,6 +33,8 @@ pub struct ConnectorSection {
 pub enum Connector {
     Smpp(Box<SmppConfig>),
     SmsHttp(Box<WebhookConfig>),
+    Camara(Box<CamaraSection>),
+    HeaderEnrichment(Box<HeaderEnrichmentConfig>),
 }
 
 /// The same settings and the same secrets: what runs by the one need not be stopped for the other.
@@ -47,6 +51,8 @@ impl ConnectorSection {
         match &self.connector {
             Connector::Smpp(smpp) => &smpp.name,
             Connector::SmsHttp(webhook) => &webhook.name,
+            Connector::Camara(camara) => &camara.config.name,
+            Connector::HeaderEnrichment(enrichment) => &enrichment.name,
         }
     }
 
@@ -55,6 +61,7 @@ impl ConnectorSection {
         match &self.connector {
             Connector::Smpp(smpp) => &smpp.receivers,
             Connector::SmsHttp(webhook) => &webhook.receivers,
+            Connector::Camara(_) | Connector::HeaderEnrichment(_) => &[],
         }
     }
 
@@ -62,6 +69,7 @@ impl ConnectorSection {
         match &self.connector {
             Connector::Smpp(smpp) => smpp.country,
             Connector::SmsHttp(webhook) => webhook.country,
+            Connector::Camara(_) | Connector::HeaderEnrichment(_) => None,
         }
     }
 }
@@ -70,9 +78,16 @@ impl ConnectorSection {
 enum ConnectorKind {
     Smpp,
     SmsHttp,
+    Camara,
+    HeaderEnrichment,
 }
 
-const KINDS: Word<ConnectorKind> = Word(&[("smpp", ConnectorKind::Smpp), ("sms_http", ConnectorKind::SmsHttp)]);
+const KINDS: Word<ConnectorKind> = Word(&[
+    ("smpp", ConnectorKind::Smpp),
+    ("sms_http", ConnectorKind::SmsHttp),
+    ("camara", ConnectorKind::Camara),
+    ("header_enrichment", ConnectorKind::HeaderEnrichment),
+]);
 
 /// The name of the simulated operator.
 const SANDBOX: &str = "sandbox";
@@ -81,15 +96,21 @@ pub(super) fn read(
     settings: &Settings,
     environment: &Environment,
     ingress: Option<&Ingress>,
+    enrichment: Option<&HeaderEnrichment>,
 ) -> Result<Vec<ConnectorSection>, ConfigError> {
     let mut connectors: Vec<ConnectorSection> = vec![];
     let mut countries: BTreeMap<Msisdn, (String, Option<Country>)> = BTreeMap::new();
     for section in settings.named(Family::Connectors) {
-        let connector = connector(section, environment)?;
+        let connector = connector(section, environment, enrichment)?;
         if matches!(connector.connector, Connector::SmsHttp(_)) && ingress.is_none() {
             let key = section.key("kind");
             let allowed = format!("an IP address and a port, because `{key}` is \"sms_http\", which operators call");
             return Err(settings.invalid("ingress.listen", "\"off\"", allowed));
+        }
+        if matches!(connector.connector, Connector::HeaderEnrichment(_)) && enrichment.is_none() {
+            let key = section.key("kind");
+            let allowed = format!("an IP address and a port, because `{key}` is \"header_enrichment\"");
+            return Err(settings.invalid("header_enrichment.listen", "\"off\"", allowed));
         }
         for receiver in connector.receivers() {
             let country = connector.country();
@@ -110,13 +131,22 @@ pub(super) fn read(
     Ok(connectors)
 }
 
-fn connector(section: Named<'_>, environment: &Environment) -> Result<ConnectorSection, ConfigError> {
+fn connector(
+    section: Named<'_>,
+    environment: &Environment,
+    enrichment: Option<&HeaderEnrichment>,
+) -> Result<ConnectorSection, ConfigError> {
     section.read_name(&name())?;
     let kind = section.read("kind", &KINDS)?;
     let mut reader = Reader::new(section, environment);
     let connector = match kind {
         ConnectorKind::Smpp => Connector::Smpp(Box::new(smpp::read(&mut reader)?)),
         ConnectorKind::SmsHttp => Connector::SmsHttp(Box::new(sms_http::read(&mut reader)?)),
+        ConnectorKind::Camara => Connector::Camara(Box::new(camara::read(&mut reader)?)),
+        ConnectorKind::HeaderEnrichment => {
+            let proxies = enrichment.map_or(&[][..], |enrichment| &enrichment.trusted_proxies);
+            Connector::HeaderEnrichment(Box::new(header_enrichment::read(&mut reader, proxies)?))
+        }
     };
     Ok(ConnectorSection { connector, fingerprint: reader.fingerprint() })
 }

@@ -91,7 +91,8 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
     let http = listeners::http(settings)?;
     let metrics = listeners::metrics(settings, &http)?;
     let ingress = listeners::ingress(settings, &http, &metrics)?;
-    let connectors = connectors::read(settings, environment, ingress.as_ref())?;
+    let header_enrichment = listeners::header_enrichment(settings, &http, &metrics, ingress.as_ref())?;
+    let connectors = connectors::read(settings, environment, ingress.as_ref(), header_enrichment.as_ref())?;
     Ok(Config {
         region,
         base_url: listeners::base_url(settings, region, &http)?,
@@ -118,7 +119,7 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
             otlp_endpoint: settings.read("telemetry.otlp_endpoint", &OrNone(collector()))?,
             service_name: settings.read("telemetry.service_name", &service_name())?,
         },
-        header_enrichment: listeners::header_enrichment(settings, &http, &metrics, ingress.as_ref())?,
+        header_enrichment,
         metrics,
         ingress,
         http,

@@ -101,11 +101,11 @@ fn a_connector_that_is_none() {
         ),
         (
             "\n[connectors.o2]".to_owned(),
-            "connectors.o2.kind (/etc/ringtrue/ringtrue.toml:2): found nothing; allowed: \"smpp\" or \"sms_http\"",
+            "connectors.o2.kind (/etc/ringtrue/ringtrue.toml:2): found nothing; allowed: \"smpp\", \"sms_http\", \"camara\" or \"header_enrichment\"",
         ),
         (
             "[connectors.o2]\nkind = \"smtp\"".to_owned(),
-            "connectors.o2.kind (/etc/ringtrue/ringtrue.toml:2): found \"smtp\"; allowed: \"smpp\" or \"sms_http\"",
+            "connectors.o2.kind (/etc/ringtrue/ringtrue.toml:2): found \"smtp\"; allowed: \"smpp\", \"sms_http\", \"camara\" or \"header_enrichment\"",
         ),
         (
             "[connectors.o2]\nkind = \"smpp\"".to_owned(),

@@ -24,7 +24,12 @@ fn with_secrets(example: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     for name in example.split("\"/etc/ringtrue/").skip(1).filter_map(|rest| rest.split('"').next()) {
         let path = folder.path().join(name);
-        fs::write(&path, if name.ends_with(".password") { "hunter2" } else { "0123456789abcdef" }).unwrap();
+        let secret = match name.rsplit_once('.') {
+            Some((_, "password")) => "hunter2".to_owned(),
+            Some((_, "pem")) => rcgen::KeyPair::generate().unwrap().serialize_pem(),
+            _ => "0123456789abcdef".to_owned(),
+        };
+        fs::write(&path, secret).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     }
     let file = example.replace("/etc/ringtrue", folder.path().to_str().unwrap());
@@ -49,7 +54,7 @@ fn the_examples_of_connectors_are_good_together() {
     let (_folder, file) = with_secrets(&example(CONNECTORS));
     let config = good(&file, []);
     let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
-    let shown = ["infobip", "jasmin", "kannel", "o2", "other", "plivo", "sinch", "telnyx", "twilio", "vonage"];
+    let shown = ["infobip", "jasmin", "kannel", "o2", "other", "plivo", "sinch", "telnyx", "three", "twilio", "vonage"];
     assert_eq!(names, shown);
     assert_eq!(config.networks.receivers().count(), 4);
 }
