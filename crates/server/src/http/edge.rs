@@ -14,6 +14,7 @@ use axum::{
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ringtrue_domain::{id::time_ordered, region::Region};
+use ringtrue_operators::header_enrichment::is_enrichment;
 use tokio::time::Instant;
 use tower::Service;
 use tracing::{Instrument, Span, field};
@@ -70,6 +71,8 @@ impl RequestId {
 pub struct Door {
     app: App,
     router: Router,
+    /// Whether what an operator's gateway wrote into a request may be read behind this door.
+    keeps_enrichment: bool,
 }
 
 impl Door {
@@ -81,12 +84,19 @@ impl Door {
                 Problem::new(Code::MethodNotAllowed, "the `Allow` header lists the methods of this path")
             })
             .with_state(app.clone());
-        Door { app, router: inside }
+        Door { app, router: inside, keeps_enrichment: false }
+    }
+
+    /// Leaves the headers in requests by which operators say whose they are. Anybody can write them, so whoever is
+    /// behind this door must know who did.
+    #[must_use]
+    pub fn keeping_enrichment(self) -> Self {
+        Door { keeps_enrichment: true, ..self }
     }
 
     /// Answers one request that came over a connection with `peer`.
     pub async fn answer(&self, peer: SocketAddr, mut request: Request) -> Response {
-        let Door { app, router } = self;
+        let Door { app, router, keeps_enrichment } = self;
         let started = Instant::now();
         let request_id = request_id(app, request.headers());
         let method = request.method().clone();
@@ -97,7 +107,11 @@ impl Door {
         request.extensions_mut().insert(arrival);
 
         let span = span(app, &method, &request_id);
-        let response = match admit(app, &request) {
+        let admitted = admit(app, &request);
+        if !keeps_enrichment {
+            strip_enrichment(request.headers_mut());
+        }
+        let response = match admitted {
             // The future is large, and wrapping it moves it: not for a span that nobody collects.
             Ok(()) if span.is_none() => handle(app, router, request).await,
             Ok(()) => handle(app, router, request).instrument(span.clone()).await,
@@ -172,6 +186,14 @@ fn admit(app: &App, request: &Request) -> Result<(), Problem> {
         return Err(Problem::not_found());
     }
     Ok(())
+}
+
+/// Takes out what only gateways of operators may say, and only elsewhere.
+fn strip_enrichment(headers: &mut HeaderMap) {
+    let forged: Vec<_> = headers.keys().filter(|name| is_enrichment(name.as_str())).cloned().collect();
+    for name in forged {
+        headers.remove(name);
+    }
 }
 
 /// At the token endpoints a credential of any length is judged as a credential.
@@ -300,5 +322,30 @@ fn log(
             error.code = error_code,
             "request"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_that_only_operators_may_write_are_taken_out() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("Host", "example.com"),
+            ("X-MSISDN", "447700900123"),
+            ("x-msisdn", "447700900124"),
+            ("X-UP-CALLING-LINE-ID", "447700900123"),
+            ("msisdn", "447700900123"),
+            ("X-Forwarded-For", "192.0.2.1"),
+            ("X-Request-Id", "one"),
+        ] {
+            headers.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value));
+        }
+        strip_enrichment(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["host", "x-forwarded-for", "x-request-id"]);
     }
 }

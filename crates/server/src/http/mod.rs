@@ -114,7 +114,7 @@ pub fn ingress_door(app: App) -> Door {
 
 /// The door for devices whose operator tells by a header who they are. Plain HTTP: nobody can add one to TLS.
 pub fn enrichment_door(app: App) -> Door {
-    Door::new(silent::enrichment_routes(), app)
+    Door::new(silent::enrichment_routes(), app).keeping_enrichment()
 }
 
 /// A JSON answer.
