@@ -194,7 +194,7 @@ fn good_for(headers: &HeaderMap, now: Timestamp) -> SignedDuration {
 }
 
 /// In seconds, or as a date.
-fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<SignedDuration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<SignedDuration> {
     let value = headers.get(RETRY_AFTER)?;
     let seconds = value.to_str().ok()?.trim().parse::<u32>().ok();
     let in_seconds = seconds.map(|seconds| SignedDuration::from_secs(i64::from(seconds)));

@@ -31,6 +31,7 @@ pub use crate::{
     breaker::{BreakerSettings, BreakerState, Effect},
     jwt::{Algorithm, BadKey, SigningKey},
 };
+pub(crate) use asking::retry_after;
 use asking::{Asking, Document};
 pub use config::{BadConfig, CamaraConfig, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes};
 use faults::Fault;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_engine::ports::SystemEntropy;
+use ringtrue_engine::ports::{SystemClock, SystemEntropy};
 use ringtrue_operators::number_lookup::{EnumConfig, EnumDns};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -165,5 +165,5 @@ pub fn config(ports: &[u16]) -> EnumConfig {
 }
 
 pub fn source(config: EnumConfig) -> EnumDns {
-    EnumDns::new(config, Arc::new(SystemEntropy::default())).unwrap()
+    EnumDns::new(config, Arc::new(SystemClock), Arc::new(SystemEntropy::default())).unwrap()
 }

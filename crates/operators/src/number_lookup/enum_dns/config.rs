@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc, time::Duration};
 use hickory_resolver::proto::rr::Name;
 use ringtrue_domain::network::NetworkId;
 
-use super::super::KnownNetworks;
+use crate::{breaker::BreakerSettings, number_lookup::KnownNetworks};
 
 /// How many characters fifteen digits take before the suffix, each with its dot.
 const DIGITS: usize = 30;
@@ -27,6 +27,7 @@ pub struct EnumConfig {
     /// that does not give them back is asked again over TCP.
     pub mixes_case: bool,
     pub reading: Reading,
+    pub breaker: BreakerSettings,
 }
 
 impl EnumConfig {
@@ -39,6 +40,7 @@ impl EnumConfig {
             tries: 2,
             mixes_case: true,
             reading: Reading::default(),
+            breaker: BreakerSettings::default(),
         }
     }
 

@@ -26,10 +26,14 @@ use std::{
 
 use async_trait::async_trait;
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Entropy, NumberSource, Resolved, SourceFault};
+use ringtrue_engine::ports::{Clock, Entropy, NumberSource, Resolved, SourceFault};
 use tokio::time::timeout;
 
-use crate::outbound::{Resolver, SystemResolver};
+use super::guard::{Fault, Guard};
+use crate::{
+    breaker::Effect,
+    outbound::{Resolver, SystemResolver},
+};
 pub use config::{BadEnumConfig, CodeTable, EnumConfig, NameServer, NotAServer, Reading};
 pub use judgement::Judgement;
 pub use message::{Answer, Query, Reception};
@@ -42,24 +46,28 @@ pub struct EnumDns {
     entropy: Arc<dyn Entropy>,
     /// Which server answered last. A dead one costs its time once, not with each number.
     first: AtomicUsize,
+    guard: Guard,
 }
 
 impl EnumDns {
-    pub fn new(config: EnumConfig, entropy: Arc<dyn Entropy>) -> Result<Self, BadEnumConfig> {
-        EnumDns::with_resolver(config, entropy, Arc::new(SystemResolver::default()))
+    pub fn new(config: EnumConfig, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Result<Self, BadEnumConfig> {
+        EnumDns::with_resolver(config, clock, entropy, Arc::new(SystemResolver::default()))
     }
 
     /// The resolver is asked for the addresses of servers that are given by name.
     pub fn with_resolver(
         config: EnumConfig,
+        clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         resolver: Arc<dyn Resolver>,
     ) -> Result<Self, BadEnumConfig> {
-        Ok(EnumDns { config: config.checked()?, resolver, entropy, first: AtomicUsize::new(0) })
+        let config = config.checked()?;
+        let guard = Guard::new(Arc::clone(&config.name), config.breaker, clock);
+        Ok(EnumDns { config, resolver, entropy, first: AtomicUsize::new(0), guard })
     }
 
     /// Each server in its turn, and all of them again.
-    async fn ask(&self, number: &Msisdn) -> Result<Resolved, SourceFault> {
+    async fn ask(&self, number: &Msisdn) -> Result<Resolved, Fault> {
         let servers = &self.config.servers;
         let first = self.first.load(Ordering::Relaxed);
         let mut fault = SourceFault::Unreachable;
@@ -69,7 +77,7 @@ impl EnumDns {
                 match self.ask_one(&servers[place], number).await {
                     Judgement::Final(answer) => {
                         self.first.store(place, Ordering::Relaxed);
-                        return answer;
+                        return answer.map_err(Fault::of_answer);
                     }
                     Judgement::AskAnother(why) => fault = why,
                     Judgement::AskPlainly => fault = SourceFault::Refused,
@@ -78,7 +86,8 @@ impl EnumDns {
                 tracing::debug!(source, %server, %fault, "a server gave no answer about a number");
             }
         }
-        Err(fault)
+        let effect = if fault == SourceFault::Timeout { Effect::TimesOut } else { Effect::Fails };
+        Err(Fault::new(fault, effect))
     }
 
     async fn ask_one(&self, server: &NameServer, number: &Msisdn) -> Judgement {
@@ -121,11 +130,7 @@ impl NumberSource for EnumDns {
     }
 
     async fn resolve(&self, number: &Msisdn) -> Result<Resolved, SourceFault> {
-        let answer = self.ask(number).await;
-        if let Err(fault) = &answer {
-            tracing::warn!(source = &*self.config.name, %fault, "a number database gave no answer");
-        }
-        answer
+        self.guard.watch(self.ask(number)).await
     }
 }
 
