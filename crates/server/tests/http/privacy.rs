@@ -16,6 +16,8 @@ use crate::{
     database::Database,
     receiver::Receiver,
     reverse_sms::{Asker, CHECKS},
+    scripted_operator::{GOOD_CODE, ScriptedOperator},
+    seeker::{self, Seeker},
     world::{World, basic, eventually, token_request},
 };
 
@@ -23,6 +25,9 @@ const NUMBER: &str = "447700900123";
 /// Numbers that no other test texts from.
 const CLAIMED: &str = "990481516200";
 const OTHER: &str = "990481516242";
+const SIM: &str = "990481516244";
+/// Where a device was said to come from.
+const ANNOUNCED: &str = "203.0.113.81";
 
 #[tokio::test]
 async fn sqlite() {
@@ -39,6 +44,7 @@ async fn nothing_secret_is_left(database: Database) {
     let world = World::with(database, |config| config.log.requests = RequestLog::All).await;
     let mut secrets = use_every_secret(&world).await;
     secrets.everywhere.extend(verify_numbers(&world).await);
+    secrets.everywhere.extend(ask_about_devices(&world).await);
     let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
     let dump = world.database.dump();
     let log = String::from_utf8(lines().clone()).unwrap();
@@ -170,6 +176,40 @@ async fn verify_numbers(world: &World) -> Vec<String> {
     let few = [CLAIMED.to_owned(), OTHER.to_owned(), code.clone(), sha256(&code), sms_body];
     let texts = words.into_iter().chain(path).map(str::to_owned);
     texts.chain(few).chain(found_by_trying).collect()
+}
+
+/// Devices on their way, right and wrong. Gives all that they carry, and whose they are.
+async fn ask_about_devices(world: &World) -> Vec<String> {
+    ScriptedOperator::of(world);
+    let mut secrets: Vec<String> =
+        [GOOD_CODE, "path-of-an-app", "key=of-an-app", ANNOUNCED, SIM, &sha256(&format!("+{SIM}"))]
+            .map(str::to_owned)
+            .into();
+    for path in seeker::BOTH {
+        let seeker = Seeker::new(world, path).await;
+        let redirect_url = "https://app.example/path-of-an-app?key=of-an-app";
+        let check = seeker.create(json!({"redirect_url": redirect_url, "device_ip": ANNOUNCED})).await;
+        let token = check.target.split_once("?t=").unwrap().1;
+        let ticket = seeker.depart(&format!("{}&sim=%2B{SIM}", check.target)).await;
+        let end = seeker.come_back(&ticket).await;
+        let told = seeker::query(end.header("location").unwrap());
+        let code = told.into_iter().find(|(name, _)| name == "code").unwrap().1;
+        for target in [
+            format!("{}&t={token}", check.target),
+            format!("{}&sim={SIM}", check.target),
+            format!("{}x", check.target),
+            seeker::callback(&ticket),
+            seeker::callback(&format!("{ticket}x")),
+            format!("/southbound/camara/{ticket}/callback?state={ticket}&code={GOOD_CODE}&state=x"),
+        ] {
+            seeker.open(&target).await;
+        }
+        seeker.redeem(&check.id, &ticket).await.assert(400);
+        seeker.redeem(&code, &code).await.assert(400);
+        seeker.redeem(&check.id, &code).await.assert(200);
+        secrets.extend([token.to_owned(), ticket, code]);
+    }
+    secrets
 }
 
 /// In hex. Of what is as short as a number, an unkeyed hash tells everything.
