@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -15,7 +16,7 @@ use tokio::{
 use crate::{
     client::PATIENCE,
     scripted_operator::{GOOD_CODE, NAME, ScriptedOperator},
-    seeker::{BOTH, SECURE_SNA, Seeker},
+    seeker::{BOTH, DISCOVERY, SECURE_SNA, Seeker},
     world::World,
 };
 
@@ -41,13 +42,18 @@ struct MinimalClient {
 impl MinimalClient {
     /// The body at the end of the chain, as JSON.
     async fn follow(&mut self, url: &str) -> Value {
+        let reply = self.follow_to_the_end(url).await;
+        assert_eq!(reply.content_type.as_deref(), Some("application/json"), "{}", reply.body);
+        serde_json::from_str(&reply.body).expect("JSON")
+    }
+
+    async fn follow_to_the_end(&mut self, url: &str) -> Reply {
         let mut url = url.to_owned();
         for _ in 0..=MAX_REDIRECTS {
             self.hops.push(url.clone());
             let reply = self.get(&url).await;
             if !(300..400).contains(&reply.status) {
-                assert_eq!(reply.content_type.as_deref(), Some("application/json"), "{}", reply.body);
-                return serde_json::from_str(&reply.body).expect("JSON");
+                return reply;
             }
             let location = reply.location.expect("a `Location:` written like this");
             url = if location.starts_with("http") { location } else { format!("{}{location}", origin(&url)) };
@@ -165,4 +171,53 @@ async fn a_small_client_goes_the_whole_way() {
         assert_eq!(body["error"], "not_mobile_ip");
     }
     task.abort();
+}
+
+/// The simulated operator of sandbox projects, reached by its connector as a real one is.
+#[tokio::test]
+async fn simulated_sims_do_as_their_last_digits_say() {
+    let world = World::sqlite().await;
+    let base = &world.node.base_url;
+    let mut numbers = 0..;
+    for (path, suffix, expected) in [
+        (SECURE_SNA, "00", json!({"status": "COMPLETED", "match": true})),
+        (SECURE_SNA, "01", json!({"status": "COMPLETED", "match": false})),
+        (SECURE_SNA, "95", json!({"status": "ERROR", "error_code": "mno_timeout"})),
+        (SECURE_SNA, "98", json!({"status": "EXPIRED"})),
+        (SECURE_SNA, "99", json!({"status": "ERROR", "error_code": "mno_server_error"})),
+        (DISCOVERY, "00", json!({"status": "COMPLETED"})),
+        (DISCOVERY, "01", json!({"status": "ERROR", "error_code": "mno_user_not_found"})),
+        (DISCOVERY, "95", json!({"status": "ERROR", "error_code": "mno_timeout"})),
+        (DISCOVERY, "96", json!({"status": "COMPLETED"})),
+        (DISCOVERY, "98", json!({"status": "EXPIRED"})),
+        (DISCOVERY, "99", json!({"status": "ERROR", "error_code": "mno_server_error"})),
+    ] {
+        let (name, number) =
+            (format!("{} {suffix}", path.scope), format!("+99012{:05}{suffix}", numbers.next().unwrap()));
+        let seeker = Seeker::of(&world, path, world.project(&name, json!({})).await).await;
+        let (claim, sim) = if path == SECURE_SNA {
+            (json!({"phone_number": number}), String::new())
+        } else {
+            (json!({}), format!("&sim={number}"))
+        };
+        let check = seeker.create(claim).await;
+        let mut client = MinimalClient::default();
+        let reply = client.follow_to_the_end(&format!("{base}{}{sim}", check.target)).await;
+        assert_eq!(reply.status, 200, "{name}: {}", reply.body);
+        if expected["status"] == "EXPIRED" {
+            world.advance(SignedDuration::from_secs(120));
+        } else {
+            let end: Value = serde_json::from_str(&reply.body).expect("JSON");
+            assert_eq!(end.get("error"), expected.get("error_code"), "{name}: {end}");
+            if let Some(code) = end.get("code") {
+                seeker.redeem(&check.id, code.as_str().unwrap()).await.assert(200);
+            }
+        }
+        let ended = seeker.get(&check.id).await.json();
+        for (member, value) in expected.as_object().unwrap() {
+            assert_eq!(&ended[member], value, "{name}: {ended}");
+        }
+        let is_discovered = path == DISCOVERY && expected["status"] == "COMPLETED";
+        assert_eq!(ended.get("phone_number"), is_discovered.then(|| json!(number)).as_ref(), "{name}");
+    }
 }

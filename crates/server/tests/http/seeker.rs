@@ -30,7 +30,7 @@ impl Path {
     /// One of a number that has not been asked about, with more in it.
     fn body_with(self, number: usize, more: Value) -> Value {
         let mut body = self.body();
-        if self == SECURE_SNA {
+        if self == SECURE_SNA && more.get("phone_number").is_none() {
             body["phone_number"] = json!(format!("+99012{number:05}00"));
         }
         let (Some(members), Value::Object(more)) = (body.as_object_mut(), more) else { panic!("objects") };
