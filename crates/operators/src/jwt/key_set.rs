@@ -146,3 +146,32 @@ impl PublicKey {
         outcome.is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ONE_KEY: &[u8] =
+        br#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
+    proptest! {
+        #[test]
+        fn nothing_that_anybody_writes_is_believed(
+            set in ".{0,200}",
+            token in ".{0,200}",
+            claims in "[A-Za-z0-9_-]{0,50}",
+            signature in "[A-Za-z0-9_.-]{0,100}",
+        ) {
+            let _ = KeySet::parse(set.as_bytes());
+            let keys = KeySet::parse(ONE_KEY).unwrap();
+            prop_assert_eq!(keys.0.len(), 1);
+            // The header says EdDSA.
+            let signed = format!("eyJhbGciOiJFZERTQSJ9.{claims}.{signature}");
+            for token in [token, signed] {
+                prop_assert!(keys.verify(&token).is_err());
+            }
+        }
+    }
+}

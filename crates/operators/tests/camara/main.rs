@@ -12,4 +12,5 @@ mod keys;
 mod logs;
 mod operator;
 mod requests;
+mod sandbox;
 mod world;
