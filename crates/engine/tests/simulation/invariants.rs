@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp, fmt::temporal::DateTimePrinter};
-use ringtrue_domain::lifecycle::{Lifecycle, Outcome};
+use ringtrue_domain::{
+    lifecycle::{Lifecycle, Outcome},
+    sandbox,
+};
 use ringtrue_engine::{
     callback::LEASE,
     ports::{AttemptLog, CallbackRecord, CallbackState},
@@ -11,7 +14,7 @@ use ringtrue_engine::{
 use serde_json::{Value, json};
 
 use crate::{
-    ledger::{End, Subject},
+    ledger::{End, Said, Subject},
     receivers::Post,
 };
 
@@ -116,7 +119,14 @@ fn told(subject: &Subject, end: End) -> Value {
         "updated_at": time(at),
     });
     match outcome {
-        Outcome::Completed(verdict) => body["match"] = json!(verdict.0),
+        Outcome::Completed(Said::Match(matched)) => {
+            body["match"] = json!(matched);
+            if subject.has_device() {
+                body["network_id"] = json!(sandbox::NETWORK_ID);
+            }
+        }
+        Outcome::Completed(Said::TheNumber) => body["phone_number"] = json!(subject.number.as_str()),
+        Outcome::Completed(Said::AnotherNumber) => panic!("nobody said that"),
         Outcome::Expired => body["error_code"] = json!("check_expired"),
         Outcome::Error(code) => body["error_code"] = json!(code.as_str()),
     }

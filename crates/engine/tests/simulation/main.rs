@@ -1,5 +1,5 @@
-//! A world played out by chance: checks are made, SMS come or do not, receivers fail and recover, the clock moves and
-//! the process dies. After each step everything that must always hold is looked at.
+//! A world played out by chance: checks are made, SMS and devices come or do not, receivers fail and recover, the clock
+//! moves and the process dies. After each step everything that must always hold is looked at.
 //!
 //! The engine is the real one, on a real database file. What a seed decides is the same each time; only how far a
 //! process comes in the instant of its death is up to the machine, and read from the database afterwards.
@@ -11,6 +11,7 @@
 mod chance;
 mod invariants;
 mod ledger;
+mod operator;
 mod play;
 mod process;
 mod receivers;
@@ -22,7 +23,7 @@ use process::Template;
 
 /// So many seeds are played when nobody says otherwise.
 const COUNT: u64 = 8;
-const STEPS: usize = 120;
+const STEPS: usize = 150;
 
 #[test]
 fn whatever_happens_each_check_ends_once_and_its_callback_is_sent() {

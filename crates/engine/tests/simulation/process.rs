@@ -21,7 +21,7 @@ use ringtrue_store::{StoreOptions, StoreUrl};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::receivers::Receivers;
+use crate::{operator::Operator, receivers::Receivers};
 
 /// When every play begins.
 pub const BEGINNING: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -43,7 +43,8 @@ impl Template {
         runtime().block_on(ringtrue_store::migrate(&url(&path), BEGINNING)).unwrap();
         let clock = Arc::new(ManualClock::at(BEGINNING));
         let receivers = Arc::new(Receivers::new(Arc::clone(&clock)));
-        let surroundings = Surroundings { clock, entropy, receivers, limits: callback::Limits::default() };
+        let (operator, limits) = (Arc::default(), callback::Limits::default());
+        let surroundings = Surroundings { clock, entropy, receivers, operator, limits };
         let process = Process::start(&path, &master, &surroundings);
         let project = process.run(async |engine| {
             let created = engine.create_workspace("Acme".parse().unwrap()).await.unwrap();
@@ -70,6 +71,7 @@ pub struct Surroundings {
     pub clock: Arc<ManualClock>,
     pub entropy: Arc<dyn Entropy>,
     pub receivers: Arc<Receivers>,
+    pub operator: Arc<Operator>,
     pub limits: callback::Limits,
 }
 
@@ -104,7 +106,7 @@ pub struct Process {
 impl Process {
     fn start(path: &Path, master: &str, surroundings: &Surroundings) -> Self {
         let runtime = runtime();
-        let Surroundings { clock, entropy, receivers, limits } = surroundings.clone();
+        let Surroundings { clock, entropy, receivers, operator, limits } = surroundings.clone();
         let (store, engine) = runtime.block_on(async {
             let store = ringtrue_store::open(&url(path), &StoreOptions::default()).await.unwrap();
             let master = MasterKey::from_base64(master).unwrap();
@@ -112,6 +114,7 @@ impl Process {
             let parts = Parts { store: Arc::clone(&store), clock, entropy, transport, master };
             (store, Engine::start(parts, settings(limits)).await.unwrap())
         });
+        engine.networks().set_simulated_route(operator);
         Process { runtime, engine, store, receivers }
     }
 

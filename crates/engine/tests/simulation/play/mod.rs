@@ -1,5 +1,8 @@
 //! The play: steps that chance picks, and what must hold after each.
 
+mod look;
+mod silent;
+
 use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
@@ -7,18 +10,17 @@ use ringtrue_domain::{
     lifecycle::Lifecycle,
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, Sender, SenderMatch},
+    reverse_sms::{InboundSms, Sender},
     tenancy::{Mode, Project},
 };
 use ringtrue_engine::{
-    Engine, callback,
-    ports::{CallbackState, Clock, Disposition, Found, Inbox, ManualClock},
+    callback,
+    ports::{CallbackState, Clock, Disposition, Inbox, ManualClock},
     reverse_sms::CreateReverseSms,
 };
 
 use crate::{
     chance::{Chance, SeededEntropy},
-    invariants::Witness,
     ledger::Subject,
     process::{BEGINNING, Machine, Process, Surroundings, Template},
     receivers::{BAD_MOODS, HOSTS, Mood, Receivers},
@@ -48,7 +50,8 @@ impl Play {
         let receivers = Arc::new(Receivers::new(Arc::clone(&clock)));
         let entropy = Arc::new(SeededEntropy::new(chance.next()));
         let limits = if chance.percent(50) { TIGHT } else { callback::Limits::default() };
-        let machine = Machine::new(template, Surroundings { clock, entropy, receivers, limits });
+        let operator = Arc::default();
+        let machine = Machine::new(template, Surroundings { clock, entropy, receivers, operator, limits });
         let process = Some(machine.boot());
         let project = template.project.clone();
         Play { seed, chance, machine, process, project, subjects: vec![], leased_at: BTreeSet::new(), story: vec![] }
@@ -64,14 +67,15 @@ impl Play {
 
     fn step(&mut self) {
         match self.chance.below(100) {
-            0..18 => self.create(),
-            18..43 => self.sms(),
-            43..58 => self.time_passes(),
-            58..66 => self.sweep(),
-            66..78 => self.tick(),
-            78..86 => self.a_receiver_changes(),
-            86..90 => self.someone_reads(),
-            90..94 => self.receivers_let_go(),
+            0..12 => self.create(),
+            12..29 => self.sms(),
+            29..53 => self.silent(),
+            53..65 => self.time_passes(),
+            65..72 => self.sweep(),
+            72..82 => self.tick(),
+            82..88 => self.a_receiver_changes(),
+            88..92 => self.someone_reads(),
+            92..95 => self.receivers_let_go(),
             _ => self.crash(),
         }
     }
@@ -91,7 +95,7 @@ impl Play {
     }
 
     fn sms(&mut self) {
-        let Some(index) = self.any_subject() else { return };
+        let Some(index) = self.any_subject(|subject| !subject.has_device()) else { return };
         let subject = self.subjects[index].clone();
         let now = self.now();
         let from = if self.chance.percent(60) { subject.number.clone() } else { self.number() };
@@ -199,21 +203,24 @@ impl Play {
     }
 
     fn someone_reads(&mut self) {
-        let Some(index) = self.any_subject() else { return };
+        let Some(index) = self.any_subject(|_| true) else { return };
         self.tell(&format!("check {index} is read"));
         let now = self.now();
         self.note_leases(&[index]);
         self.subjects[index].is_looked_at(now);
-        let (project, id) = (self.project.id, self.subjects[index].id);
-        let check = self.process().run(async |engine| engine.reverse_sms(project, id).await).unwrap();
-        assert_eq!(matches!(check.state, Lifecycle::Open(_)), self.subjects[index].end.is_none());
+        let (project, Subject { id, product, .. }) = (self.project.id, self.subjects[index].clone());
+        let is_open = self.process().run(async |engine| match product {
+            Product::ReverseSms => matches!(engine.reverse_sms(project, id).await.unwrap().state, Lifecycle::Open(_)),
+            _ => matches!(engine.silent_check(project, product, id).await.unwrap().state, Lifecycle::Open(_)),
+        });
+        assert_eq!(is_open, self.subjects[index].end.is_none());
         self.process().settle_down();
     }
 
     /// The process dies: in the middle of something, just after it, or while it waits for an answer.
     fn crash(&mut self) {
         let (now, looks) = (self.now(), self.chance.below(6));
-        match (self.chance.below(4), self.any_subject()) {
+        match (self.chance.below(4), self.any_subject(|subject| !subject.has_device())) {
             (0, Some(index)) => {
                 self.tell(&format!("death while check {index} hears from its number"));
                 let subject = self.subjects[index].clone();
@@ -278,46 +285,6 @@ impl Play {
         }
     }
 
-    /// Everything that must hold.
-    fn look(&self) {
-        let posts = self.receivers().posts();
-        for subject in &self.subjects {
-            let id = subject.id.to_string();
-            let posts: Vec<_> = posts.iter().filter(|post| post.check == id).collect();
-            let state = self.state_of(subject);
-            let record = self.record_of(subject);
-            let Some(end) = subject.end else {
-                assert!(matches!(state, Lifecycle::Open(_)), "{subject:?} has ended: {state:?}");
-                assert!(record.is_none() && posts.is_empty(), "{subject:?} is open, and has a callback");
-                continue;
-            };
-            assert_eq!(state, end.state, "{subject:?}");
-            assert_eq!(record.is_some(), subject.has_callback, "{subject:?}");
-            if let Some(record) = &record {
-                let life = self.receivers().life();
-                Witness { subject, end, record, posts, life, leased_at: &self.leased_at }.testify();
-            }
-        }
-    }
-
-    fn state_of(&self, subject: &Subject) -> Lifecycle<SenderMatch> {
-        let (project, id) = (self.project.id, subject.id);
-        let find = async |engine: &Engine| engine.store().find_check(project, Product::ReverseSms, id).await;
-        match self.process().run(find).unwrap() {
-            Found::Mine(check) => check.try_map(SenderMatch::try_from).unwrap().state,
-            other => panic!("{subject:?}: {other:?}"),
-        }
-    }
-
-    fn record_of(&self, subject: &Subject) -> Option<ringtrue_engine::ports::CallbackRecord> {
-        let (project, id) = (self.project.id, subject.id);
-        match self.process().run(async |engine| engine.store().callback(project, id).await).unwrap() {
-            Found::Mine(record) => Some(record),
-            Found::Nothing => None,
-            Found::SomeoneElses => panic!("{subject:?} belongs to someone else"),
-        }
-    }
-
     fn ends(&mut self, index: usize, end: Option<crate::ledger::End>) {
         if let Some(end) = end {
             self.leased_at.insert(end.recorded_at);
@@ -341,13 +308,13 @@ impl Play {
         }
     }
 
-    /// Rather one that is open.
-    fn any_subject(&mut self) -> Option<usize> {
-        let open: Vec<_> = (0..self.subjects.len()).filter(|index| self.subjects[*index].end.is_none()).collect();
-        if !open.is_empty() && self.chance.percent(80) {
-            return Some(self.chance.pick(&open));
-        }
-        (!self.subjects.is_empty()).then(|| self.chance.below(self.subjects.len()))
+    /// One of these, and rather one that is open.
+    fn any_subject(&mut self, is_one: impl Fn(&Subject) -> bool) -> Option<usize> {
+        let some = (0..self.subjects.len()).filter(|index| is_one(&self.subjects[*index]));
+        let (open, ended): (Vec<_>, Vec<_>) = some.partition(|index| self.subjects[*index].end.is_none());
+        let is_open_one = ended.is_empty() || (!open.is_empty() && self.chance.percent(80));
+        let from = if is_open_one { open } else { ended };
+        (!from.is_empty()).then(|| self.chance.pick(&from))
     }
 
     fn number(&mut self) -> Msisdn {
