@@ -5,7 +5,7 @@ use super::Refusal;
 /// A header, a cookie, or either. Whatever it is, there must be one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carrier {
-    /// In lower case.
+    /// In either case.
     pub header: Option<String>,
     /// As it is written: names of cookies differ by case.
     pub cookie: Option<String>,
@@ -13,7 +13,7 @@ pub struct Carrier {
 
 impl Carrier {
     pub fn header(name: &str) -> Self {
-        Carrier { header: Some(name.to_ascii_lowercase()), cookie: None }
+        Carrier { header: Some(name.to_owned()), cookie: None }
     }
 
     pub fn cookie(name: &str) -> Self {
@@ -23,7 +23,7 @@ impl Carrier {
     /// The one value that there is.
     pub(super) fn only_value<'a>(&self, headers: &'a [(String, Vec<u8>)]) -> Result<&'a [u8], Refusal> {
         let of = |wanted: &str| {
-            let named = headers.iter().filter(move |(name, _)| name == wanted);
+            let named = headers.iter().filter(move |(name, _)| name.eq_ignore_ascii_case(wanted));
             named.map(|(_, value)| value.trim_ascii()).collect::<Vec<&'a [u8]>>()
         };
         let in_headers = self.header.as_deref().map(of).unwrap_or_default();

@@ -20,6 +20,7 @@ mod dead_tokens;
 mod document;
 mod edge;
 mod guessing;
+mod header_enrichment;
 mod health;
 mod hostile;
 mod idempotency;

@@ -46,7 +46,7 @@ fn local() -> Vec<u8> {
     [SIGNATURE, &[0x20, 0, 0, 0]].concat()
 }
 
-async fn connect(from: &str, to: SocketAddr) -> TcpStream {
+pub async fn connect(from: &str, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::new(from.parse().unwrap(), 0)).unwrap();
     socket.connect(to).await.unwrap()
