@@ -6,6 +6,12 @@ mod dns;
 mod enum_properties;
 mod enum_records;
 mod enum_servers;
+mod hlr_answers;
+mod hlr_faults;
+mod hlr_requests;
+mod telco_finder;
+mod vendor;
+mod vendors;
 
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
 use ringtrue_engine::ports::{Resolved, SourceFault};

@@ -65,7 +65,7 @@ pub enum BadHlrConfig {
     BaseUrl,
     #[error("a name or a secret holds what no header can")]
     Credentials,
-    #[error("the URL is an http or https URL when `{{number}}` or `{{digits}}` is filled in")]
+    #[error("the URL is an http or https URL when the number is filled in, and the number is no part of its host")]
     Template,
     #[error("neither the URL nor the body has a place for the number: `{{number}}` or `{{digits}}`")]
     NoNumber,
