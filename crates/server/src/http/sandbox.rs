@@ -17,7 +17,7 @@ use ringtrue_sandbox::smsc::Behaviour;
 use super::{
     App, Routes,
     body::read_json,
-    caller::{ProjectCaller, scope::ReverseSms},
+    caller::{Device, ProjectCaller, scope::ReverseSms},
     catalogue::Code,
     json::{Invalid, Node, Object, boolean, integer, object, text},
     problem::Problem,
@@ -34,10 +34,13 @@ pub fn routes() -> Routes {
 /// `GET /v1/sandbox/operator/authorize`
 ///
 /// The operator's answer as it is: a redirect, or a page that says why there is none.
-async fn authorize(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+async fn authorize(State(app): State<App>, _: Device, RawQuery(query): RawQuery) -> Result<Response, Problem> {
     let answer = app.authorizer.ask(&query.unwrap_or_default()).await;
     let answer = answer.ok_or_else(|| Problem::unavailable("this deployment runs no sandbox operator"))?;
     let answer = answer.map_err(|_| Problem::unavailable("the sandbox operator does not answer"))?;
+    if (400..500).contains(&answer.status) {
+        return Err(Problem::bad_request(String::from_utf8_lossy(&answer.body)));
+    }
     let mut response = Response::new(answer.body.into());
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
     for name in [header::LOCATION, header::CONTENT_TYPE] {
