@@ -2,7 +2,7 @@
 //! program and as a page to a person.
 //!
 //! The other end is a small HTTP client in an app: every answer has a length, an absolute `Location` where it has one,
-//! and less than 4 KiB.
+//! and less than 4 KiB. See decisions/0009-what-devices-are-told.md.
 
 use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
