@@ -26,6 +26,7 @@ fn with_secrets(example: &str) -> (TempDir, String) {
         let path = folder.path().join(name);
         let secret = match name.rsplit_once('.') {
             Some((_, "password")) => "hunter2".to_owned(),
+            Some((_, "key")) => "0123456789abcdef".repeat(4),
             Some((_, "pem")) => rcgen::KeyPair::generate().unwrap().serialize_pem(),
             _ => "0123456789abcdef".to_owned(),
         };
@@ -54,7 +55,9 @@ fn the_examples_of_connectors_are_good_together() {
     let (_folder, file) = with_secrets(&example(CONNECTORS));
     let config = good(&file, []);
     let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
-    let shown = ["infobip", "jasmin", "kannel", "o2", "other", "plivo", "sinch", "telnyx", "three", "twilio", "vonage"];
+    let shown = [
+        "infobip", "jasmin", "kannel", "legacy", "o2", "other", "plivo", "sinch", "telnyx", "three", "twilio", "vonage",
+    ];
     assert_eq!(names, shown);
     assert_eq!(config.networks.receivers().count(), 4);
 }
