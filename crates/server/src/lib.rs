@@ -6,6 +6,7 @@ mod connectors;
 mod handsets;
 pub mod http;
 mod listener;
+mod number_sources;
 pub mod pages;
 mod sandbox_operator;
 pub mod telemetry;

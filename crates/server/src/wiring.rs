@@ -23,6 +23,7 @@ use crate::{
     handsets::Handsets,
     http::{self, App, Readiness, Shared, Site},
     listener::{self, Tls},
+    number_sources,
     sandbox_operator::{Authorizer, SandboxOperator},
     telemetry::metrics::Metrics,
 };
@@ -90,6 +91,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     let engine = Engine::start(Parts { store, clock, entropy, transport, master }, settings).await?;
     engine.networks().replace(config.networks.clone());
     engine.networks().set_addresses(Box::new(IpRouting::load(&config.ip_routing)?));
+    engine.number_lookup().replace(number_sources::sources(&engine, config.number_lookup.clone())?);
 
     // Devices are told where it is, so it is opened before there is anybody to tell them.
     let enrichment = config.header_enrichment.as_ref().map(|enrichment| bind(enrichment.listen)).transpose()?;
@@ -227,10 +229,12 @@ impl Running {
             }
             // Databases are large, and looked into whole.
             let addresses = tokio::task::spawn_blocking(move || IpRouting::load(&config.ip_routing)).await??;
-            self.engine.networks().set_addresses(Box::new(addresses));
+            let sources = number_sources::sources(&self.engine, config.number_lookup)?;
             // Nobody is to be sent to a number whose connector is about to stop.
             self.engine.networks().replace(config.networks);
             self.connectors.apply(config.connectors).await?;
+            self.engine.networks().set_addresses(Box::new(addresses));
+            self.engine.number_lookup().replace(sources);
             anyhow::Ok(())
         };
         match applied.await {

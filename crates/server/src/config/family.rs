@@ -15,13 +15,15 @@ pub(super) enum Family {
     Countries,
     /// `connectors.*.…`
     Connectors,
+    /// `number_sources.*.…`
+    NumberSources,
 }
 
 /// The member that a name without members is.
 const ITSELF: &str = "";
 
 impl Family {
-    const ALL: [Family; 3] = [Family::Networks, Family::Countries, Family::Connectors];
+    const ALL: [Family; 4] = [Family::Networks, Family::Countries, Family::Connectors, Family::NumberSources];
 
     /// What stands before the names.
     pub(super) fn section(self) -> &'static str {
@@ -29,12 +31,13 @@ impl Family {
             Family::Networks => "networks",
             Family::Countries => "receivers.countries",
             Family::Connectors => "connectors",
+            Family::NumberSources => "number_sources",
         }
     }
 
     fn has_members(self) -> bool {
         match self {
-            Family::Networks | Family::Connectors => true,
+            Family::Networks | Family::Connectors | Family::NumberSources => true,
             Family::Countries => false,
         }
     }

@@ -21,6 +21,7 @@ mod log_filter;
 mod master_key;
 mod nearest;
 mod networks;
+mod number_lookup;
 mod private_file;
 mod sections;
 mod settings;
@@ -47,6 +48,7 @@ pub use self::{
     error::ConfigError,
     log_filter::LogFilter,
     master_key::{MasterKeyError, read_master_key},
+    number_lookup::{NumberLookupSection, NumberSourceSection},
     sections::{
         CallbacksSection, HeaderEnrichment, Http, Ingress, KeysSection, LogFormat, LogSection, MetricsSection,
         RequestLog, SandboxSection, StoreSection, TelemetrySection, TlsFiles,
@@ -79,6 +81,7 @@ pub struct Config {
     pub discovery_retention: SignedDuration,
     pub sandbox: SandboxSection,
     /// Every receiver in it is served by one of the connectors.
+    pub number_lookup: NumberLookupSection,
     pub networks: NetworkDirectory,
     /// How the addresses of devices lead to networks. Its files have not been looked into.
     pub ip_routing: IpRoutingConfig,

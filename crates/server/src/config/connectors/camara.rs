@@ -6,35 +6,31 @@ use jiff::SignedDuration;
 use ringtrue_domain::network::NetworkId;
 use ringtrue_operators::{
     camara::{
-        Algorithm, Audience, BreakerSettings, CamaraConfig, ClientAuthentication, ClientSecret, Endpoints, LoginHint,
-        Provider, RequestObject, ScopeStyle, Scopes, SigningKey,
+        BreakerSettings, CamaraConfig, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes, SigningKey,
     },
-    client::{ClientSettings, Identity},
+    client::ClientSettings,
 };
 use url::Url;
-use zeroize::Zeroizing;
 
 use super::{
     super::{
         ConfigError,
-        kind::{self, Flag, ListOf, OrNone, Span, Text, Whole, Word, text},
+        kind::{Flag, ListOf, OrNone, Span, Text, Whole, Word, text},
     },
-    reader::{Form, Reader},
+    authentication::{
+        AUDIENCES, AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, client, client_authentication, signing_key, web_url, word,
+    },
+    reader::Reader,
 };
 
 #[rustfmt::skip]
-const MEMBERS: [&str; 34] = [
+const MEMBERS: [&str; 23] = [
     "kind", "networks", "issuer", "discovery_url", "authorization_endpoint", "token_endpoint", "jwks_uri",
     "names_itself", "api_root", "number_verification_path",
-    "client_id", "client_authentication", "client_secret_file", "client_secret_env",
-    "signing_key_file", "signing_key_env", "signing_key_id", "signing_algorithm", "assertion_audience",
     "request_object", "request_object_audience", "openid_scope", "purpose", "scope_style", "verify_scope",
     "device_phone_number_scope", "login_hint", "hashed_number", "pkce", "redirect_uri",
-    "connect_timeout", "timeout", "breaker_failures", "breaker_open_for",
+    "breaker_failures", "breaker_open_for",
 ];
-const TLS_MEMBERS: [&str; 3] = ["tls_ca_file", "tls_certificate_file", "tls_key_file"];
-
-const AUDIENCES: Word<Audience> = Word(&[("endpoint", Audience::Endpoint), ("issuer", Audience::Issuer)]);
 const STYLES: Word<ScopeStyle> = Word(&[("space", ScopeStyle::Space), ("hash", ScopeStyle::Hash)]);
 const HINTS: Word<LoginHint> = Word(&[
     ("none", LoginHint::None),
@@ -42,13 +38,6 @@ const HINTS: Word<LoginHint> = Word(&[
     ("e164", LoginHint::E164),
     ("ipport", LoginHint::IpPort),
 ]);
-const ALGORITHMS: Word<Algorithm> = Word(&[
-    ("ES256", Algorithm::Es256),
-    ("RS256", Algorithm::Rs256),
-    ("PS256", Algorithm::Ps256),
-    ("EdDSA", Algorithm::EdDsa),
-]);
-
 /// A connector, and the client that it asks by.
 #[derive(Clone, Debug)]
 pub struct CamaraSection {
@@ -58,24 +47,9 @@ pub struct CamaraSection {
     pub client: ClientSettings,
 }
 
-#[derive(Clone, Copy)]
-enum Method {
-    PrivateKeyJwt,
-    SecretBasic,
-    SecretPost,
-    BearerJwt,
-}
-
-const METHODS: Word<Method> = Word(&[
-    ("private_key_jwt", Method::PrivateKeyJwt),
-    ("client_secret_basic", Method::SecretBasic),
-    ("client_secret_post", Method::SecretPost),
-    ("bearer_jwt", Method::BearerJwt),
-]);
-
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<CamaraSection, ConfigError> {
     let section = reader.section;
-    section.only(&[&MEMBERS[..], &TLS_MEMBERS].concat())?;
+    section.only(&[&MEMBERS[..], &AUTHENTICATION_MEMBERS, &CLIENT_MEMBERS].concat())?;
     let networks = section.read("networks", &ListOf(network_id()))?;
     if networks.is_empty() {
         return Err(section.invalid("networks", "[]", "at least one network: the operator's"));
@@ -129,46 +103,6 @@ fn provider(reader: &Reader<'_>) -> Result<Provider, ConfigError> {
     })))
 }
 
-const PEM: Form<Zeroizing<String>> = Form {
-    allowed: "a private key in PKCS#8 PEM form",
-    parse: |text| text.contains("PRIVATE KEY").then(|| Zeroizing::new(text.to_owned())),
-};
-const SECRET: Form<Zeroizing<String>> =
-    Form { allowed: "a secret", parse: |text| (!text.is_empty()).then(|| Zeroizing::new(text.to_owned())) };
-
-fn signing_key(reader: &mut Reader<'_>) -> Result<Option<SigningKey>, ConfigError> {
-    let section = reader.section;
-    let Some(pem) = reader.secret_if("signing_key", &PEM)? else { return Ok(None) };
-    let algorithm = section.read_if("signing_algorithm", &ALGORITHMS)?.unwrap_or(Algorithm::Es256);
-    let id = section.read("signing_key_id", &word())?;
-    let key = SigningKey::from_pem(pem.as_bytes(), algorithm, id);
-    let allowed = "the algorithm that the signing key is for";
-    key.map(Some).map_err(|problem| section.invalid("signing_algorithm", format!("{problem}"), allowed))
-}
-
-fn client_authentication(
-    reader: &mut Reader<'_>,
-    key: Option<&SigningKey>,
-) -> Result<ClientAuthentication, ConfigError> {
-    let section = reader.section;
-    let method = section.read_if("client_authentication", &METHODS)?.unwrap_or(Method::PrivateKeyJwt);
-    let own_key =
-        || key.cloned().ok_or_else(|| section.invalid("signing_key_file", "nothing", "a path to a private key (PEM)"));
-    Ok(match method {
-        Method::PrivateKeyJwt => ClientAuthentication::PrivateKeyJwt {
-            key: own_key()?,
-            audience: section.read_if("assertion_audience", &AUDIENCES)?.unwrap_or_default(),
-        },
-        Method::BearerJwt => ClientAuthentication::BearerJwt { key: own_key()? },
-        Method::SecretBasic => ClientAuthentication::SecretBasic(secret(reader)?),
-        Method::SecretPost => ClientAuthentication::SecretPost(secret(reader)?),
-    })
-}
-
-fn secret(reader: &mut Reader<'_>) -> Result<ClientSecret, ConfigError> {
-    Ok(reader.secret("client_secret", &SECRET)?.as_str().into())
-}
-
 fn request_object(reader: &Reader<'_>, key: Option<SigningKey>) -> Result<RequestObject, ConfigError> {
     let section = reader.section;
     if !section.read_if("request_object", &Flag)?.unwrap_or(false) {
@@ -194,7 +128,7 @@ fn scopes(reader: &Reader<'_>) -> Result<Scopes, ConfigError> {
     })
 }
 
-fn breaker(reader: &Reader<'_>) -> Result<BreakerSettings, ConfigError> {
+pub(in crate::config) fn breaker(reader: &Reader<'_>) -> Result<BreakerSettings, ConfigError> {
     let section = reader.section;
     let usual = BreakerSettings::default();
     let open_for = section.read_if("breaker_open_for", &Span(Duration::from_secs(1)..=Duration::from_hours(1)))?;
@@ -205,58 +139,13 @@ fn breaker(reader: &Reader<'_>) -> Result<BreakerSettings, ConfigError> {
     })
 }
 
-/// How operators' endpoints are asked.
-pub(super) fn client(reader: &mut Reader<'_>) -> Result<ClientSettings, ConfigError> {
-    let section = reader.section;
-    let usual = ClientSettings::default();
-    let span = Span(Duration::from_millis(100)..=Duration::from_secs(30));
-    let extra_roots = section.read_if("tls_ca_file", &kind::path())?;
-    if let Some(path) = &extra_roots {
-        reader.file("tls_ca_file", path)?;
-    }
-    let certificates = section.read_if("tls_certificate_file", &kind::path())?;
-    let identity = match certificates {
-        None => None,
-        Some(certificates) => {
-            reader.file("tls_certificate_file", &certificates)?;
-            let key = section.read("tls_key_file", &kind::path())?;
-            reader.file("tls_key_file", &key)?;
-            Some(Identity { certificates, key })
-        }
-    };
-    Ok(ClientSettings {
-        extra_roots,
-        identity,
-        connect: section.read_if("connect_timeout", &span)?.unwrap_or(usual.connect),
-        total: section.read_if("timeout", &span)?.unwrap_or(usual.total),
-    })
-}
-
-pub(super) fn network_id() -> Text<NetworkId> {
+pub(in crate::config) fn network_id() -> Text<NetworkId> {
     text("the id of a network: five or six digits, the country code (MCC) and the network code (MNC)")
-}
-
-fn web_url() -> Text<Url> {
-    Text {
-        allowed: "an absolute http or https URL",
-        parse: |text| Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host()),
-    }
 }
 
 fn base_path() -> Text<String> {
     Text {
         allowed: "a path that begins with `/`, such as \"/number-verification/v2\"",
         parse: |text| (text.starts_with('/') && !text.contains(['?', '#'])).then(|| text.to_owned()),
-    }
-}
-
-/// Text without blanks.
-fn word() -> Text<String> {
-    Text {
-        allowed: "1 to 300 characters without blanks",
-        parse: |text| {
-            let is_right = (1..=300).contains(&text.len()) && !text.contains(char::is_whitespace);
-            is_right.then(|| text.to_owned())
-        },
     }
 }

@@ -1,8 +1,9 @@
 //! The connectors: how operators and aggregators bring SMS, and how operators are asked.
 
-mod camara;
+pub(super) mod authentication;
+pub(super) mod camara;
 mod header_enrichment;
-mod reader;
+pub(super) mod reader;
 mod smpp;
 mod sms_http;
 mod tls;

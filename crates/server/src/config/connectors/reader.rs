@@ -23,14 +23,14 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-pub(super) struct Reader<'a> {
+pub(in crate::config) struct Reader<'a> {
     pub section: Named<'a>,
     environment: &'a Environment,
     print: Context,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(section: Named<'a>, environment: &'a Environment) -> Self {
+    pub(in crate::config) fn new(section: Named<'a>, environment: &'a Environment) -> Self {
         let mut reader = Reader { section, environment, print: Context::new(&SHA256) };
         reader.note(section.name.as_bytes());
         for (member, value) in section.members() {
@@ -46,14 +46,14 @@ impl<'a> Reader<'a> {
         self.print.update(piece);
     }
 
-    pub(super) fn fingerprint(self) -> Fingerprint {
+    pub(in crate::config) fn fingerprint(self) -> Fingerprint {
         let mut print = [0; 32];
         print.copy_from_slice(self.print.finish().as_ref());
         Fingerprint(print)
     }
 
     /// The text of a file that is no secret.
-    pub(super) fn file(&mut self, member: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+    pub(in crate::config) fn file(&mut self, member: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {
         let text = fs::read(path).map_err(|problem| {
             let found = format!("\"{}\", which cannot be read: {problem}", path.display());
             self.section.invalid(member, found, "a path to a file")
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a secret that must be there: see [`secret_if`](Self::secret_if).
-    pub(super) fn secret<T>(&mut self, member: &str, form: &Form<T>) -> Result<T, ConfigError> {
+    pub(in crate::config) fn secret<T>(&mut self, member: &str, form: &Form<T>) -> Result<T, ConfigError> {
         let secret = self.secret_if(member, form)?;
         secret.ok_or_else(|| {
             let instead = self.section.key(&format!("{member}_env"));
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a secret from the file that `MEMBER_file` names, or from the environment variable that `MEMBER_env` does.
-    pub(super) fn secret_if<T>(&mut self, member: &str, form: &Form<T>) -> Result<Option<T>, ConfigError> {
+    pub(in crate::config) fn secret_if<T>(&mut self, member: &str, form: &Form<T>) -> Result<Option<T>, ConfigError> {
         let (file, variable) = (format!("{member}_file"), format!("{member}_env"));
         let path = self.section.read_if(&file, &kind::path())?;
         let name = self.section.read_if(&variable, &variable_name())?;
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
 }
 
 /// What a secret must be like.
-pub(super) struct Form<T> {
+pub(in crate::config) struct Form<T> {
     pub allowed: &'static str,
     pub parse: fn(&str) -> Option<T>,
 }

@@ -21,7 +21,7 @@ use super::{
     environment::LOG,
     ip_routing,
     kind::{self, Flag, Kind, ListOf, Masked, OrNone, Span, Text, Whole, Word, text},
-    networks,
+    networks, number_lookup,
     settings::Settings,
     value::Value,
 };
@@ -93,6 +93,7 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
     let ingress = listeners::ingress(settings, &http, &metrics)?;
     let header_enrichment = listeners::header_enrichment(settings, &http, &metrics, ingress.as_ref())?;
     let connectors = connectors::read(settings, environment, ingress.as_ref(), header_enrichment.as_ref())?;
+    let networks = networks::read(settings, &connectors)?;
     Ok(Config {
         region,
         base_url: listeners::base_url(settings, region, &http)?,
@@ -111,7 +112,8 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         retention: retention(settings, "retention.numbers")?,
         discovery_retention: retention(settings, "retention.discovered_numbers")?,
         sandbox: SandboxSection { enabled: settings.read("sandbox.enabled", &Flag)? },
-        networks: networks::read(settings, &connectors)?,
+        number_lookup: number_lookup::read(settings, environment, &networks)?,
+        networks,
         ip_routing: ip_routing::read(settings)?,
         connectors,
         log: log(settings, environment)?,

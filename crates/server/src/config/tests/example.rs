@@ -60,6 +60,7 @@ fn the_examples_of_connectors_are_good_together() {
     ];
     assert_eq!(names, shown);
     assert_eq!(config.networks.receivers().count(), 4);
+    assert_eq!(config.number_lookup.sources.len(), 2);
 }
 
 /// Whoever has not written the secrets yet is told the first that is missing.

@@ -8,6 +8,7 @@ mod example;
 mod layers;
 mod master_key;
 mod networks;
+mod number_lookup;
 mod webhooks;
 
 use std::path::Path;

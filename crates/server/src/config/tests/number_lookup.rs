@@ -1,0 +1,60 @@
+//! Who is asked which network serves a number.
+
+use super::{good, refused};
+use crate::config::NumberSourceSection;
+
+const SOURCES: &str = r#"
+[number_sources.aaa]
+kind = "enum_dns"
+servers = ["192.0.2.53:53"]
+routing_numbers = ["d27*=25001"]
+
+[number_sources.bbb]
+kind = "http_hlr"
+driver = "twilio"
+key = "SK1"
+client_secret_env = "TWILIO_SECRET"
+
+[number_sources.ccc]
+kind = "telco_finder"
+root = "https://finder.example"
+token_endpoint = "https://finder.example/token"
+client_id = "us"
+client_authentication = "client_secret_basic"
+client_secret_env = "TWILIO_SECRET"
+operators = ["three=23420"]
+"#;
+
+fn names(order: &str) -> Vec<String> {
+    let file = format!("number_lookup.order = {order}\n{SOURCES}");
+    let config = good(&file, [("TWILIO_SECRET", "hunter2")]);
+    let name = |source: &NumberSourceSection| match source {
+        NumberSourceSection::Enum(config) => config.name.to_string(),
+        NumberSourceSection::Hlr(config, _) => config.name.to_string(),
+        NumberSourceSection::TelcoFinder(config, _) => config.name.to_string(),
+    };
+    config.number_lookup.sources.iter().map(name).collect()
+}
+
+#[test]
+fn sources_are_asked_in_their_order() {
+    assert_eq!(names("[]"), ["aaa", "bbb", "ccc"]);
+    assert_eq!(names(r#"["ccc", "aaa"]"#), ["ccc", "aaa", "bbb"]);
+}
+
+#[test]
+fn a_source_that_cannot_work_is_refused() {
+    for (file, error) in [
+        (
+            "number_lookup.order = [\"none\"]",
+            "number_lookup.order (/etc/ringtrue/ringtrue.toml:1): found \"none\"; allowed: names of \
+             `[number_sources.NAME]` sections",
+        ),
+        (
+            "[number_sources.a]\nkind = \"enum_dns\"\nservers = []",
+            "number_sources.a.servers (/etc/ringtrue/ringtrue.toml:3): found []; allowed: at least one name server",
+        ),
+    ] {
+        refused(file, [], error);
+    }
+}

@@ -1,0 +1,39 @@
+//! The sources of which network serves a number, as the configuration wants them.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use ringtrue_engine::{Engine, number_lookup::Sources, ports::NumberSource};
+use ringtrue_operators::{
+    client::Client,
+    number_lookup::{EnumDns, HttpHlr, TelcoFinder},
+};
+
+use crate::config::{NumberLookupSection, NumberSourceSection};
+
+/// Makes the sources ready to be asked.
+pub fn sources(engine: &Engine, section: NumberLookupSection) -> anyhow::Result<Sources> {
+    let NumberLookupSection { prefixes, deadline, sources } = section;
+    let sources = sources.into_iter().map(|section| source(engine, section)).collect::<Result<_, _>>()?;
+    Ok(Sources { prefixes, sources, deadline })
+}
+
+fn source(engine: &Engine, section: NumberSourceSection) -> anyhow::Result<Arc<dyn NumberSource>> {
+    let (clock, entropy) = (engine.shared_clock(), engine.shared_entropy());
+    Ok(match section {
+        NumberSourceSection::Enum(config) => {
+            let named = format!("number_sources.{}", config.name);
+            Arc::new(EnumDns::new(*config, clock, entropy).context(named)?)
+        }
+        NumberSourceSection::Hlr(config, client) => {
+            let named = format!("number_sources.{}", config.name);
+            let client = Arc::new(Client::new(&client)?);
+            Arc::new(HttpHlr::new(*config, client, clock, entropy).context(named)?)
+        }
+        NumberSourceSection::TelcoFinder(config, client) => {
+            let named = format!("number_sources.{}", config.name);
+            let client = Arc::new(Client::new(&client)?);
+            Arc::new(TelcoFinder::new(*config, client, clock, entropy).context(named)?)
+        }
+    })
+}
