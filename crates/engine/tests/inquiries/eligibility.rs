@@ -1,0 +1,161 @@
+//! Which products a user can use: by number and by address, live and simulated.
+
+use ringtrue_domain::{product::Product, tenancy::Mode};
+use ringtrue_engine::{
+    eligibility::{Eligibility, EligibilityError},
+    number_lookup::Sources,
+    ports::{Resolved, SourceFault},
+};
+
+use crate::world::{ALL, EVERYTHING, FORBIDDEN, OF_BRAND, PORTED, SIMS_ONLY, UNCONNECTED, World};
+
+type Found = Result<(String, Vec<Product>), String>;
+
+fn found(answer: Result<Eligibility, EligibilityError>) -> Found {
+    let told = |told: Eligibility| (told.network.id.to_string(), told.products);
+    answer.map(told).map_err(|problem| format!("{problem:?}"))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it stands beside answers that are errors")]
+fn at(network: &str, products: &[Product]) -> Found {
+    Ok((network.to_owned(), products.to_vec()))
+}
+
+fn not(problem: &str) -> Found {
+    Err(problem.to_owned())
+}
+
+#[tokio::test]
+async fn simulated_numbers_do_as_their_last_digits_say() {
+    let world = World::new().await;
+    let without_secure_sna = [Product::SimSwap, Product::ReverseSms, Product::Discovery];
+    for (suffix, expected) in [
+        ("00", at("00101", &ALL)),
+        ("01", at("00101", &ALL)),
+        ("99", at("00101", &ALL)),
+        ("98", at("00101", &ALL)),
+        ("97", at("00101", &[])),
+        ("96", at("00101", &without_secure_sna)),
+        ("95", at("00101", &ALL)),
+        ("94", not("NoSubscriber")),
+        ("93", not("LookupUnavailable")),
+    ] {
+        for start in ["+9901234567", "+4477009001"] {
+            let answer = world.engine.eligibility_of_number(&world.sandbox, &format!("{start}{suffix}")).await;
+            assert_eq!(found(answer), expected, "{suffix}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn simulated_addresses_are_those_for_documentation() {
+    let world = World::new().await;
+    for (address, expected) in [
+        ("203.0.113.0", at("00101", &ALL)),
+        ("203.0.113.127", at("00101", &ALL)),
+        ("::ffff:203.0.113.9", at("00101", &ALL)),
+        ("203.0.113.128", at("00101", &[])),
+        ("203.0.113.255", at("00101", &[])),
+        ("198.51.100.1", not("NotMobile")),
+        ("192.0.2.1", not("NoNetwork")),
+        ("82.132.0.1", not("NoNetwork")),
+        ("2001:db8::1", not("NoNetwork")),
+        ("203.0.113", not("Address")),
+    ] {
+        assert_eq!(found(world.engine.eligibility_of_address(&world.sandbox, address)), expected, "{address}");
+    }
+}
+
+#[tokio::test]
+async fn numbers_lead_to_what_their_network_can_do() {
+    let world = World::new().await;
+    world.source.knows("+447700900130", Ok(Resolved::NoSubscriber));
+    world.source.knows("+447700900132", Err(SourceFault::Unreachable));
+    world.source.knows("+447700900134", Ok(Resolved::Network("26201".parse().unwrap())));
+    for (number, expected) in [
+        (EVERYTHING, at("23410", &ALL)),
+        (SIMS_ONLY, at("23420", &[Product::SimSwap])),
+        (UNCONNECTED, at("23430", &[])),
+        (FORBIDDEN, at("23450", &[])),
+        (PORTED, at("23420", &[Product::SimSwap])),
+        (OF_BRAND, at("23410", &ALL)),
+        ("+447700900130", not("NoSubscriber")),
+        ("+447700900132", not("LookupUnavailable")),
+        ("+447700900134", at("26201", &[])),
+        ("+4915112345678", not("NoSubscriber")),
+        ("447700900122", not("PhoneNumber(Shape)")),
+        ("+990123456700", not("PhoneNumber(Simulated)")),
+    ] {
+        let answer = world.engine.eligibility_of_number(&world.live, number).await;
+        assert_eq!(found(answer), expected, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn addresses_lead_to_what_their_network_can_do() {
+    let world = World::new().await;
+    for (address, expected) in [
+        ("82.132.0.1", at("23410", &ALL)),
+        ("::ffff:82.132.0.1", at("23410", &ALL)),
+        ("2a01:4c8::1", at("23410", &ALL)),
+        ("85.255.0.1", at("23420", &[Product::SimSwap])),
+        ("80.187.0.1", not("NoNetwork")),
+        ("81.2.69.1", not("NotMobile")),
+        ("10.0.0.1", not("NoNetwork")),
+        ("1.2.3", not("Address")),
+        ("0x7f.1", not("Address")),
+        ("fe80::1%eth0", not("Address")),
+        ("[::1]", not("Address")),
+        ("82.132.0.01", not("Address")),
+    ] {
+        assert_eq!(found(world.engine.eligibility_of_address(&world.live, address)), expected, "{address}");
+    }
+}
+
+#[tokio::test]
+async fn a_project_sees_what_it_may_use() {
+    let world = World::new().await;
+    let few = [Product::Eligibility, Product::SimSwap, Product::Discovery];
+    let project = world.project("Few", Mode::Live, &few).await;
+    let of = async |project: &_| found(world.engine.eligibility_of_number(project, EVERYTHING).await);
+    assert_eq!(of(&project).await, at("23410", &[]), "no network is allowed");
+    let project = world.allow(&project, &["23410"], &ALL).await;
+    assert_eq!(of(&project).await, at("23410", &[Product::SimSwap, Product::Discovery]), "the rest is switched off");
+    let project = world.allow(&project, &["23410"], &[Product::Discovery, Product::ReverseSms]).await;
+    assert_eq!(of(&project).await, at("23410", &[Product::Discovery]));
+    let project = world.allow(&project, &["23420"], &ALL).await;
+    assert_eq!(of(&project).await, at("23410", &[]));
+}
+
+#[tokio::test]
+async fn a_receiver_that_nobody_hears_is_none() {
+    let world = World::new().await;
+    let receiver = world.engine.networks().directory().receivers().next().unwrap().clone();
+    let name = "kannel".into();
+    for (hears, expected) in
+        [(false, at("23410", &[Product::SecureSna, Product::SimSwap, Product::Discovery])), (true, at("23410", &ALL))]
+    {
+        world.engine.networks().hears(&name, std::slice::from_ref(&receiver), hears);
+        let answer = world.engine.eligibility_of_number(&world.live, EVERYTHING).await;
+        assert_eq!(found(answer), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_network_is_told_with_its_country_and_its_other_names() {
+    let world = World::new().await;
+    let told = world.engine.eligibility_of_number(&world.live, OF_BRAND).await.unwrap().network;
+    assert_eq!((told.id.as_str(), told.name.as_str()), ("23410", "Network 23410"));
+    assert_eq!(told.aliases, ["23411", "A brand"]);
+    assert_eq!((told.country.as_str(), told.dialing_code.as_str()), ("GB", "44"));
+    let told = world.engine.eligibility_of_number(&world.sandbox, "+990123456700").await.unwrap().network;
+    assert_eq!((told.country.as_str(), told.dialing_code.as_str()), ("ZZ", "990"));
+}
+
+#[tokio::test]
+async fn without_sources_prefixes_are_believed() {
+    let world = World::new().await;
+    world.engine.number_lookup().replace(Sources::default());
+    let answer = world.engine.eligibility_of_number(&world.live, PORTED).await;
+    assert_eq!(found(answer), at("23410", &ALL));
+}

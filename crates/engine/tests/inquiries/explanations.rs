@@ -1,0 +1,95 @@
+//! Why a user can use what: for whoever runs the service.
+
+use ringtrue_domain::{eligibility::Gate, phone::Msisdn, product::Product, tenancy::Mode};
+use ringtrue_engine::{
+    eligibility::Explanation,
+    number_lookup::Asked,
+    ports::{Resolved, SourceFault},
+};
+
+use crate::world::{ALL, EVERYTHING, FORBIDDEN, PORTED, SIMS_ONLY, UNCONNECTED, World, ids};
+
+fn number(text: &str) -> Msisdn {
+    Msisdn::parse(text, Mode::Live).unwrap()
+}
+
+fn said(source: &str, said: Result<Resolved, SourceFault>) -> Asked {
+    Asked { source: source.to_owned(), said }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it stands beside answers that are errors")]
+fn on(id: &str) -> Result<Resolved, SourceFault> {
+    Ok(Resolved::Network(id.parse().unwrap()))
+}
+
+fn gates(explanation: &Explanation) -> Vec<Option<Gate>> {
+    let (products, gates): (Vec<_>, Vec<_>) = explanation.gates.iter().copied().unzip();
+    assert!(products.is_empty() || products == ALL, "in the order of answers");
+    gates.into_iter().map(Result::err).collect()
+}
+
+#[tokio::test]
+async fn every_source_is_named_with_what_it_said() {
+    let world = World::new().await;
+    world.source.knows("+447700900130", Ok(Resolved::NoSubscriber));
+    world.source.knows("+447700900132", Err(SourceFault::Unreachable));
+    world.source.knows("+447700900134", on("26201"));
+    for (text, asked, network) in [
+        (EVERYTHING, vec![said("hlr", Ok(Resolved::NoData)), said("prefixes", on("23410"))], Ok("23410")),
+        (PORTED, vec![said("hlr", on("23420"))], Ok("23420")),
+        ("+447700900130", vec![said("hlr", Ok(Resolved::NoSubscriber))], Err("nobody has this number")),
+        (
+            "+447700900132",
+            vec![said("hlr", Err(SourceFault::Unreachable)), said("prefixes", on("23410"))],
+            Err("no source can tell the number's network at the moment"),
+        ),
+        ("+447700900134", vec![said("hlr", on("26201"))], Err("26201, which is not configured here")),
+        (
+            "+4915112345678",
+            vec![said("hlr", Ok(Resolved::NoData)), said("prefixes", Ok(Resolved::NoData))],
+            Err("no source knows this number"),
+        ),
+    ] {
+        let told = world.engine.explain_number(&world.live, &number(text)).await;
+        assert_eq!(told.asked, asked, "{text}");
+        let network = network.map(|id| ids(&[id]).remove(0)).map_err(str::to_owned);
+        assert_eq!(told.network.map(|network| network.id), network, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_gate_that_lets_a_product_fall_is_named() {
+    let world = World::new().await;
+    let (support, project) = (Some(Gate::ProductSupport), Some(Gate::Authorisation));
+    for (text, expected) in [
+        (EVERYTHING, [None; 4]),
+        (SIMS_ONLY, [support, None, support, support]),
+        (UNCONNECTED, [Some(Gate::Connectivity); 4]),
+        (FORBIDDEN, [project; 4]),
+    ] {
+        let told = world.engine.explain_number(&world.live, &number(text)).await;
+        assert_eq!(gates(&told), expected, "{text}");
+    }
+    let few = world.project("Few", Mode::Live, &[Product::SimSwap]).await;
+    let few = world.allow(&few, &["23410"], &ALL).await;
+    let told = world.engine.explain_number(&few, &number(EVERYTHING)).await;
+    assert_eq!(gates(&told), [project, None, project, project]);
+}
+
+#[tokio::test]
+async fn addresses_are_explained_too() {
+    let world = World::new().await;
+    for (address, network) in [
+        ("82.132.0.1", Ok("23410")),
+        ("2a01:4c8::1", Ok("23410")),
+        ("80.187.0.1", Err("26201, which is not configured here")),
+        ("81.2.69.1", Err("the address is known, and not a mobile one")),
+        ("10.0.0.1", Err("the address is private, reserved, or of no network that is known here")),
+    ] {
+        let told = world.engine.explain_address(&world.live, address.parse().unwrap());
+        assert_eq!(gates(&told), vec![None; if network.is_ok() { 4 } else { 0 }], "{address}");
+        let network = network.map(|id| ids(&[id]).remove(0)).map_err(str::to_owned);
+        assert_eq!(told.network.map(|network| network.id), network, "{address}");
+        assert!(told.asked.is_empty());
+    }
+}
