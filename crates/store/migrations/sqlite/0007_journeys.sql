@@ -5,7 +5,7 @@ alter table checks add column redirect_url blob;
 alter table checks add column number_sealed blob;
 -- Found-out numbers go sooner than others.
 create index checks_discovered_by_end on checks (concluded_at)
-    where number_sealed is not null and concluded_at is not null;
+    where product = 'discovery' and number_tail is not null and concluded_at is not null;
 
 create table journeys (
     check_id     blob primary key check (length(check_id) = 16),

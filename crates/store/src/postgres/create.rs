@@ -157,7 +157,7 @@ fn recent(wanted: &BTreeMap<Guarded, &NewCheck>) -> Call {
                 cross join lateral
                   (select created_at from checks
                     where number_hash = wanted.number_hash and project_id = wanted.project_id
-                      and created_at > wanted.since
+                      and created_at > wanted.since and product <> 'discovery'
                     order by created_at desc limit wanted.most) held
           order by wanted.place, held.created_at",
     )

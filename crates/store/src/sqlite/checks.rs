@@ -27,7 +27,7 @@ async fn pass_guard(tx: &mut dyn Tx, new: &NewCheck) -> Result<Option<Admitted>,
     let at = new.check.created_at;
     let rows = tx
         .run(
-            "select created_at from checks where number_hash = $1 and project_id = $2 and created_at > $3
+            "select created_at from checks where number_hash = $1 and project_id = $2 and created_at > $3 and product <> 'discovery'
               order by created_at desc limit $4",
             values![
                 claimed.hash,

@@ -41,7 +41,8 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                     let ended = tx
                         .run(
                             "select id from checks
-                              where concluded_at is not null and number_sealed is not null and concluded_at < $1
+                              where product = 'discovery' and concluded_at is not null and number_tail is not null
+                                and concluded_at < $1
                               order by concluded_at, id limit $2",
                             values![ended_before, i64::from(limit)],
                         )

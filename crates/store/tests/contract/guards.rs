@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use ringtrue_domain::{
-    lifecycle::{Check, ClaimedNumber, NumberHash},
+    lifecycle::{Check, ClaimedNumber, NumberHash, Verdict},
     product::Product,
     reverse_sms::NumberGuard,
     tenancy::ProjectId,
@@ -141,4 +141,19 @@ pub async fn secure_sna_counts_and_discovery_does_not(bench: &Bench) {
         assert_eq!(store.journey(id).await.unwrap(), None, "nothing was written");
     }
     assert_eq!(store.create_check(silent(Product::Discovery)).await.unwrap(), Admitted::Stored);
+}
+
+/// Numbers that were found out are no numbers that anybody asked about.
+pub async fn what_was_discovered_does_not_count(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let found = silent_sample::redeemed(store, project, Product::Discovery).await;
+    let number = found.verdict().and_then(Verdict::discovered).and_then(|found| found.number).unwrap().hash;
+    for _ in 0..5 {
+        let check = silent_sample::stored(store, project, Product::Discovery).await;
+        let (ending, _) =
+            check_sample::ending(check.redeem(found.verdict().unwrap().clone(), sample::later(7)).unwrap());
+        store.conclude(ending, None).await.unwrap();
+    }
+    assert_eq!(store.create_check(about(project, number, 8)).await.unwrap(), Admitted::Stored);
 }
