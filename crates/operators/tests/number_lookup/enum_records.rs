@@ -235,5 +235,7 @@ fn what_was_not_asked_is_not_heard() {
         empty[3] = code;
         assert!(matches!(query.read(&empty), Reception::NotOurs), "{code}");
     }
+    empty[2] |= 2;
+    assert!(matches!(query.read(&empty), Reception::Cut));
     assert_eq!(format!("{query:?}"), format!("Query({} bytes)", query.wire().len()));
 }

@@ -72,6 +72,8 @@ impl Query {
             return Reception::NotOurs;
         }
         match header.counts.queries {
+            // Some cut off everything. What comes over TCP then is looked at more closely.
+            0 if about.truncation => return Reception::Cut,
             // Who cannot read a question may not be able to repeat it.
             0 if header.counts.answers == 0 && !is_about_the_name(about.response_code) => {
                 return Reception::Answer(Answer::new(about.response_code, true));
