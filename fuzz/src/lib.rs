@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a property that cannot be checked does not hold")]
 
+mod enum_answer;
 mod long_message;
 mod pdu;
 mod phone;
@@ -15,6 +16,7 @@ mod sms_text;
 mod tape;
 mod webhook;
 
+pub use enum_answer::ENUM_ANSWER;
 pub use long_message::LONG_MESSAGE;
 pub use pdu::PDU;
 pub use phone::PHONE;
@@ -35,7 +37,7 @@ pub struct Target {
     pub short_run: usize,
 }
 
-pub const TARGETS: [Target; 7] = [SEARCH, SMS_TEXT, PHONE, PDU, LONG_MESSAGE, SIGNATURE, WEBHOOK];
+pub const TARGETS: [Target; 8] = [SEARCH, SMS_TEXT, PHONE, PDU, LONG_MESSAGE, SIGNATURE, WEBHOOK, ENUM_ANSWER];
 
 fn texts(seeds: &[&str]) -> Vec<Vec<u8>> {
     seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ringtrue_fuzz::{LONG_MESSAGE, PDU, PHONE, SEARCH, SIGNATURE, SMS_TEXT, TARGETS, Target, WEBHOOK};
+use ringtrue_fuzz::{ENUM_ANSWER, LONG_MESSAGE, PDU, PHONE, SEARCH, SIGNATURE, SMS_TEXT, TARGETS, Target, WEBHOOK};
 
 const SEED: u64 = 0x5EED_0001;
 /// Far more than any input of these sizes takes, even on a busy machine.
@@ -45,6 +45,11 @@ fn signature() {
 #[test]
 fn webhook() {
     survives(&WEBHOOK);
+}
+
+#[test]
+fn enum_answer() {
+    survives(&ENUM_ANSWER);
 }
 
 /// A target that is run here and nowhere else, or the other way round, is not fuzzed.
