@@ -40,7 +40,6 @@ fn source(says: Result<Resolved, SourceFault>) -> Arc<Scripted> {
     Arc::new(Scripted { says, asked: AtomicU32::new(0), gate: None })
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it stands beside answers that are errors")]
 fn on(id: &str) -> Resolved {
     Resolved::Network(id.parse().unwrap())
 }
@@ -68,7 +67,6 @@ fn number() -> Msisdn {
     Msisdn::parse("+447700900123", Mode::Live).unwrap()
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it stands beside answers that are errors")]
 fn known(id: &str) -> Known {
     Known::Network(id.parse().unwrap())
 }
