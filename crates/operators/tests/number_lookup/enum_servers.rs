@@ -1,10 +1,17 @@
 use std::{
+    io,
+    net::{IpAddr, Ipv4Addr},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use ringtrue_engine::ports::{NumberSource, Resolved, SourceFault};
-use ringtrue_operators::number_lookup::EnumConfig;
+use async_trait::async_trait;
+use jiff::SignedDuration;
+use ringtrue_engine::ports::{NumberSource, Resolved, SourceFault, SystemEntropy};
+use ringtrue_operators::{
+    number_lookup::{BreakerSettings, EnumConfig, EnumDns},
+    outbound::Resolver,
+};
 
 use crate::{
     dns::{
@@ -12,6 +19,7 @@ use crate::{
         in_lower_case, source,
     },
     network, number,
+    vendor::clock,
 };
 
 /// So short that silence is noticed, and nothing else of this suite ends by it.
@@ -181,4 +189,55 @@ async fn an_old_server_is_asked_plainly() {
     assert_eq!(old.asked(), (2, 0));
     let broken = Server::start(|query, _| vec![answer(query, FORMAT_ERROR, &[])]).await;
     assert_eq!(source(config(&[broken.port])).resolve(&number()).await, Err(SourceFault::Refused));
+}
+
+/// Knows one name.
+#[derive(Debug)]
+struct Names;
+
+#[async_trait]
+impl Resolver for Names {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        match name {
+            "enum.example.com" => Ok(vec![Ipv4Addr::LOCALHOST.into()]),
+            "empty.example.com" => Ok(vec![]),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_may_have_a_name() {
+    let server = Server::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
+    let asked = async |host: &str| {
+        let mut config = config(&[server.port]);
+        config.servers[0].host = host.into();
+        let entropy = Arc::new(SystemEntropy::default());
+        EnumDns::with_resolver(config, clock(), entropy, Arc::new(Names)).unwrap().resolve(&number()).await
+    };
+    assert_eq!(asked("enum.example.com").await, network("23410"));
+    assert_eq!(asked("empty.example.com").await, Err(SourceFault::Unreachable));
+    assert_eq!(asked("unknown.example.com").await, Err(SourceFault::Unreachable));
+}
+
+#[tokio::test]
+async fn a_failing_source_is_left_alone_for_a_while() {
+    let is_well = Arc::new(Mutex::new(false));
+    let state = Arc::clone(&is_well);
+    let server = Server::start(move |query, _| {
+        let code = if *state.lock().unwrap() { NO_ERROR } else { SERVER_FAILURE };
+        vec![answer(query, code, &[TEL])]
+    })
+    .await;
+    let clock = clock();
+    let breaker = BreakerSettings { failures: 2, ..BreakerSettings::default() };
+    let config = EnumConfig { tries: 1, breaker, ..config(&[server.port]) };
+    let source = EnumDns::new(config, clock.clone(), Arc::new(SystemEntropy::default())).unwrap();
+    for _ in 0..5 {
+        assert_eq!(source.resolve(&number()).await, Err(SourceFault::Refused));
+    }
+    assert_eq!(server.asked(), (2, 0));
+    *is_well.lock().unwrap() = true;
+    clock.advance(SignedDuration::from_secs(30));
+    assert_eq!(source.resolve(&number()).await, network("23410"));
 }
