@@ -33,7 +33,7 @@ const SETTINGS: &str = r#"
 const NUMBER: &str = "+447700900123";
 const DEVICE: &str = "127.0.0.7";
 
-async fn world() -> World {
+pub async fn world() -> World {
     let Config { networks, ip_routing, connectors, header_enrichment, .. } = configured(SETTINGS);
     World::configured(|config| {
         (config.networks, config.ip_routing) = (networks, ip_routing);
@@ -42,7 +42,7 @@ async fn world() -> World {
     .await
 }
 
-async fn seeker(world: &World, path: Path) -> Seeker<'_> {
+pub async fn seeker(world: &World, path: Path) -> Seeker<'_> {
     let seeker = Seeker::with(world, path, json!({"mode": "live"})).await;
     let allowed = json!({"networks": [{"network_id": "23410", "products": [path.scope]}]});
     let request = Request::put(&format!("{}/allowed-networks", seeker.project.path));
@@ -70,7 +70,7 @@ async fn departed(seeker: &Seeker<'_>, body: &Value) -> (String, String) {
 }
 
 /// What the device is told at the end of its way.
-async fn arrived(world: &World, from: &str, target: &str, headers: &[(&str, &str)]) -> Value {
+pub async fn arrived(world: &World, from: &str, target: &str, headers: &[(&str, &str)]) -> Value {
     let request = headers.iter().fold(Request::get(target), |request, (name, value)| request.header(name, value));
     asked(from, world.node.enrichment_address.unwrap(), &request).await.json()
 }

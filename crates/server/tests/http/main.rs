@@ -19,6 +19,7 @@ mod database;
 mod dead_tokens;
 mod document;
 mod edge;
+mod enrichment_gateway;
 mod guessing;
 mod header_enrichment;
 mod health;
