@@ -27,6 +27,17 @@ impl Product {
         }
     }
 
+    /// The name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Product::ReverseSms => "Reverse SMS",
+            Product::SecureSna => "Secure SNA",
+            Product::Discovery => "Discovery",
+            Product::SimSwap => "SIM Swap",
+            Product::Eligibility => "Eligibility",
+        }
+    }
+
     /// Whether an operator takes part. Eligibility only tells about the others.
     pub fn asks_an_operator(self) -> bool {
         self != Product::Eligibility

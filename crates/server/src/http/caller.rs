@@ -8,7 +8,7 @@ use std::{
 
 use axum::extract::FromRequestParts;
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
-use ringtrue_domain::{product::Scope, tenancy::Project};
+use ringtrue_domain::{audit::Actor, product::Scope, tenancy::Project};
 use ringtrue_engine::{
     management::Manager,
     rate_limit::{CallKind, Standing},
@@ -59,6 +59,20 @@ pub mod scope {
     impl super::Required for Discovery {
         const SCOPE: Scope = Scope::Product(Product::Discovery);
     }
+
+    #[derive(Debug)]
+    pub struct SimSwap;
+
+    impl super::Required for SimSwap {
+        const SCOPE: Scope = Scope::Product(Product::SimSwap);
+    }
+
+    #[derive(Debug)]
+    pub struct Eligibility;
+
+    impl super::Required for Eligibility {
+        const SCOPE: Scope = Scope::Product(Product::Eligibility);
+    }
 }
 
 /// An authenticated caller whose token has the scope `S` and whose workspace is within its rate limit.
@@ -73,7 +87,7 @@ impl Caller<scope::Management> {
     pub fn manager(&self) -> Manager {
         Manager {
             workspace: self.bearer.owner().workspace(),
-            client_id: self.bearer.credential.client_id.clone(),
+            actor: Actor::Credential(self.bearer.credential.client_id.clone()),
             request_id: Some(self.request_id.as_str().to_owned()),
         }
     }
@@ -200,8 +214,9 @@ impl Meter {
         let kind = match path.strip_prefix("/v1/")?.split('/').next()? {
             "management" => CallKind::Management,
             "number-verification" if path.ends_with("/redirect") => CallKind::Device,
-            "number-verification" | "sandbox" if *method == Method::POST => CallKind::Create,
-            "number-verification" | "sandbox" => CallKind::Read,
+            "eligibility" => CallKind::Eligibility,
+            "number-verification" | "sim-swap-checks" | "sandbox" if *method == Method::POST => CallKind::Create,
+            "number-verification" | "sim-swap-checks" | "sandbox" => CallKind::Read,
             _ => return None,
         };
         Some(Meter { kind, standing: Arc::default() })

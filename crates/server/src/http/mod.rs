@@ -8,6 +8,7 @@ mod caller;
 pub mod catalogue;
 mod check;
 mod edge;
+mod eligibility;
 mod health;
 mod idempotency;
 mod ingress;
@@ -21,6 +22,7 @@ mod reverse_sms;
 mod routes;
 mod sandbox;
 mod silent;
+mod sim_swap;
 mod site;
 pub mod time;
 
@@ -96,6 +98,8 @@ pub fn public_routes() -> Routes {
         .merge(oauth::routes())
         .merge(reverse_sms::routes())
         .merge(silent::routes())
+        .merge(sim_swap::routes())
+        .merge(eligibility::routes())
         .merge(sandbox::routes())
         .merge(management::routes())
         .merge(health::routes())

@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue, header};
 use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::{
     checks::{CreateError, ReadError},
+    eligibility::EligibilityError,
     idempotency::IdempotencyError,
     management::{InvalidUrl, ManagementError},
     ports::StoreError,
@@ -38,6 +39,8 @@ enum Audience {
 
 /// Seconds after which a caller may try again when the store was unavailable.
 const RETRY_UNAVAILABLE: u32 = 2;
+/// The same when no source could tell a number's operator.
+const RETRY_LOOKUP: u32 = 5;
 /// Said of a silent check that failed, where there is another way.
 pub const INSTEAD: &str = "; Reverse SMS is available for this user";
 
@@ -197,7 +200,7 @@ impl From<CreateError> for Problem {
             CreateError::PhoneNumber(_) => Problem::new(Code::PhoneNumberInvalid, detail),
             CreateError::MnoNotSupported | CreateError::OnlyReverseSms => Problem::new(Code::MnoNotSupported, detail),
             CreateError::NetworkNotAllowed => Problem::new(Code::Forbidden, detail),
-            CreateError::LookupUnavailable => Problem::new(Code::LookupUnavailable, detail).retry_after(5),
+            CreateError::LookupUnavailable => Problem::new(Code::LookupUnavailable, detail).retry_after(RETRY_LOOKUP),
             CreateError::TooOften { retry_after } => {
                 Problem::new(Code::TooManyRequests, detail).retry_after(retry_after)
             }
@@ -213,6 +216,22 @@ impl From<ReadError> for Problem {
             ReadError::NotFound => Problem::new(Code::CheckNotFound, detail),
             ReadError::NotYours => Problem::new(Code::Forbidden, detail),
             ReadError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<EligibilityError> for Problem {
+    fn from(error: EligibilityError) -> Self {
+        let detail = error.to_string();
+        match error {
+            EligibilityError::PhoneNumber(_) => Problem::new(Code::PhoneNumberInvalid, detail),
+            EligibilityError::Address => Problem::new(Code::IpInvalid, detail),
+            EligibilityError::NoSubscriber => Problem::new(Code::SubscriberNotFound, detail),
+            EligibilityError::NoNetwork => Problem::new(Code::NetworkNotFound, detail),
+            EligibilityError::NotMobile => Problem::new(Code::NotMobileIp, detail),
+            EligibilityError::LookupUnavailable => {
+                Problem::new(Code::LookupUnavailable, detail).retry_after(RETRY_LOOKUP)
+            }
         }
     }
 }

@@ -18,7 +18,9 @@ use crate::{
     reverse_sms::{Asker, CHECKS},
     scripted_operator::{GOOD_CODE, ScriptedOperator},
     seeker::{self, Seeker},
-    world::{World, basic, eventually, token_request},
+    sim_register::SimRegister,
+    sim_swap::Inquirer,
+    world::{ProjectOf, World, basic, eventually, token_request},
 };
 
 const NUMBER: &str = "447700900123";
@@ -26,6 +28,9 @@ const NUMBER: &str = "447700900123";
 const CLAIMED: &str = "990481516200";
 const OTHER: &str = "990481516242";
 const SIM: &str = "990481516244";
+/// The beginning of numbers that no other test asks about.
+const SUBSCRIBER: &str = "9904815163";
+const ASKED_ABOUT: &str = "203.0.113.82";
 /// Where a device was said to come from.
 const ANNOUNCED: &str = "203.0.113.81";
 
@@ -45,6 +50,7 @@ async fn nothing_secret_is_left(database: Database) {
     let mut secrets = use_every_secret(&world).await;
     secrets.everywhere.extend(verify_numbers(&world).await);
     secrets.everywhere.extend(ask_about_devices(&world).await);
+    secrets.everywhere.extend(ask_about_subscribers(&world).await);
     let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
     let dump = world.database.dump();
     let log = String::from_utf8(lines().clone()).unwrap();
@@ -210,6 +216,33 @@ async fn ask_about_devices(world: &World) -> Vec<String> {
         secrets.extend([token.to_owned(), ticket, code]);
     }
     secrets
+}
+
+/// Questions that are answered at once, right and wrong. Gives the numbers and addresses that they were about.
+async fn ask_about_subscribers(world: &World) -> Vec<String> {
+    SimRegister::simulated(world);
+    let inquirer = Inquirer::sandbox(world).await;
+    for suffix in ["00", "01", "93", "94", "95", "97", "98", "99", "0099999999"] {
+        inquirer.ask(&format!("+{SUBSCRIBER}{suffix}")).await;
+    }
+    inquirer.get(&format!("+{SUBSCRIBER}00")).await;
+    inquirer.list(&format!("?search=phone_number==%2B{SUBSCRIBER}00")).await;
+
+    let ProjectOf { client_id, client_secret, .. } = &inquirer.project;
+    let token = world.token(client_id, client_secret, "eligibility").await;
+    let numbers = ["00", "93", "94", "97", "0099999999"].map(|suffix| format!("{SUBSCRIBER}{suffix}"));
+    let forms = numbers.iter().flat_map(|number| ["+", "%2B", "", "%20+"].map(|plus| format!("{plus}{number}")));
+    let of_numbers = forms.map(|number| format!("/v1/eligibility/phone-numbers/{number}"));
+    let of_addresses = [ASKED_ABOUT, "198.51.100.81", "192.0.2.81", "203.0.113.82.1", "2001:db8:4815::1623"];
+    let of_addresses = of_addresses.map(|address| format!("/v1/eligibility/device-ips/{address}"));
+    for path in of_numbers.chain(of_addresses) {
+        world.send(Request::get(&path)).await.assert(401);
+        world.send(Request::get(&path).bearer(&token)).await;
+        world.send(Request::post(&path).bearer(&token)).await.assert(405);
+    }
+    let addresses = [ASKED_ABOUT, "198.51.100.81", "192.0.2.81", "203.0.113.82.1", "2001:db8:4815"];
+    let hashes = numbers.iter().map(|number| sha256(&format!("+{number}")));
+    [SUBSCRIBER].into_iter().chain(addresses).map(str::to_owned).chain(hashes).collect()
 }
 
 /// In hex. Of what is as short as a number, an unkeyed hash tells everything.

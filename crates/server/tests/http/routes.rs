@@ -84,7 +84,9 @@ pub fn fill(template: &str, ids: &Ids) -> String {
         .replace("{client_id}", client)
         .replace("{check_id}", &ids.check_id)
         .replace("{error_code}", "not_found")
-        .replace("{connector}", "sandbox");
+        .replace("{connector}", "sandbox")
+        .replace("{phone_number}", "+990123456700")
+        .replace("{ip}", "203.0.113.10");
     assert!(!path.contains('{'), "say what {template} is filled with");
     path
 }

@@ -1,0 +1,99 @@
+//! Eligibility: `/v1/eligibility/phone-numbers/{phone_number}` and `/v1/eligibility/device-ips/{ip}`.
+//!
+//! The path is about a person. Nobody here writes it down: logs, traces and metrics know routes only.
+
+use axum::{
+    extract::{RawQuery, State},
+    response::Response,
+};
+use http::StatusCode;
+use ringtrue_domain::product::Product;
+use ringtrue_engine::eligibility::{self, UserNetwork};
+use serde::Serialize;
+
+use super::{
+    App, Routes,
+    caller::{ProjectCaller, scope::Eligibility},
+    json,
+    path::PathIds,
+    problem::Problem,
+    query::Query,
+};
+
+pub fn routes() -> Routes {
+    Routes::default()
+        .get("/v1/eligibility/phone-numbers/{phone_number}", of_number)
+        .get("/v1/eligibility/device-ips/{ip}", of_address)
+}
+
+#[derive(Serialize)]
+struct EligibilityBody {
+    network: NetworkBody,
+    products: Vec<ProductBody>,
+}
+
+#[derive(Serialize)]
+struct NetworkBody {
+    network_id: String,
+    network_name: String,
+    network_aliases: Vec<String>,
+    country_code: String,
+    dialing_code: String,
+}
+
+#[derive(Serialize)]
+struct ProductBody {
+    product_id: &'static str,
+    product_name: &'static str,
+}
+
+impl From<eligibility::Eligibility> for EligibilityBody {
+    fn from(found: eligibility::Eligibility) -> Self {
+        let UserNetwork { id, name, aliases, country, dialing_code } = found.network;
+        EligibilityBody {
+            network: NetworkBody {
+                network_id: id.to_string(),
+                network_name: name,
+                network_aliases: aliases,
+                country_code: country,
+                dialing_code,
+            },
+            products: found.products.into_iter().map(ProductBody::from).collect(),
+        }
+    }
+}
+
+impl From<Product> for ProductBody {
+    fn from(product: Product) -> Self {
+        ProductBody { product_id: product.as_str(), product_name: product.title() }
+    }
+}
+
+/// `GET /v1/eligibility/phone-numbers/{phone_number}`
+async fn of_number(
+    State(app): State<App>,
+    caller: ProjectCaller<Eligibility>,
+    ids: Result<PathIds, Problem>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    Query::parse(query.as_deref(), &[])?;
+    let found = app.engine.eligibility_of_number(caller.project(), &segment(ids, "phone_number")).await?;
+    Ok(json(StatusCode::OK, &EligibilityBody::from(found)))
+}
+
+/// `GET /v1/eligibility/device-ips/{ip}`
+async fn of_address(
+    State(app): State<App>,
+    caller: ProjectCaller<Eligibility>,
+    ids: Result<PathIds, Problem>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    Query::parse(query.as_deref(), &[])?;
+    let found = app.engine.eligibility_of_address(caller.project(), &segment(ids, "ip"))?;
+    Ok(json(StatusCode::OK, &EligibilityBody::from(found)))
+}
+
+/// What the path asks about, decoded. What cannot be decoded is empty, and as invalid as that.
+fn segment(ids: Result<PathIds, Problem>, name: &str) -> String {
+    ids.ok().and_then(|ids| ids.get(name).map(str::to_owned)).unwrap_or_default()
+}
