@@ -121,6 +121,7 @@ async fn twilio_says() {
         (said(value!(true), value!(null)), NO_DATA),
         (said(value!(true), line(value!(null), value!(null), value!(60_620))), NO_DATA),
         (said(value!(true), line(value!(null), value!(null), value!(60_600))), NO_DATA),
+        (said(value!(true), line(value!(null), value!(null), value!(60_607))), NO_DATA),
         (said(value!(true), line(value!(null), value!(null), value!(60_601))), REFUSED),
         (said(value!(false), value!(null)), NOBODY),
         (said(value!(null), line(value!("234"), value!("10"), value!(null))), NONSENSE),

@@ -12,8 +12,9 @@ use crate::{
     number_lookup::asking::{Request, Told, is_web, under},
 };
 
-/// "Not found", and "incomplete": there is nothing on this number, and asking again gives nothing either.
-const WITHOUT_DATA: [u64; 2] = [60_600, 60_620];
+/// Unprovisioned, a country without a provider, and incomplete: there is nothing on this number, and asking again gives
+/// nothing either.
+const WITHOUT_DATA: [u64; 3] = [60_600, 60_607, 60_620];
 
 #[derive(Clone, Debug)]
 pub struct Twilio {
