@@ -15,6 +15,7 @@ use std::{
 use anyhow::{Context, anyhow, ensure};
 use jiff::SignedDuration;
 use ringtrue_domain::{
+    audit::Actor,
     phone::Msisdn,
     product::Product,
     region::Region,
@@ -97,7 +98,7 @@ impl World {
         let engine = engine(store, courier).await?;
         let workspace = engine.create_workspace("Bench".parse()?).await?;
         let client_id = workspace.credential.credential.client_id.clone();
-        let manager = Manager { workspace: workspace.workspace.id, client_id, request_id: None };
+        let manager = Manager { workspace: workspace.workspace.id, actor: Actor::Credential(client_id), request_id: None };
         let new = NewProject {
             name: "Bench".parse()?,
             mode: Mode::Sandbox,

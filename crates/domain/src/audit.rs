@@ -3,13 +3,18 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::tenancy::{ClientId, WorkspaceId};
+use crate::{
+    account::AccountId,
+    tenancy::{ClientId, WorkspaceId},
+};
 
 /// Who acted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
     /// A caller of the Management API.
     Credential(ClientId),
+    /// Somebody at the console.
+    Account(AccountId),
     /// Whoever runs this deployment, at its command line.
     Operator,
     /// The service itself, for example when it makes its first keys.
@@ -29,10 +34,18 @@ pub enum Action {
     KeyCreated,
     KeyRotated,
     NumberErased,
+    AccountCreated,
+    AccountMadeAdmin,
+    AccountSignedIn,
+    AccountSignedOut,
+    AccountPasswordSet,
+    MembershipGranted,
+    MembershipWithdrawn,
+    CallbackResent,
 }
 
 impl Action {
-    pub const ALL: [Action; 10] = [
+    pub const ALL: [Action; 18] = [
         Action::WorkspaceCreated,
         Action::WorkspaceUpdated,
         Action::ProjectCreated,
@@ -43,6 +56,14 @@ impl Action {
         Action::KeyCreated,
         Action::KeyRotated,
         Action::NumberErased,
+        Action::AccountCreated,
+        Action::AccountMadeAdmin,
+        Action::AccountSignedIn,
+        Action::AccountSignedOut,
+        Action::AccountPasswordSet,
+        Action::MembershipGranted,
+        Action::MembershipWithdrawn,
+        Action::CallbackResent,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -57,6 +78,14 @@ impl Action {
             Action::KeyCreated => "key.created",
             Action::KeyRotated => "key.rotated",
             Action::NumberErased => "number.erased",
+            Action::AccountCreated => "account.created",
+            Action::AccountMadeAdmin => "account.made_admin",
+            Action::AccountSignedIn => "account.signed_in",
+            Action::AccountSignedOut => "account.signed_out",
+            Action::AccountPasswordSet => "account.password_set",
+            Action::MembershipGranted => "membership.granted",
+            Action::MembershipWithdrawn => "membership.withdrawn",
+            Action::CallbackResent => "callback.resent",
         }
     }
 
@@ -68,6 +97,14 @@ impl Action {
             Action::CredentialCreated | Action::CredentialDeleted => "credential",
             Action::KeyCreated | Action::KeyRotated => "key",
             Action::NumberErased => "number",
+            Action::AccountCreated
+            | Action::AccountMadeAdmin
+            | Action::AccountSignedIn
+            | Action::AccountSignedOut
+            | Action::AccountPasswordSet
+            | Action::MembershipGranted
+            | Action::MembershipWithdrawn => "account",
+            Action::CallbackResent => "check",
         }
     }
 }

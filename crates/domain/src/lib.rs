@@ -3,6 +3,7 @@
 //! Pure values and functions: no I/O, no async, no serialization, no clock. Instants and random bytes come in as
 //! arguments, so every rule here can be tested as a list of cases.
 
+pub mod account;
 pub mod audit;
 pub mod callback;
 pub mod eligibility;

@@ -2,6 +2,7 @@
 //!
 //! No HTTP server and no SQL here: requests come in as values, and a [`ports::Store`] keeps what must be kept.
 
+pub mod accounts;
 pub mod callback;
 pub mod checks;
 pub mod control_plane;
@@ -27,6 +28,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::{id::time_ordered, region::Region, reverse_sms::NumberGuard, web_url::UrlPolicy};
 
 use crate::{
+    accounts::{Passwords, SignInDelays},
     callback::{Courier, CourierParts},
     control_plane::{ControlPlane, RefreshError},
     keys::MasterKey,
@@ -84,6 +86,8 @@ struct Inner {
     lookup: Arc<NumberLookup>,
     courier: Courier,
     limiter: RateLimiter,
+    passwords: Passwords,
+    sign_in_delays: SignInDelays,
     settings: Settings,
     /// The beginning of every token's claims.
     token_claims: String,
@@ -111,6 +115,8 @@ impl Engine {
             networks,
             courier,
             limiter: RateLimiter::new(settings.limits),
+            passwords: Passwords::default(),
+            sign_in_delays: SignInDelays::default(),
             token_claims: tokens::shared_claims(&settings.base_url, settings.region),
             store,
             clock,
@@ -167,6 +173,14 @@ impl Engine {
 
     pub fn limiter(&self) -> &RateLimiter {
         &self.0.limiter
+    }
+
+    fn passwords(&self) -> &Passwords {
+        &self.0.passwords
+    }
+
+    fn sign_in_delays(&self) -> &SignInDelays {
+        &self.0.sign_in_delays
     }
 
     pub fn region(&self) -> Region {

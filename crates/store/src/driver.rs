@@ -11,6 +11,7 @@ use std::{borrow::Cow, future::Future, sync::Arc};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use ringtrue_domain::{
+    account::AccountId,
     lifecycle::{self, AnyCheck, CheckId, NumberHash, Sealed},
     network::NetworkId,
     tenancy::{ProjectId, WorkspaceId},
@@ -216,6 +217,12 @@ impl From<[u8; 32]> for Value {
 impl From<Uuid> for Value {
     fn from(value: Uuid) -> Self {
         Value::Uuid(value)
+    }
+}
+
+impl From<AccountId> for Value {
+    fn from(value: AccountId) -> Self {
+        Value::Uuid(value.0)
     }
 }
 

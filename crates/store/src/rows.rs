@@ -8,6 +8,7 @@ use std::{fmt, str::FromStr};
 
 use jiff::Timestamp;
 use ringtrue_domain::{
+    account::AccountId,
     audit::{Action, Actor, AuditEvent},
     key_schedule::KeySchedule,
     network::{AllowedNetwork, NetworkId},
@@ -121,7 +122,7 @@ pub(crate) fn revocation(row: Row) -> Result<Revocation, StoreError> {
 
 macro_rules! audit_columns {
     () => {
-        "id, workspace_id, at, actor, client_id, action, target, changes, request_id"
+        "id, workspace_id, at, actor, client_id, account_id, action, target, changes, request_id"
     };
 }
 pub(crate) use audit_columns;
@@ -134,12 +135,13 @@ pub(crate) fn audit_event(row: Row) -> Result<AuditEvent, StoreError> {
         at: row.instant("at")?,
         actor: {
             let kind = row.text("actor")?;
-            match (kind.as_str(), row.text_or_null("client_id")?) {
-                ("credential", Some(client)) => {
+            match (kind.as_str(), row.text_or_null("client_id")?, row.uuid_or_null("account_id")?) {
+                ("credential", Some(client), None) => {
                     Actor::Credential(client.parse().map_err(|problem| row.inconsistent("client_id", problem))?)
                 }
-                ("operator", None) => Actor::Operator,
-                ("system", None) => Actor::System,
+                ("account", None, Some(account)) => Actor::Account(AccountId(account)),
+                ("operator", None, None) => Actor::Operator,
+                ("system", None, None) => Actor::System,
                 _ => return Err(row.inconsistent("actor", "not an actor")),
             }
         },
@@ -154,12 +156,13 @@ pub(crate) fn audit_event(row: Row) -> Result<AuditEvent, StoreError> {
     })
 }
 
-/// The `actor` and `client_id` of an event.
-pub(crate) fn actor_columns(actor: &Actor) -> (&'static str, Option<&str>) {
+/// The `actor`, `client_id` and `account_id` of an event.
+pub(crate) fn actor_columns(actor: &Actor) -> (&'static str, Option<&str>, Option<AccountId>) {
     match actor {
-        Actor::Credential(client) => ("credential", Some(client.as_str())),
-        Actor::Operator => ("operator", None),
-        Actor::System => ("system", None),
+        Actor::Credential(client) => ("credential", Some(client.as_str()), None),
+        Actor::Account(account) => ("account", None, Some(*account)),
+        Actor::Operator => ("operator", None, None),
+        Actor::System => ("system", None, None),
     }
 }
 

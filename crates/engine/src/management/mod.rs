@@ -18,7 +18,7 @@ pub use workspaces::CreatedWorkspace;
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     id::time_ordered,
-    tenancy::{ClientId, WorkspaceId},
+    tenancy::WorkspaceId,
 };
 
 use crate::{
@@ -49,11 +49,11 @@ pub enum ManagementError {
     Store(#[from] StoreError),
 }
 
-/// A caller of the Management API, and the request that it makes.
+/// Whoever manages a workspace, by the Management API or at the console, and the request that it makes.
 #[derive(Clone, Debug)]
 pub struct Manager {
     pub workspace: WorkspaceId,
-    pub client_id: ClientId,
+    pub actor: Actor,
     pub request_id: Option<String>,
 }
 
@@ -70,14 +70,13 @@ impl Engine {
         }
     }
 
-    fn audit(&self, manager: &Manager, action: Action, target: String, changes: Vec<String>) -> AuditEvent {
-        let mut event =
-            self.audit_by(Actor::Credential(manager.client_id.clone()), action, manager.workspace, target, changes);
+    pub(crate) fn audit(&self, manager: &Manager, action: Action, target: String, changes: Vec<String>) -> AuditEvent {
+        let mut event = self.audit_by(manager.actor.clone(), action, manager.workspace, target, changes);
         event.request_id.clone_from(&manager.request_id);
         event
     }
 
-    fn audit_by(
+    pub(crate) fn audit_by(
         &self,
         actor: Actor,
         action: Action,

@@ -17,11 +17,12 @@ pub use inbox::{Disposition, Glimpse, Inbox};
 pub use numbers::{NumberSource, Resolved, SimSwapQuestion, SimSwapRoute, SourceFault};
 pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
-    Admitted, AttemptLog, AuditStore, Awaits, CallbackRecord, CallbackState, CallbackStore, Changes, CheckStore,
-    ClaimOutcome, ClaimRequest, CodeHash, Completion, ControlPlaneStore, CredentialStore, Decision, Erased, Found,
-    Housekeeping, IdempotencyStore, JourneyRecord, JourneyStore, KeyId, KeyPurpose, KeyStore, LeasedCallback,
-    NewCallback, NewCheck, NodeId, NodeStore, NotAKeyPurpose, PrivacyStore, Progress, ProjectStore, ProjectUpdated,
-    ProjectWritten, Recorded, Revocation, RevocationStore, SealedKey, SetOut, Settlement, Store, StoreError, Then,
+    AccountRecord, AccountStore, Admitted, AttemptLog, AuditStore, Awaits, CallbackRecord, CallbackState,
+    CallbackStore, Changes, CheckStore, ClaimOutcome, ClaimRequest, CodeHash, Completion, ControlPlaneStore,
+    CredentialStore, Decision, Erased, Found, Housekeeping, IdempotencyStore, JourneyRecord, JourneyStore, KeyId,
+    KeyPurpose, KeyStore, LeasedCallback, LinkPurpose, LinkRecord, NewCallback, NewCheck, NewLink, NewSession, NodeId,
+    NodeStore, NotAKeyPurpose, PasswordHash, PrivacyStore, Progress, ProjectStore, ProjectUpdated, ProjectWritten,
+    Recorded, Revocation, RevocationStore, SealedKey, SessionRecord, SetOut, Settlement, Store, StoreError, Then,
     TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
 };
 pub use transport::{Answer, Outgoing, Transport, Undelivered};

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
+    audit::Actor,
     network::{AllowedNetwork, Network, NetworkDirectory, NetworkId},
     phone::Msisdn,
     product::Product,
@@ -93,7 +94,8 @@ impl World {
 
         let created = engine.create_workspace("Acme".parse().unwrap()).await.unwrap();
         let client_id = created.credential.credential.client_id;
-        let manager = Manager { workspace: created.workspace.id, client_id, request_id: None };
+        let manager =
+            Manager { workspace: created.workspace.id, actor: Actor::Credential(client_id), request_id: None };
         let live = project(&engine, &manager, "Shop", Mode::Live, &Product::ALL).await;
         let sandbox = project(&engine, &manager, "Trial", Mode::Sandbox, &Product::ALL).await;
         let live = allow(&engine, &manager, &live, &["23410", "23420", "23430"], &ALL).await;

@@ -8,6 +8,7 @@ use std::{
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
+    audit::Actor,
     lifecycle::{CheckId, Status},
     network::{AllowedNetwork, Network, NetworkDirectory},
     phone::Msisdn,
@@ -257,7 +258,8 @@ fn addresses() -> Addresses {
 async fn projects(engine: &Engine) -> [Project; 2] {
     let created = engine.create_workspace("Acme".parse().unwrap()).await.unwrap();
     let workspace = created.workspace.id;
-    let manager = Manager { workspace, client_id: created.credential.credential.client_id, request_id: None };
+    let manager =
+        Manager { workspace, actor: Actor::Credential(created.credential.credential.client_id), request_id: None };
     let products = vec![Product::ReverseSms, Product::SecureSna, Product::Discovery];
     let mut made = Vec::new();
     for (name, mode) in [("Shop", Mode::Live), ("Trial", Mode::Sandbox)] {

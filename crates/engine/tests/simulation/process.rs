@@ -5,6 +5,7 @@ use std::{ffi::OsString, fs, path::Path, sync::Arc};
 use futures_util::poll;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
+    audit::Actor,
     region::Region,
     reverse_sms::NumberGuard,
     tenancy::{Mode, Project},
@@ -50,7 +51,7 @@ impl Template {
             let created = engine.create_workspace("Acme".parse().unwrap()).await.unwrap();
             let workspace = created.workspace.id;
             let client_id = created.credential.credential.client_id;
-            let manager = Manager { workspace, client_id, request_id: None };
+            let manager = Manager { workspace, actor: Actor::Credential(client_id), request_id: None };
             let name = "Shop".parse().unwrap();
             let configuration = ConfigurationPatch::default();
             let new = NewProject { name, mode: Mode::Sandbox, configuration, products: vec![] };

@@ -16,15 +16,16 @@ use crate::{
 
 /// Writes an event into the transaction of the change that it tells of.
 pub(super) async fn record(tx: &mut dyn Tx, event: &AuditEvent) -> Result<(), StoreError> {
-    let (actor, client) = rows::actor_columns(&event.actor);
+    let (actor, client, account) = rows::actor_columns(&event.actor);
     tx.run(
-        concat!("insert into audit_events (", audit_columns!(), ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
+        concat!("insert into audit_events (", audit_columns!(), ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
         values![
             event.id,
             event.workspace,
             event.at,
             actor,
             client,
+            account,
             event.action.as_str(),
             event.target.as_str(),
             rows::to_json(&event.changes)?,

@@ -137,7 +137,26 @@ impl<D: Database> Housekeeping for SqlStore<D> {
                             values![now.as_millisecond().saturating_sub(DELETED_ARE_KEPT_MILLIS)],
                         )
                         .await?;
-                    let forgotten = [revocations, keys, credentials].iter().map(Vec::len).sum::<usize>();
+                    let sessions = tx
+                        .run(
+                            "delete from sessions where token_hash in
+                               (select token_hash from sessions where expires_at <= $1
+                                 order by expires_at, token_hash limit 1000)
+                             returning 1",
+                            values![now],
+                        )
+                        .await?;
+                    let links = tx
+                        .run(
+                            "delete from account_links where token_hash in
+                               (select token_hash from account_links where expires_at <= $1
+                                 order by expires_at, token_hash limit 1000)
+                             returning 1",
+                            values![now],
+                        )
+                        .await?;
+                    let forgotten =
+                        [revocations, keys, credentials, sessions, links].iter().map(Vec::len).sum::<usize>();
                     Ok(Ending::Commit(forgotten as u64))
                 })
             })

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says by its panic what went wrong")]
 
+mod accounts;
 mod bench;
 mod callbacks;
 mod check_lists;
@@ -55,6 +56,15 @@ macro_rules! contract {
 }
 
 contract! {
+    accounts:
+        an_address_has_one_account,
+        somebody_becomes_an_admin_once,
+        members_belong_to_their_workspace,
+        a_session_is_good_until_it_expires_or_ends,
+        a_link_is_good_once,
+        of_many_who_use_a_link_one_comes_in,
+        a_new_password_ends_what_the_old_one_opened,
+        expired_sessions_and_links_are_forgotten;
     workspaces:
         a_workspace_is_found_by_itself_alone,
         workspaces_are_listed_newest_first,

@@ -7,6 +7,7 @@
 //! [`Version`], in its transaction, and marks what it touched with it. The counter's row is locked until the commit,
 //! so versions become visible in their order and `changes_since` misses nothing.
 
+mod accounts;
 mod callbacks;
 mod checks;
 mod control_plane;
@@ -17,6 +18,9 @@ mod privacy;
 mod tenants;
 mod usage;
 
+pub use accounts::{
+    AccountRecord, AccountStore, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, SessionRecord,
+};
 pub use callbacks::{AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, Settlement, Then};
 pub use checks::{Admitted, Awaits, CheckStore, CodeHash, NewCallback, NewCheck, Recorded};
 pub use control_plane::{
@@ -47,6 +51,7 @@ pub trait Store:
     + JourneyStore
     + CallbackStore
     + PrivacyStore
+    + AccountStore
 {
 }
 

@@ -1,6 +1,7 @@
 //! The demo workspace with its sandbox project: found again, or made.
 
 use ringtrue_domain::{
+    audit::Actor,
     page::PageRequest,
     product::Product,
     tenancy::{ClientId, Credential, CredentialOwner, Mode, Name, Project, ProjectId, Workspace, WorkspaceId},
@@ -53,7 +54,7 @@ impl Demo {
         let (workspace, project) = previous.map(|demo| (demo.workspace, demo.project)).unzip();
         let (id, workspace) = set_up_workspace(engine, workspace).await?;
         let client_id = workspace.credential.client_id.parse::<ClientId>().map_err(anyhow::Error::new)?;
-        let manager = Manager { workspace: id, client_id, request_id: None };
+        let manager = Manager { workspace: id, actor: Actor::Credential(client_id), request_id: None };
         let project = set_up_project(engine, &manager, project).await?;
         Ok(Demo { base_url: base_url.to_owned(), workspace, project })
     }

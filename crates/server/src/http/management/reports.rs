@@ -125,6 +125,7 @@ impl From<AuditEvent> for AuditEventBody {
     fn from(event: AuditEvent) -> Self {
         let actor = match event.actor {
             Actor::Credential(client_id) => ActorBody { r#type: "credential", id: Some(client_id.to_string()) },
+            Actor::Account(account) => ActorBody { r#type: "account", id: Some(account.to_string()) },
             Actor::Operator => ActorBody { r#type: "operator", id: None },
             Actor::System => ActorBody { r#type: "system", id: None },
         };
