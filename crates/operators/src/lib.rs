@@ -14,3 +14,4 @@ pub mod number_lookup;
 pub mod outbound;
 pub mod smpp;
 pub mod sms_http;
+mod token_keeper;

@@ -11,7 +11,10 @@ use std::{
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
-use ringtrue_engine::{Engine, networks::Route};
+use ringtrue_engine::{
+    Engine,
+    networks::{Route, SwapRoute},
+};
 use ringtrue_operators::{
     camara::Camara,
     client::Client,
@@ -45,14 +48,21 @@ struct Running {
 enum Kind {
     Link(smpp::Connector),
     Webhook(Arc<Webhook>),
-    Silent(Route),
+    Asking(Asking),
+}
+
+/// How an operator is asked: about devices, about SIM cards, or about both.
+#[derive(Debug)]
+struct Asking {
+    devices: Option<Route>,
+    sim_cards: Option<SwapRoute>,
 }
 
 /// A connector that can be started.
 enum Prepared {
     Link(Box<SmppConfig>),
     Webhook(Arc<Webhook>),
-    Silent(Route),
+    Asking(Asking),
 }
 
 impl Connectors {
@@ -94,13 +104,7 @@ impl Connectors {
         let mut prepared = BTreeMap::new();
         for section in wanted {
             let name: Arc<str> = section.name().into();
-            let ready = match section.connector {
-                Connector::Smpp(config) => Prepared::Link(config),
-                Connector::SmsHttp(config) => Prepared::Webhook(Arc::new(self.webhook_of(*config)?)),
-                Connector::Camara(section) => Prepared::Silent(self.camara_of(*section)?),
-                Connector::HeaderEnrichment(config) => Prepared::Silent(self.enrichment_of(*config)?),
-            };
-            prepared.insert(name, (section.fingerprint, ready));
+            prepared.insert(name, (section.fingerprint, self.prepare(section.connector)?));
         }
         let is_gone = |name: &Arc<str>, running: &mut Running| {
             prepared.get(name).is_none_or(|(fingerprint, _)| *fingerprint != running.fingerprint)
@@ -120,15 +124,42 @@ impl Connectors {
         }
         let webhooks = running.iter().filter_map(|(name, running)| match &running.kind {
             Kind::Webhook(webhook) => Some((Arc::clone(name), Arc::clone(webhook))),
-            Kind::Link(_) | Kind::Silent(_) => None,
+            Kind::Link(_) | Kind::Asking(_) => None,
         });
         self.webhooks.store(Arc::new(webhooks.collect()));
-        let routes = running.values().filter_map(|running| match &running.kind {
-            Kind::Silent(route) => Some(route.clone()),
+        let asking = running.values().filter_map(|running| match &running.kind {
+            Kind::Asking(asking) => Some(asking),
             Kind::Link(_) | Kind::Webhook(_) => None,
         });
-        self.engine.networks().set_routes(routes.collect());
+        self.set_routes(asking);
         Ok(())
+    }
+
+    /// Lets the engine know what these connectors could do, without starting any. Numbers that links and webhooks bring
+    /// count as heard: that they are not, only a node that runs can find out.
+    pub fn announce(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<()> {
+        let prepared = wanted.into_iter().map(|section| self.prepare(section.connector));
+        let prepared = prepared.collect::<anyhow::Result<Vec<_>>>()?;
+        self.set_routes(prepared.iter().filter_map(|prepared| match prepared {
+            Prepared::Asking(asking) => Some(asking),
+            Prepared::Link(_) | Prepared::Webhook(_) => None,
+        }));
+        Ok(())
+    }
+
+    fn set_routes<'a>(&self, asking: impl Iterator<Item = &'a Asking> + Clone) {
+        let networks = self.engine.networks();
+        networks.set_routes(asking.clone().filter_map(|asking| asking.devices.clone()).collect());
+        networks.set_sim_swap_routes(asking.filter_map(|asking| asking.sim_cards.clone()).collect());
+    }
+
+    fn prepare(&self, connector: Connector) -> anyhow::Result<Prepared> {
+        Ok(match connector {
+            Connector::Smpp(config) => Prepared::Link(config),
+            Connector::SmsHttp(config) => Prepared::Webhook(Arc::new(self.webhook_of(*config)?)),
+            Connector::Camara(section) => Prepared::Asking(self.camara_of(*section)?),
+            Connector::HeaderEnrichment(config) => Prepared::Asking(self.enrichment_of(*config)?),
+        })
     }
 
     pub async fn shutdown(&self) {
@@ -149,7 +180,7 @@ impl Connectors {
                 };
                 Kind::Link(smpp::Connector::start(*config, surroundings))
             }
-            Prepared::Silent(route) => Kind::Silent(route),
+            Prepared::Asking(asking) => Kind::Asking(asking),
             Prepared::Webhook(webhook) => {
                 // Nobody can tell whether a vendor will call; that it cannot is not known either.
                 self.engine.networks().hears(&webhook.name().into(), webhook.receivers(), true);
@@ -158,7 +189,7 @@ impl Connectors {
         }
     }
 
-    fn camara_of(&self, section: CamaraSection) -> anyhow::Result<Route> {
+    fn camara_of(&self, section: CamaraSection) -> anyhow::Result<Asking> {
         let CamaraSection { mut config, has_own_redirect_uri, client } = section;
         if !has_own_redirect_uri {
             config.redirect_uri = camara_redirect_uri(&self.engine, &config.name)?;
@@ -166,15 +197,17 @@ impl Connectors {
         let (name, networks) = (Arc::clone(&config.name), config.networks.clone());
         let client = Arc::new(Client::new(&client)?);
         let camara = Camara::new(config, client, self.engine.shared_clock(), self.engine.shared_entropy());
-        let connector = camara.with_context(|| format!("connectors.{name}"))?;
-        Ok(Route { networks, connector: Arc::new(connector) })
+        let camara = Arc::new(camara.with_context(|| format!("connectors.{name}"))?);
+        let devices = camara.sends_devices().then(|| Route { networks: networks.clone(), connector: camara.clone() });
+        let sim_cards = camara.serves_sim_swap().then(|| SwapRoute { networks, connector: camara });
+        Ok(Asking { devices, sim_cards })
     }
 
-    fn enrichment_of(&self, config: HeaderEnrichmentConfig) -> anyhow::Result<Route> {
+    fn enrichment_of(&self, config: HeaderEnrichmentConfig) -> anyhow::Result<Asking> {
         let base_url = self.enrichment_url.clone().context("`header_enrichment.listen` is off")?;
         let networks = config.networks.clone();
         let connector = HeaderEnrichment::new(HeaderEnrichmentConfig { base_url, ..config })?;
-        Ok(Route { networks, connector: Arc::new(connector) })
+        Ok(Asking { devices: Some(Route { networks, connector: Arc::new(connector) }), sim_cards: None })
     }
 
     fn webhook_of(&self, config: WebhookConfig) -> Result<Webhook, sms_http::ConfigError> {
@@ -187,7 +220,7 @@ impl Running {
     async fn stop(&self) {
         match &self.kind {
             Kind::Link(connector) => connector.shutdown().await,
-            Kind::Webhook(_) | Kind::Silent(_) => {}
+            Kind::Webhook(_) | Kind::Asking(_) => {}
         }
     }
 }

@@ -16,7 +16,9 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::Engine;
 use ringtrue_operators::{
-    camara::{BreakerSettings, Camara, CamaraConfig, ClientAuthentication, LoginHint, Provider},
+    camara::{
+        BreakerSettings, Camara, CamaraConfig, ClientAuthentication, LoginHint, Provider, SimSwapConfig, SimSwapFlow,
+    },
     client::{Answer, Client, ClientError, ClientSettings},
     smpp::{Connector, Counters, SmppConfig, Succession, Surroundings},
 };
@@ -107,6 +109,7 @@ async fn camara_side(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<Op
         mode: Mode::Sandbox,
         // The simulated network tells devices apart by this.
         login_hint: LoginHint::Tel,
+        sim_swap: Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials)),
         // Its faults are asked for, and must not keep others from it.
         breaker: BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() },
         ..CamaraConfig::new(
@@ -119,7 +122,9 @@ async fn camara_side(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<Op
         )
     };
     let connector = Camara::new(config, Arc::clone(client), engine.shared_clock(), engine.shared_entropy())?;
-    engine.networks().set_simulated_route(Arc::new(connector));
+    let connector = Arc::new(connector);
+    engine.networks().set_simulated_route(connector.clone());
+    engine.networks().set_simulated_sim_swap(connector);
     Ok(operator)
 }
 

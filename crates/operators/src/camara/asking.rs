@@ -46,12 +46,23 @@ fn text_or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<
 }
 
 impl Asking {
-    /// A request that changes nothing: made once more where that may help.
     pub async fn get(&self, stage: Stage, url: &Url, headers: HeaderMap) -> Result<Answer, Fault> {
-        let first = self.once(Method::GET, url, headers.clone(), Vec::new()).await;
+        self.read(stage, Method::GET, url, headers, Vec::new()).await
+    }
+
+    /// A request that changes nothing, whatever its method: made once more where that may help.
+    pub async fn read(
+        &self,
+        stage: Stage,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Answer, Fault> {
+        let first = self.once(method.clone(), url, headers.clone(), body.clone()).await;
         let answer = match &first {
-            Err(error) if error.may_pass() => self.once(Method::GET, url, headers, Vec::new()).await,
-            Ok(answer) if PASSING.contains(&answer.status) => self.once(Method::GET, url, headers, Vec::new()).await,
+            Err(error) if error.may_pass() => self.once(method, url, headers, body).await,
+            Ok(answer) if PASSING.contains(&answer.status) => self.once(method, url, headers, body).await,
             _ => first,
         };
         self.success(stage, answer)

@@ -17,7 +17,7 @@ use crate::authentication::{Audience, GOOD_FOR};
 const REPEATED: [&str; 5] = ["response_type", "client_id", "redirect_uri", "scope", "state"];
 
 impl Camara {
-    /// `None`: the request cannot be signed.
+    /// `None`: the request cannot be signed, or there is nobody to send it to.
     pub(super) fn authorization_url(
         &self,
         departure: &Departure<'_>,
@@ -25,11 +25,12 @@ impl Camara {
         endpoints: &Endpoints,
         scope: &str,
     ) -> Option<Url> {
+        let endpoint = endpoints.authorization.as_ref()?;
         let mut parameters = vec![
             ("response_type", "code".to_owned()),
             ("client_id", self.config.client_id.clone()),
             ("redirect_uri", self.config.redirect_uri.to_string()),
-            ("scope", self.scope(scope)),
+            ("scope", self.scope_of_user(&[scope])),
             ("state", departure.ticket.to_owned()),
             ("nonce", memory.nonce()),
             // A silent check shows nothing to anybody.
@@ -41,21 +42,34 @@ impl Camara {
         }
         parameters.extend(self.login_hint(departure).map(|hint| ("login_hint", hint)));
         if let RequestObject::Signed { key, audience } = &self.config.request_object {
-            let claims = self.request_object(&parameters, *audience, endpoints);
+            let audience = match audience {
+                Audience::Endpoint => endpoint.as_str(),
+                Audience::Issuer => &endpoints.issuer,
+            };
+            let claims = self.request_object(&parameters, audience);
             parameters.retain(|(name, _)| REPEATED.contains(name));
             parameters.push(("request", key.sign("oauth-authz-req+jwt", &claims)?));
         }
-        Some(with_query(&endpoints.authorization, &parameters))
+        Some(with_query(endpoint, &parameters))
     }
 
-    fn scope(&self, operation: &str) -> String {
+    /// What is asked for where a token is about a user.
+    pub(super) fn scope_of_user(&self, operations: &[&str]) -> String {
+        let operations = self.purposeful(operations);
+        if self.config.scopes.openid { format!("openid {operations}") } else { operations }
+    }
+
+    /// What may be asked with a token, and why it is.
+    pub(super) fn purposeful(&self, operations: &[&str]) -> String {
         let scopes = &self.config.scopes;
-        let operation = match (&scopes.purpose, scopes.style) {
-            (None, _) => operation.to_owned(),
-            (Some(purpose), ScopeStyle::Space) => format!("{purpose} {operation}"),
-            (Some(purpose), ScopeStyle::Hash) => format!("{purpose}#{operation}"),
-        };
-        if scopes.openid { format!("openid {operation}") } else { operation }
+        match (&scopes.purpose, scopes.style) {
+            (None, _) => operations.join(" "),
+            (Some(purpose), ScopeStyle::Space) => format!("{purpose} {}", operations.join(" ")),
+            (Some(purpose), ScopeStyle::Hash) => {
+                let each = operations.iter().map(|operation| format!("{purpose}#{operation}"));
+                each.collect::<Vec<_>>().join(" ")
+            }
+        }
     }
 
     fn login_hint(&self, departure: &Departure<'_>) -> Option<String> {
@@ -75,13 +89,9 @@ impl Camara {
     }
 
     /// The parameters as claims. It has no `sub`, so that nobody takes it for an assertion of who we are.
-    fn request_object(&self, parameters: &[(&str, String)], audience: Audience, endpoints: &Endpoints) -> Value {
+    fn request_object(&self, parameters: &[(&str, String)], audience: &str) -> Value {
         let claim = |(name, value): &(&str, String)| ((*name).to_owned(), Value::from(value.as_str()));
         let mut claims: Map<String, Value> = parameters.iter().map(claim).collect();
-        let audience = match audience {
-            Audience::Endpoint => endpoints.authorization.as_str(),
-            Audience::Issuer => &endpoints.issuer,
-        };
         let now = self.now();
         let own = json!({
             "iss": self.config.client_id,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ringtrue_domain::{network::NetworkId, tenancy::Mode};
 use url::Url;
 
+use super::sim_swap::{SimSwapConfig, SimSwapFlow};
 use crate::{
     authentication::{Audience, ClientAuthentication},
     breaker::BreakerSettings,
@@ -36,6 +37,8 @@ pub struct CamaraConfig {
     pub pkce: bool,
     /// Where the operator sends devices back to, as it is registered there.
     pub redirect_uri: Url,
+    /// How the operator is asked about SIM cards. `None`: it is not.
+    pub sim_swap: Option<SimSwapConfig>,
     pub breaker: BreakerSettings,
 }
 
@@ -64,18 +67,20 @@ impl CamaraConfig {
             sends_hashed_number: false,
             pkce: true,
             redirect_uri,
+            sim_swap: None,
             breaker: BreakerSettings::default(),
         }
     }
 
     /// Says what cannot work, before anything is asked.
     pub(super) fn checked(self) -> Result<Self, BadConfig> {
-        let is_web = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
         let is_plain = |url: &Url| is_web(url) && url.query().is_none() && url.fragment().is_none();
         if !is_plain(&self.api_root) {
             return Err(BadConfig::ApiRoot);
         }
-        if !self.number_verification_path.starts_with('/') || self.number_verification_path.contains(['?', '#']) {
+        let is_path = |path: &str| path.starts_with('/') && !path.contains(['?', '#']);
+        let sim_swap_path = self.sim_swap.as_ref().map(|sim_swap| &*sim_swap.path);
+        if !is_path(&self.number_verification_path) || !sim_swap_path.is_none_or(is_path) {
             return Err(BadConfig::BasePath);
         }
         if self.client_id.is_empty() {
@@ -84,25 +89,48 @@ impl CamaraConfig {
         if !is_web(&self.redirect_uri) || self.redirect_uri.fragment().is_some() {
             return Err(BadConfig::RedirectUri);
         }
-        if self.scopes.verify.is_none() && self.scopes.device_phone_number.is_none() {
+        if !self.sends_devices() && self.sim_swap.is_none() {
             return Err(BadConfig::NoScopes);
         }
-        let has_endpoints = match &self.provider {
-            Provider::Issuer(issuer) => Url::parse(issuer).is_ok_and(|url| is_plain(&url)),
-            Provider::Discovery { url, .. } => is_web(url),
-            Provider::Endpoints(endpoints) => {
-                let Endpoints { authorization, token, keys, .. } = &**endpoints;
-                is_web(authorization) && is_web(token) && keys.as_ref().is_none_or(is_web)
-            }
-        };
-        if !has_endpoints {
-            return Err(BadConfig::Provider);
+        if self.sim_swap.as_ref().is_some_and(|sim_swap| sim_swap.operations.is_empty()) {
+            return Err(BadConfig::NoOperations);
         }
         match &self.provider {
-            Provider::Endpoints(endpoints) if endpoints.keys.is_none() && self.scopes.openid => Err(BadConfig::NoKeys),
-            _ => Ok(self),
+            Provider::Issuer(issuer) if !Url::parse(issuer).is_ok_and(|url| is_plain(&url)) => Err(BadConfig::Provider),
+            Provider::Discovery { url, .. } if !is_web(url) => Err(BadConfig::Provider),
+            Provider::Endpoints(endpoints) => self.suits(endpoints).map(|()| self),
+            Provider::Issuer(_) | Provider::Discovery { .. } => Ok(self),
         }
     }
+
+    /// Whether devices are sent to the operator: there is something that they may ask.
+    pub(super) fn sends_devices(&self) -> bool {
+        self.scopes.verify.is_some() || self.scopes.device_phone_number.is_some()
+    }
+
+    /// Whether endpoints that do not describe themselves are enough for what is to be asked.
+    fn suits(&self, endpoints: &Endpoints) -> Result<(), BadConfig> {
+        let Endpoints { authorization, token, backchannel, keys, .. } = endpoints;
+        if ![authorization.as_ref(), Some(token), backchannel.as_ref(), keys.as_ref()].into_iter().flatten().all(is_web)
+        {
+            return Err(BadConfig::Provider);
+        }
+        if authorization.is_none() && self.sends_devices() {
+            return Err(BadConfig::NoAuthorization);
+        }
+        if keys.is_none() && self.sends_devices() && self.scopes.openid {
+            return Err(BadConfig::NoKeys);
+        }
+        let flow = self.sim_swap.as_ref().map(|sim_swap| &sim_swap.flow);
+        if backchannel.is_none() && matches!(flow, Some(SimSwapFlow::Ciba)) {
+            return Err(BadConfig::NoBackchannel);
+        }
+        Ok(())
+    }
+}
+
+fn is_web(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.has_host()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,8 +143,14 @@ pub enum BadConfig {
     ClientId,
     #[error("the redirect URI is an http or https URL")]
     RedirectUri,
-    #[error("an operator that allows no operation is of no use: it needs a scope")]
+    #[error("an operator that allows no operation is of no use: it needs a scope, or SIM Swap")]
     NoScopes,
+    #[error("an operator that is asked about SIM cards needs an operation to be asked by")]
+    NoOperations,
+    #[error("devices are sent to the operator: name its authorization endpoint")]
+    NoAuthorization,
+    #[error("CIBA needs the operator's backchannel authentication endpoint")]
+    NoBackchannel,
     #[error("the issuer, the discovery document and the endpoints are http or https URLs")]
     Provider,
     #[error("with the scope `openid` comes an ID token, which is checked by the operator's keys: name their URL")]
@@ -138,8 +172,11 @@ pub enum Provider {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     pub issuer: String,
-    pub authorization: Url,
+    /// Where devices are sent, if any are.
+    pub authorization: Option<Url>,
     pub token: Url,
+    /// Where tokens are asked for without a device (CIBA).
+    pub backchannel: Option<Url>,
     /// The keys that it signs ID tokens with.
     pub keys: Option<Url>,
     /// It says in every answer that brings a device back who it is (RFC 9207).

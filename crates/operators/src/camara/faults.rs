@@ -18,6 +18,8 @@ pub enum Stage {
     Keys,
     /// The device has come back, with what the operator gave it.
     Redirect,
+    /// It is asked for a token without a device (CIBA).
+    Backchannel,
     Token,
     IdToken,
     Api,
@@ -29,6 +31,7 @@ impl Stage {
             Stage::Discovery => "discovery",
             Stage::Keys => "keys",
             Stage::Redirect => "redirect",
+            Stage::Backchannel => "backchannel",
             Stage::Token => "token",
             Stage::IdToken => "id_token",
             Stage::Api => "api",
@@ -49,6 +52,8 @@ pub enum Symptom<'a> {
     StatusClass(u16),
     NoAnswer(ClientError),
     Nonsense(Nonsense),
+    /// The operator does not know, or may not say, what it is asked.
+    NoHistory,
     /// We cannot do our part.
     Ours,
 }
@@ -74,6 +79,10 @@ pub enum Nonsense {
     IdToken,
     /// A number that is not one.
     Number,
+    /// A date that is not one, or cannot be.
+    Date,
+    /// A server that cannot be asked for a token without a device, though we are to.
+    NoBackchannel,
 }
 
 #[derive(Debug)]
@@ -88,7 +97,7 @@ const fn row(symptom: Symptom<'static>, code: ErrorCode, effect: Effect) -> Row 
 }
 
 use Effect::{Fails, Misconfigured, Nothing, Throttled, TimesOut, Works};
-use Symptom::{Camara, NoAnswer, OAuth, Ours, Status, StatusClass};
+use Symptom::{Camara, NoAnswer, NoHistory, OAuth, Ours, Status, StatusClass};
 
 pub const TABLE: &[Row] = &[
     // The subscriber cannot be told: Wi-Fi, a VPN, somebody else's SIM.
@@ -98,6 +107,11 @@ pub const TABLE: &[Row] = &[
     row(OAuth("access_denied"), MnoUserNotFound, Works),
     row(OAuth("unknown_user_id"), MnoUserNotFound, Works),
     row(OAuth("consent_required"), MnoNoDataAvailable, Works),
+    // Nobody has decided by the time that our own caller wants an answer (CIBA).
+    row(OAuth("authorization_pending"), MnoTimeout, Works),
+    row(OAuth("slow_down"), MnoTimeout, Works),
+    row(OAuth("expired_token"), MnoTimeout, Works),
+    row(OAuth("transaction_failed"), MnoServerError, Fails),
     row(OAuth("server_error"), MnoServerError, Fails),
     row(OAuth("temporarily_unavailable"), MnoTimeout, TimesOut),
     // The operator does not know us as we present ourselves.
@@ -117,6 +131,10 @@ pub const TABLE: &[Row] = &[
     row(OAuth("invalid_grant"), MnoResponseError, Works),
     row(OAuth("invalid_token"), MnoResponseError, Nothing),
     row(OAuth("insufficient_scope"), MnoServerError, Misconfigured),
+    row(OAuth("invalid_binding_message"), MnoServerError, Misconfigured),
+    row(OAuth("missing_user_code"), MnoServerError, Misconfigured),
+    row(OAuth("invalid_user_code"), MnoServerError, Misconfigured),
+    row(OAuth("expired_login_hint_token"), MnoResponseError, Nothing),
     // Number Verification and what all interfaces of CAMARA share.
     row(Camara("USER_NOT_AUTHENTICATED_BY_MOBILE_NETWORK"), NotMobileIp, Works),
     row(Camara("IDENTIFIER_NOT_FOUND"), MnoUserNotFound, Works),
@@ -182,6 +200,9 @@ pub const TABLE: &[Row] = &[
     row(Symptom::Nonsense(Nonsense::TokenType), MnoResponseError, Fails),
     row(Symptom::Nonsense(Nonsense::IdToken), MnoResponseError, Fails),
     row(Symptom::Nonsense(Nonsense::Number), MnoResponseError, Nothing),
+    row(Symptom::Nonsense(Nonsense::Date), MnoResponseError, Nothing),
+    row(Symptom::Nonsense(Nonsense::NoBackchannel), MnoServerError, Misconfigured),
+    row(NoHistory, MnoNoDataAvailable, Works),
     UNFORESEEN,
 ];
 

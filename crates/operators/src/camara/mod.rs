@@ -1,11 +1,12 @@
-//! Asking an operator by CAMARA Number Verification whose a device is.
+//! Asking an operator by CAMARA: whose a device is (Number Verification), and when a SIM was changed (SIM Swap).
 //!
 //! The device carries a question to the operator's authorisation server and brings back a code (OpenID Connect, with
 //! nothing shown to anybody). The code gives a token, the token one answer: whether the number is the device's (Secure
 //! SNA), or which number is (Discovery). The operator knows the device by the network that it comes from.
 //!
 //! What an operator may do wrong, and what it means, is one table: [`TABLE`]. What opens and closes the way to an
-//! operator is its [`Breaker`]. Redirects are followed by devices, never by us. No token is kept.
+//! operator is its [`Breaker`]. Redirects are followed by devices, never by us. No token of a device's or a number's is
+//! kept. What SIM Swap does differently is said [there](sim_swap).
 //!
 //! Deliberately absent: encrypted ID tokens, DPoP, and tokens of the SIM (TS.43), which need no device to be sent.
 
@@ -17,15 +18,27 @@ mod id_token;
 mod memory;
 mod number_verification;
 mod provider;
+mod sim_swap;
 mod token;
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, product::Product};
+use http::{HeaderMap, HeaderName, HeaderValue, header::AUTHORIZATION};
+use ringtrue_domain::{
+    lifecycle::{CheckId, ErrorCode},
+    network::NetworkId,
+    product::Product,
+};
 use ringtrue_engine::ports::{Arrival, Clock, Departure, Entropy, Journey, Question, Reply, SilentRoute};
 
-use crate::{authentication, breaker::Breaker, client::Client, jwt::KeySet};
+use crate::{
+    authentication,
+    breaker::{self, Breaker},
+    client::Client,
+    jwt::KeySet,
+    token_keeper::TokenKeeper,
+};
 pub use crate::{
     authentication::{Audience, ClientAuthentication, ClientSecret},
     breaker::{BreakerSettings, BreakerState, Effect},
@@ -38,7 +51,10 @@ use faults::Fault;
 pub use faults::{Nonsense, Row, Stage, Symptom, TABLE};
 use memory::Memory;
 use provider::Server;
+pub use sim_swap::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
+use url::Url;
 
+const CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
 /// How long a code may be that a device brings. Longer ones are nobody's.
 const LONGEST_CODE: usize = 4 * 1_024;
 
@@ -49,6 +65,8 @@ pub struct Camara {
     entropy: Arc<dyn Entropy>,
     server: Server,
     keys: Document<KeySet>,
+    /// Of ours, for questions about SIM cards.
+    sim_swap_tokens: TokenKeeper<Fault>,
     breaker: Breaker,
 }
 
@@ -63,6 +81,7 @@ impl Camara {
         Ok(Camara {
             server: Server::new(&config.provider).ok_or(BadConfig::Provider)?,
             keys: Document::new(Stage::Keys, |json| KeySet::parse(json).ok_or(Nonsense::Body)),
+            sim_swap_tokens: TokenKeeper::new(),
             breaker: Breaker::new(config.breaker),
             asking: Asking { connector: config.name.clone(), client, clock },
             entropy,
@@ -75,9 +94,14 @@ impl Camara {
         &self.config.networks
     }
 
-    /// Whether devices are sent to the operator.
+    /// Whether the operator is asked at the moment.
     pub fn state(&self) -> BreakerState {
         self.breaker.state(self.asking.clock.now())
+    }
+
+    /// Whether the operator is asked about devices.
+    pub fn sends_devices(&self) -> bool {
+        self.config.sends_devices()
     }
 
     fn scope_for(&self, product: Product) -> Option<&str> {
@@ -126,12 +150,24 @@ impl Camara {
                 "an operator does not take us as we are configured"
             );
         } else if fault.is_usual() {
-            tracing::debug!(connector, stage, ?symptom, status, code, "an operator cannot tell of a device");
+            tracing::debug!(connector, stage, ?symptom, status, code, "an operator cannot tell of a subscriber");
         } else {
             tracing::warn!(connector, stage, ?symptom, status, code, "an operator gave no answer to a check");
         }
         self.breaker.learn(fault.effect(), fault.retry_after, self.asking.clock.now());
         fault.code()
+    }
+
+    /// The head of a question at an interface of CAMARA's.
+    fn api_headers(&self, check: CheckId, bearer: HeaderValue) -> Result<HeaderMap, Fault> {
+        let correlator = HeaderValue::try_from(check.to_string());
+        let correlator = correlator.map_err(|_| Fault::new(Stage::Api, Symptom::Ours))?;
+        Ok(HeaderMap::from_iter([(AUTHORIZATION, bearer), (CORRELATOR, correlator)]))
+    }
+
+    fn api_url(&self, path: &str, operation: &str) -> Result<Url, Fault> {
+        let (root, path) = (self.config.api_root.as_str().trim_end_matches('/'), path.trim_end_matches('/'));
+        Url::parse(&format!("{root}{path}/{operation}")).map_err(|_| Fault::new(Stage::Api, Symptom::Ours))
     }
 
     /// In seconds, as tokens have it.

@@ -1,23 +1,17 @@
 //! The question itself: CAMARA Number Verification.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use http::{
-    HeaderMap, HeaderName, HeaderValue,
-    header::{AUTHORIZATION, CONTENT_TYPE},
-};
+use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 use ringtrue_domain::{lifecycle::CheckId, phone::Msisdn};
 use ringtrue_engine::ports::{Question, Reply};
 use serde::Deserialize;
 use serde_json::json;
-use url::Url;
 
 use super::{
     Camara,
-    faults::{Fault, Nonsense, Stage, Symptom},
+    faults::{Fault, Nonsense, Stage},
     token::Tokens,
 };
-
-const CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,10 +28,7 @@ struct Shared {
 impl Camara {
     /// One question for one token.
     pub(super) async fn ask(&self, question: Question<'_>, check: CheckId, tokens: Tokens) -> Result<Reply, Fault> {
-        let ours = |_| Fault::new(Stage::Api, Symptom::Ours);
-        let mut headers = HeaderMap::new();
-        headers.insert(AUTHORIZATION, tokens.bearer);
-        headers.insert(CORRELATOR, HeaderValue::try_from(check.to_string()).map_err(ours)?);
+        let headers = self.api_headers(check, tokens.bearer)?;
         match question {
             Question::IsNumber(number) => self.verify(number, headers).await,
             Question::WhichNumber => self.device_phone_number(headers).await,
@@ -52,23 +43,18 @@ impl Camara {
         } else {
             json!({ "phoneNumber": number.as_str() })
         };
-        let url = self.operation("verify")?;
+        let url = self.api_url(&self.config.number_verification_path, "verify")?;
         let answer = self.asking.post(Stage::Api, &url, headers, body.to_string().into_bytes()).await?;
         let verified: Verified = read(&answer.body)?;
         Ok(Reply::Match(verified.device_phone_number_verified))
     }
 
     async fn device_phone_number(&self, headers: HeaderMap) -> Result<Reply, Fault> {
-        let answer = self.asking.get(Stage::Api, &self.operation("device-phone-number")?, headers).await?;
+        let url = self.api_url(&self.config.number_verification_path, "device-phone-number")?;
+        let answer = self.asking.get(Stage::Api, &url, headers).await?;
         let shared: Shared = read(&answer.body)?;
         let number = Msisdn::parse(&shared.device_phone_number, self.config.mode);
         number.map(Reply::Number).map_err(|_| Fault::nonsense(Stage::Api, Nonsense::Number))
-    }
-
-    fn operation(&self, name: &str) -> Result<Url, Fault> {
-        let root = self.config.api_root.as_str().trim_end_matches('/');
-        let path = self.config.number_verification_path.trim_end_matches('/');
-        Url::parse(&format!("{root}{path}/{name}")).map_err(|_| Fault::new(Stage::Api, Symptom::Ours))
     }
 }
 

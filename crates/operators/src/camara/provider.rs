@@ -53,6 +53,7 @@ struct Described {
     authorization_endpoint: String,
     token_endpoint: String,
     jwks_uri: String,
+    backchannel_authentication_endpoint: Option<String>,
     #[serde(default)]
     authorization_response_iss_parameter_supported: bool,
 }
@@ -66,8 +67,9 @@ fn parse(json: &[u8], issuer: Option<&str>, is_safe: bool) -> Result<Endpoints, 
         return Err(Nonsense::OtherIssuer);
     }
     Ok(Endpoints {
-        authorization: open(&described.authorization_endpoint)?,
+        authorization: Some(open(&described.authorization_endpoint)?),
         token: open(&described.token_endpoint)?,
+        backchannel: described.backchannel_authentication_endpoint.as_deref().map(open).transpose()?,
         keys: Some(open(&described.jwks_uri)?),
         issuer: described.issuer,
         names_itself: described.authorization_response_iss_parameter_supported,
@@ -99,13 +101,14 @@ mod tests {
             ("token_endpoint", json!("ftp://op.example/token")),
             ("jwks_uri", json!("data:,{}")),
             ("jwks_uri", json!(null)),
+            ("backchannel_authentication_endpoint", json!("/bc-authorize")),
             ("authorization_response_iss_parameter_supported", json!("yes")),
         ] {
             let mut other = whole.clone();
             other[member] = value;
             assert_eq!(read(&other, None, false), Err(Nonsense::Body), "{other}");
         }
-        for member in ["authorization_endpoint", "token_endpoint", "jwks_uri"] {
+        for member in ["authorization_endpoint", "token_endpoint", "jwks_uri", "backchannel_authentication_endpoint"] {
             let mut other = whole.clone();
             other[member] = json!("http://op.example/");
             assert_eq!(read(&other, None, true), Err(Nonsense::Body), "{other}");

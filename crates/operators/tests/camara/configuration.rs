@@ -64,8 +64,9 @@ fn what_cannot_work_is_refused() {
 fn endpoints() -> Provider {
     Provider::Endpoints(Box::new(Endpoints {
         issuer: "https://op.example".to_owned(),
-        authorization: url("https://op.example/authorize"),
+        authorization: Some(url("https://op.example/authorize")),
         token: url("https://op.example/token"),
+        backchannel: None,
         keys: None,
         names_itself: false,
     }))

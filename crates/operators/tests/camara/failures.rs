@@ -15,13 +15,21 @@ use super::{
 };
 
 /// Every error of OAuth and OpenID Connect, and what a check ends with.
-const OAUTH: &[(&str, &str)] = &[
+pub const OAUTH: &[(&str, &str)] = &[
     ("login_required", "mno_user_not_found"),
     ("interaction_required", "mno_user_not_found"),
     ("account_selection_required", "mno_user_not_found"),
     ("access_denied", "mno_user_not_found"),
     ("unknown_user_id", "mno_user_not_found"),
     ("consent_required", "mno_no_data_available"),
+    ("authorization_pending", "mno_timeout"),
+    ("slow_down", "mno_timeout"),
+    ("expired_token", "mno_timeout"),
+    ("transaction_failed", "mno_server_error"),
+    ("invalid_binding_message", "mno_server_error"),
+    ("missing_user_code", "mno_server_error"),
+    ("invalid_user_code", "mno_server_error"),
+    ("expired_login_hint_token", "mno_response_error"),
     ("server_error", "mno_server_error"),
     ("temporarily_unavailable", "mno_timeout"),
     ("invalid_client", "mno_server_error"),
@@ -41,8 +49,8 @@ const OAUTH: &[(&str, &str)] = &[
     ("invalid_token", "mno_response_error"),
 ];
 
-/// Every code of CAMARA that Number Verification may have, with its status.
-const CAMARA: &[(u16, &str, &str)] = &[
+/// Every code of CAMARA that an interface may have, with its status.
+pub const CAMARA: &[(u16, &str, &str)] = &[
     (400, "INVALID_ARGUMENT", "mno_response_error"),
     (400, "OUT_OF_RANGE", "mno_response_error"),
     (401, "UNAUTHENTICATED", "mno_response_error"),
@@ -75,7 +83,7 @@ const CAMARA: &[(u16, &str, &str)] = &[
 ];
 
 /// Statuses that come alone, or with a word that nobody knows.
-const STATUSES: &[(u16, &str)] = &[
+pub const STATUSES: &[(u16, &str)] = &[
     (201, "mno_response_error"),
     (204, "mno_response_error"),
     (302, "mno_response_error"),
@@ -98,7 +106,7 @@ const STATUSES: &[(u16, &str)] = &[
 ];
 
 /// Answers that have no status, and what a check ends with.
-fn broken() -> Vec<(ClientError, Saying, &'static str)> {
+pub fn broken() -> Vec<(ClientError, Saying, &'static str)> {
     let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n".to_vec();
     vec![
         (ClientError::Timeout, Saying::Silence, "mno_timeout"),
@@ -119,7 +127,7 @@ fn broken() -> Vec<(ClientError, Saying, &'static str)> {
     ]
 }
 
-fn code(text: &str) -> ErrorCode {
+pub fn code(text: &str) -> ErrorCode {
     text.parse().unwrap()
 }
 
@@ -145,7 +153,7 @@ fn every_row_of_the_table_has_its_case() {
         Symptom::Status(status) => STATUSES.iter().any(|(case, _)| *case == status),
         Symptom::StatusClass(class) => class == 1 || STATUSES.iter().any(|(case, _)| case / 100 == class),
         // Those of addresses and of sense are below, one by one.
-        Symptom::NoAnswer(_) | Symptom::Nonsense(_) | Symptom::Ours => true,
+        Symptom::NoAnswer(_) | Symptom::Nonsense(_) | Symptom::NoHistory | Symptom::Ours => true,
     };
     for (position, row) in TABLE.iter().enumerate() {
         assert!(is_tested(row.symptom), "{:?}", row.symptom);
@@ -357,8 +365,9 @@ async fn a_server_that_names_itself_does_so_always() {
         let world = World::with(|config, operator| {
             let endpoints = ringtrue_operators::camara::Endpoints {
                 issuer: operator.issuer(),
-                authorization: operator.url("/authorize"),
+                authorization: Some(operator.url("/authorize")),
                 token: operator.url(TOKEN),
+                backchannel: None,
                 keys: None,
                 names_itself: says_that_it_does,
             };

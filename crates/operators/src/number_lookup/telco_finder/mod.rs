@@ -11,7 +11,7 @@ mod token;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use async_trait::async_trait;
-use http::header::AUTHORIZATION;
+use http::{HeaderValue, header::AUTHORIZATION};
 use ringtrue_domain::{network::NetworkId, phone::Msisdn};
 use ringtrue_engine::ports::{Clock, Entropy, NumberSource, Resolved, SourceFault};
 use serde_json::{Value, json};
@@ -26,8 +26,8 @@ use crate::{
     authentication::ClientAuthentication,
     breaker::{BreakerSettings, Effect},
     client::Client,
+    token_keeper::{NoToken, TokenKeeper},
 };
-use token::TokenKeeper;
 
 /// Statuses by which it is said that nobody is known who serves the number.
 const UNKNOWN: [u16; 2] = [404, 422];
@@ -119,7 +119,8 @@ pub enum BadTelcoFinderConfig {
 pub struct TelcoFinder {
     config: TelcoFinderConfig,
     asking: Asking,
-    tokens: TokenKeeper,
+    entropy: Arc<dyn Entropy>,
+    tokens: TokenKeeper<Fault>,
     guard: Guard,
 }
 
@@ -140,7 +141,7 @@ impl TelcoFinder {
             return Err(BadTelcoFinderConfig::NoOperators);
         }
         let guard = Guard::new(Arc::clone(&config.name), config.breaker, Arc::clone(&clock));
-        Ok(TelcoFinder { config, asking: Asking { client, clock }, tokens: TokenKeeper::new(entropy), guard })
+        Ok(TelcoFinder { config, asking: Asking { client, clock }, entropy, tokens: TokenKeeper::new(), guard })
     }
 
     async fn ask(&self, number: &Msisdn) -> Result<Resolved, Fault> {
@@ -186,15 +187,19 @@ impl TelcoFinder {
         self.config.known.meant_by(&codes).map(Resolved::Network).ok_or_else(nonsense)
     }
 
+    async fn token(&self) -> Result<HeaderValue, Fault> {
+        self.tokens.token(&*self.asking.clock, self.ask_for_token()).await.map_err(NoToken::into_fault)
+    }
+
     /// A token that is good by its own account may have been revoked: one more is asked for, once.
     async fn put(&self, path: &str, question: &Value) -> Result<Told, Fault> {
-        let token = self.tokens.token(&self.config, &self.asking).await?;
+        let token = self.token().await?;
         let mut request = Request::post_json(under(&self.config.root, path), question);
         request.headers.insert(AUTHORIZATION, token.clone());
         match self.asking.put(request.clone(), &UNKNOWN).await {
             Err(Fault { status: Some(401), .. }) => {
                 self.tokens.forget(&token);
-                let fresh = self.tokens.token(&self.config, &self.asking).await?;
+                let fresh = self.token().await?;
                 request.headers.insert(AUTHORIZATION, fresh);
                 self.asking.put(request, &UNKNOWN).await
             }

@@ -7,6 +7,7 @@ use ringtrue_domain::network::NetworkId;
 use ringtrue_operators::{
     camara::{
         BreakerSettings, CamaraConfig, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes, SigningKey,
+        SimSwapConfig, SimSwapFlow,
     },
     client::ClientSettings,
 };
@@ -21,12 +22,13 @@ use super::{
         AUDIENCES, AUTHENTICATION_MEMBERS, CLIENT_MEMBERS, client, client_authentication, signing_key, web_url, word,
     },
     reader::Reader,
+    sim_swap::{SIM_SWAP_MEMBERS, sim_swap},
 };
 
 #[rustfmt::skip]
-const MEMBERS: [&str; 23] = [
+const MEMBERS: [&str; 24] = [
     "kind", "networks", "issuer", "discovery_url", "authorization_endpoint", "token_endpoint", "jwks_uri",
-    "names_itself", "api_root", "number_verification_path",
+    "backchannel_authentication_endpoint", "names_itself", "api_root", "number_verification_path",
     "request_object", "request_object_audience", "openid_scope", "purpose", "scope_style", "verify_scope",
     "device_phone_number_scope", "login_hint", "hashed_number", "pkce", "redirect_uri",
     "breaker_failures", "breaker_open_for",
@@ -49,7 +51,7 @@ pub struct CamaraSection {
 
 pub(super) fn read(reader: &mut Reader<'_>) -> Result<CamaraSection, ConfigError> {
     let section = reader.section;
-    section.only(&[&MEMBERS[..], &AUTHENTICATION_MEMBERS, &CLIENT_MEMBERS].concat())?;
+    section.only(&[&MEMBERS[..], &SIM_SWAP_MEMBERS, &AUTHENTICATION_MEMBERS, &CLIENT_MEMBERS].concat())?;
     let networks = section.read("networks", &ListOf(network_id()))?;
     if networks.is_empty() {
         return Err(section.invalid("networks", "[]", "at least one network: the operator's"));
@@ -57,9 +59,11 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<CamaraSection, ConfigError
     let key = signing_key(reader)?;
     let redirect_uri = section.read_if("redirect_uri", &web_url())?;
     let own = Url::parse("http://localhost/").map_err(|_| section.invalid("redirect_uri", "nothing", "a URL"))?;
+    let scopes = scopes(reader)?;
+    let sim_swap = sim_swap(reader, key.as_ref())?;
     let usual = CamaraConfig::new(
         section.name,
-        provider(reader)?,
+        provider(reader, &scopes, sim_swap.as_ref())?,
         section.read("api_root", &web_url())?,
         section.read("client_id", &word())?,
         client_authentication(reader, key.as_ref())?,
@@ -71,17 +75,18 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<CamaraSection, ConfigError
             .read_if("number_verification_path", &base_path())?
             .unwrap_or(usual.number_verification_path),
         request_object: request_object(reader, key)?,
-        scopes: scopes(reader)?,
+        scopes,
         login_hint: section.read_if("login_hint", &HINTS)?.unwrap_or_default(),
         sends_hashed_number: section.read_if("hashed_number", &Flag)?.unwrap_or(false),
         pkce: section.read_if("pkce", &Flag)?.unwrap_or(true),
+        sim_swap,
         breaker: breaker(reader)?,
         ..usual
     };
     Ok(CamaraSection { config, has_own_redirect_uri: redirect_uri.is_some(), client: client(reader)? })
 }
 
-fn provider(reader: &Reader<'_>) -> Result<Provider, ConfigError> {
+fn provider(reader: &Reader<'_>, scopes: &Scopes, sim_swap: Option<&SimSwapConfig>) -> Result<Provider, ConfigError> {
     let section = reader.section;
     let issuer = section.read_if("issuer", &word())?;
     if let Some(url) = section.read_if("discovery_url", &web_url())? {
@@ -91,13 +96,25 @@ fn provider(reader: &Reader<'_>) -> Result<Provider, ConfigError> {
         let allowed = format!("the operator's issuer; or set `{}`", section.key("discovery_url"));
         return Err(section.invalid("issuer", "nothing", allowed));
     };
-    let Some(authorization) = section.read_if("authorization_endpoint", &web_url())? else {
+    let authorization = section.read_if("authorization_endpoint", &web_url())?;
+    let token = section.read_if("token_endpoint", &web_url())?;
+    if authorization.is_none() && token.is_none() {
         return Ok(Provider::Issuer(issuer));
+    }
+    let sends_devices = scopes.verify.is_some() || scopes.device_phone_number.is_some();
+    let authorization = match authorization {
+        None if sends_devices => Some(section.read("authorization_endpoint", &web_url())?),
+        authorization => authorization,
+    };
+    let backchannel = match sim_swap.map(|sim_swap| &sim_swap.flow) {
+        Some(SimSwapFlow::Ciba) => Some(section.read("backchannel_authentication_endpoint", &web_url())?),
+        _ => section.read_if("backchannel_authentication_endpoint", &web_url())?,
     };
     Ok(Provider::Endpoints(Box::new(Endpoints {
         issuer,
         authorization,
         token: section.read("token_endpoint", &web_url())?,
+        backchannel,
         keys: section.read_if("jwks_uri", &web_url())?,
         names_itself: section.read_if("names_itself", &Flag)?.unwrap_or(false),
     })))
@@ -143,7 +160,7 @@ pub(in crate::config) fn network_id() -> Text<NetworkId> {
     text("the id of a network: five or six digits, the country code (MCC) and the network code (MNC)")
 }
 
-fn base_path() -> Text<String> {
+pub(super) fn base_path() -> Text<String> {
     Text {
         allowed: "a path that begins with `/`, such as \"/number-verification/v2\"",
         parse: |text| (text.starts_with('/') && !text.contains(['?', '#'])).then(|| text.to_owned()),

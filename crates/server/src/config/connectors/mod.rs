@@ -4,6 +4,7 @@ pub(super) mod authentication;
 pub(super) mod camara;
 mod header_enrichment;
 pub(super) mod reader;
+mod sim_swap;
 mod smpp;
 mod sms_http;
 mod tls;

@@ -1,0 +1,160 @@
+//! Asking an operator by CAMARA SIM Swap when a number's SIM was changed.
+//!
+//! No device takes part: a token of ours or of the number's, and one question. Questions change nothing, so one that
+//! did not come through is asked once more.
+
+mod access;
+mod backchannel;
+mod config;
+mod history;
+
+use async_trait::async_trait;
+use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
+use ringtrue_domain::{
+    lifecycle::ErrorCode,
+    sim_swap::{Period, SimHistory},
+};
+use ringtrue_engine::ports::{SimSwapQuestion, SimSwapRoute};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+use super::{
+    Camara,
+    breaker::Effect,
+    faults::{Fault, Stage, Symptom},
+};
+use crate::client::ClientError;
+use access::Access;
+pub use config::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
+use history::{of_check, of_date};
+
+/// Whoever asks waits for ten seconds. Who gives up before that can say why.
+const PATIENCE: Duration = Duration::from_secs(9);
+/// As far back as an operator may be asked to look.
+const MOST_HOURS: u32 = 2_400;
+
+impl Camara {
+    /// Whether the operator is asked about SIM cards.
+    pub fn serves_sim_swap(&self) -> bool {
+        self.config.sim_swap.is_some()
+    }
+
+    async fn told(&self, config: &SimSwapConfig, question: SimSwapQuestion<'_>) -> Result<SimHistory, Fault> {
+        let until = Instant::now() + PATIENCE;
+        let exchange = async {
+            let access = self.access(config, question.number, until).await?;
+            match self.history(config, question, &access).await {
+                // A token that is good by its own account may have been revoked: one more is asked for, once.
+                Err(Fault { status: Some(401), .. }) if access.is_kept => {
+                    self.sim_swap_tokens.forget(&access.bearer);
+                    let access = self.access(config, question.number, until).await?;
+                    self.history(config, question, &access).await
+                }
+                outcome => outcome,
+            }
+        };
+        let too_late = || Fault::new(Stage::Api, Symptom::NoAnswer(ClientError::Timeout));
+        timeout_at(until, exchange).await.unwrap_or_else(|_| Err(too_late()))
+    }
+
+    async fn history(
+        &self,
+        config: &SimSwapConfig,
+        question: SimSwapQuestion<'_>,
+        access: &Access,
+    ) -> Result<SimHistory, Fault> {
+        let mut outcome = Err(Fault::new(Stage::Api, Symptom::NoHistory));
+        for operation in &config.operations {
+            outcome = match operation {
+                SimSwapOperation::RetrieveDate => self.retrieve_date(config, question, access).await,
+                SimSwapOperation::Check => self.check(config, question, access).await,
+            };
+            if !matches!(&outcome, Err(fault) if fault.symptom() == OUT_OF_RANGE) {
+                return outcome;
+            }
+        }
+        // The operator may not look as far back as it is asked to, and nothing else may be asked.
+        outcome.map_err(|_| Fault::new(Stage::Api, Symptom::NoHistory))
+    }
+
+    async fn retrieve_date(
+        &self,
+        config: &SimSwapConfig,
+        question: SimSwapQuestion<'_>,
+        access: &Access,
+    ) -> Result<SimHistory, Fault> {
+        let answer = self.put(config, "retrieve-date", json!({}), question, access).await?;
+        of_date(&answer, config.assumed_window, question.now).map_err(|symptom| Fault::new(Stage::Api, symptom))
+    }
+
+    async fn check(
+        &self,
+        config: &SimSwapConfig,
+        question: SimSwapQuestion<'_>,
+        access: &Access,
+    ) -> Result<SimHistory, Fault> {
+        let hours = hours(question.period);
+        let answer = self.put(config, "check", json!({ "maxAge": hours }), question, access).await?;
+        of_check(&answer, hours).map_err(|symptom| Fault::new(Stage::Api, symptom))
+    }
+
+    /// The number stands in the question only where the token does not say it: both is an error, and so is neither.
+    async fn put(
+        &self,
+        config: &SimSwapConfig,
+        operation: &str,
+        mut body: Value,
+        question: SimSwapQuestion<'_>,
+        access: &Access,
+    ) -> Result<Vec<u8>, Fault> {
+        if !access.is_of_the_number {
+            body["phoneNumber"] = question.number.as_str().into();
+        }
+        let mut headers: HeaderMap = self.api_headers(question.check, access.bearer.clone())?;
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let url = self.api_url(&config.path, operation)?;
+        let answer = self.asking.read(Stage::Api, Method::POST, &url, headers, body.to_string().into_bytes()).await?;
+        Ok(answer.body.into())
+    }
+}
+
+const OUT_OF_RANGE: Symptom<'static> = Symptom::Camara("OUT_OF_RANGE");
+
+/// The whole hours that hold the period.
+fn hours(period: Period) -> u32 {
+    period.minutes().div_ceil(60).clamp(1, MOST_HOURS)
+}
+
+#[async_trait]
+impl SimSwapRoute for Camara {
+    fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    async fn sim_history(&self, question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode> {
+        let config = self.config.sim_swap.as_ref().ok_or(ErrorCode::MnoNotSupported)?;
+        self.breaker.admit(self.asking.clock.now())?;
+        let history = self.told(config, question).await.map_err(|fault| match self.note(&fault) {
+            // There is no device here whose address could be the matter.
+            ErrorCode::NotMobileIp => ErrorCode::MnoResponseError,
+            code => code,
+        })?;
+        self.breaker.learn(Effect::Works, None, self.asking.clock.now());
+        Ok(history)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_period_is_asked_for_in_whole_hours() {
+        for (minutes, expected) in
+            [(60, 1), (61, 2), (119, 2), (120, 2), (10_080, 168), (144_000, 2_400), (144_001, 2_400), (540_000, 2_400)]
+        {
+            assert_eq!(hours(Period::try_from(minutes).unwrap()), expected, "{minutes}");
+        }
+    }
+}
