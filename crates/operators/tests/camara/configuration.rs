@@ -3,6 +3,7 @@ use std::sync::Arc;
 use ringtrue_engine::ports::{SystemClock, SystemEntropy};
 use ringtrue_operators::camara::{
     Algorithm, BadConfig, BadKey, Camara, CamaraConfig, ClientAuthentication, Endpoints, Provider, Scopes, SigningKey,
+    SimSwapConfig, SimSwapFlow,
 };
 use url::Url;
 
@@ -36,10 +37,29 @@ fn what_cannot_work_is_refused() {
             |config| config.provider = Provider::Discovery { url: url("data:,x"), issuer: None },
             Some(BadConfig::Provider),
         ),
-        (|config| config.provider = endpoints(), Some(BadConfig::NoKeys)),
+        (|config| config.provider = endpoints(None), Some(BadConfig::NoAuthorization)),
+        (|config| config.provider = endpoints(Some("https://op.example/authorize")), Some(BadConfig::NoKeys)),
+        (|config| config.sim_swap = Some(SimSwapConfig::new(SimSwapFlow::Ciba)), None),
         (
             |config| {
-                config.provider = endpoints();
+                let usual = SimSwapConfig::new(SimSwapFlow::Ciba);
+                config.sim_swap = Some(SimSwapConfig { path: "v2".to_owned(), ..usual });
+            },
+            Some(BadConfig::BasePath),
+        ),
+        (
+            |config| {
+                let usual = SimSwapConfig::new(SimSwapFlow::Ciba);
+                config.sim_swap = Some(SimSwapConfig { operations: vec![], ..usual });
+            },
+            Some(BadConfig::NoOperations),
+        ),
+        // About SIM cards alone, devices are sent nowhere and no ID token comes.
+        (|config| only_sim_swap(config, SimSwapFlow::ClientCredentials), None),
+        (|config| only_sim_swap(config, SimSwapFlow::Ciba), Some(BadConfig::NoBackchannel)),
+        (
+            |config| {
+                config.provider = endpoints(Some("https://op.example/authorize"));
                 config.scopes.openid = false;
             },
             None,
@@ -61,10 +81,16 @@ fn what_cannot_work_is_refused() {
     }
 }
 
-fn endpoints() -> Provider {
+fn only_sim_swap(config: &mut CamaraConfig, flow: SimSwapFlow) {
+    config.scopes = Scopes { verify: None, device_phone_number: None, ..Scopes::default() };
+    config.provider = endpoints(None);
+    config.sim_swap = Some(SimSwapConfig::new(flow));
+}
+
+fn endpoints(authorization: Option<&str>) -> Provider {
     Provider::Endpoints(Box::new(Endpoints {
         issuer: "https://op.example".to_owned(),
-        authorization: Some(url("https://op.example/authorize")),
+        authorization: authorization.map(url),
         token: url("https://op.example/token"),
         backchannel: None,
         keys: None,

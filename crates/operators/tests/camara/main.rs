@@ -13,4 +13,7 @@ mod logs;
 mod operator;
 mod requests;
 mod sandbox;
+mod sim_swap;
+mod sim_swap_failures;
+mod sim_swap_sandbox;
 mod world;

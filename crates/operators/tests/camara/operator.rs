@@ -55,6 +55,9 @@ pub const KEYS: &str = "/keys";
 pub const TOKEN: &str = "/token";
 pub const VERIFY: &str = "/number-verification/v2/verify";
 pub const NUMBER: &str = "/number-verification/v2/device-phone-number";
+pub const BACKCHANNEL: &str = "/bc-authorize";
+pub const DATE: &str = "/sim-swap/v2/retrieve-date";
+pub const CHECK: &str = "/sim-swap/v2/check";
 
 impl Operator {
     pub async fn start() -> Self {
@@ -66,6 +69,9 @@ impl Operator {
         operator.says(TOKEN, Saying::Json(200, granted()));
         operator.says(VERIFY, Saying::Json(200, json!({ "devicePhoneNumberVerified": true })));
         operator.says(NUMBER, Saying::Json(200, json!({ "devicePhoneNumber": "+447700900123" })));
+        operator.says(BACKCHANNEL, Saying::Json(200, json!({ "auth_req_id": "request-of-ours", "expires_in": 120 })));
+        operator.says(DATE, Saying::Json(200, json!({ "latestSimChange": "2026-11-14T13:00:00Z" })));
+        operator.says(CHECK, Saying::Json(200, json!({ "swapped": true })));
         let tasks = TaskTracker::new();
         let serving = operator.clone();
         tasks.clone().spawn(async move {
@@ -91,6 +97,7 @@ impl Operator {
             "authorization_endpoint": format!("{}/authorize?tenant=a%20b", self.issuer()),
             "token_endpoint": format!("{}{TOKEN}", self.issuer()),
             "jwks_uri": format!("{}{KEYS}", self.issuer()),
+            "backchannel_authentication_endpoint": format!("{}{BACKCHANNEL}", self.issuer()),
         })
     }
 
