@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use ringtrue_domain::{
     eligibility::{Gate, PRODUCTS, Standing},
-    network::{Located, Network, NetworkId},
+    network::{AllowedNetwork, Located, Network, NetworkId},
     phone::{Country, Msisdn, NotE164},
     product::Product,
     sandbox::{self, Script, TestAddress},
@@ -56,9 +56,9 @@ pub enum EligibilityError {
 /// Why a user can use what, for whoever runs the service. Callers are never told.
 #[derive(Clone, Debug)]
 pub struct Explanation {
-    /// What was asked for the network, and what it said. Empty for an address.
+    /// What was asked for the network, and what it said. Empty for an address, and in a sandbox.
     pub asked: Vec<Asked>,
-    pub network: Result<Network, String>,
+    pub network: Result<UserNetwork, String>,
     pub gates: Vec<(Product, Result<(), Gate>)>,
 }
 
@@ -108,8 +108,12 @@ impl Engine {
         Some(Eligibility { network: network.into(), products })
     }
 
-    /// Which source answered for a number, which network it is of, and which gate lets which product fall.
-    pub async fn explain_number(&self, project: &Project, number: &Msisdn) -> Explanation {
+    /// Which source answered for a number, which network it is of, and which gate lets which product fall. Without a
+    /// project, nobody asks for its authorisation.
+    pub async fn explain_number(&self, project: Option<&Project>, number: &Msisdn) -> Explanation {
+        if is_sandbox(project) {
+            return explained_simulation(simulated(number));
+        }
         let (asked, known) = self.number_lookup().ask(number).await;
         let network = match known {
             Ok(Known::Network(id)) => self.known_network(&id),
@@ -120,7 +124,10 @@ impl Engine {
         self.explained(project, asked, network)
     }
 
-    pub fn explain_address(&self, project: &Project, address: IpAddr) -> Explanation {
+    pub fn explain_address(&self, project: Option<&Project>, address: IpAddr) -> Explanation {
+        if is_sandbox(project) {
+            return explained_simulation(simulated_address(address));
+        }
         let network = match self.networks().locate(address) {
             Located::Mobile(id) => self.known_network(&id),
             Located::NotMobile => Err("the address is known, and not a mobile one".to_owned()),
@@ -134,13 +141,36 @@ impl Engine {
         directory.known_as(id).cloned().ok_or_else(|| format!("{id}, which is not configured here"))
     }
 
-    fn explained(&self, project: &Project, asked: Vec<Asked>, network: Result<Network, String>) -> Explanation {
-        let gates = network.as_ref().map_or(vec![], |network| {
-            let supported = self.networks().supported(network);
-            let standing = standing(project, &network.id, &supported);
-            PRODUCTS.into_iter().map(|product| (product, standing.judge(product))).collect()
-        });
-        Explanation { asked, network, gates }
+    fn explained(&self, project: Option<&Project>, asked: Vec<Asked>, network: Result<Network, String>) -> Explanation {
+        let network = match network {
+            Ok(network) => network,
+            Err(problem) => return Explanation { asked, network: Err(problem), gates: vec![] },
+        };
+        let supported = self.networks().supported(&network);
+        let everything = [AllowedNetwork { network: network.id.clone(), products: PRODUCTS.to_vec() }];
+        let (enabled, allowed) = match project {
+            Some(project) => (&project.products[..], &project.allowed_networks[..]),
+            None => (&PRODUCTS[..], &everything[..]),
+        };
+        let standing = Standing { network: &network.id, supported: &supported, enabled, allowed };
+        let gates = PRODUCTS.into_iter().map(|product| (product, standing.judge(product))).collect();
+        Explanation { asked, network: Ok(UserNetwork::from(&network)), gates }
+    }
+}
+
+fn is_sandbox(project: Option<&Project>) -> bool {
+    project.is_some_and(|project| project.mode == Mode::Sandbox)
+}
+
+/// In a sandbox the digits decide, and no gate but what the simulated operator is said to support.
+fn explained_simulation(found: Result<Eligibility, EligibilityError>) -> Explanation {
+    match found {
+        Ok(Eligibility { network, products }) => {
+            let judge = |product| if products.contains(&product) { Ok(()) } else { Err(Gate::ProductSupport) };
+            let gates = PRODUCTS.into_iter().map(|product| (product, judge(product))).collect();
+            Explanation { asked: vec![], network: Ok(network), gates }
+        }
+        Err(problem) => Explanation { asked: vec![], network: Err(problem.to_string()), gates: vec![] },
     }
 }
 

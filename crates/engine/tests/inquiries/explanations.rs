@@ -50,7 +50,7 @@ async fn every_source_is_named_with_what_it_said() {
             Err("no source knows this number"),
         ),
     ] {
-        let told = world.engine.explain_number(&world.live, &number(text)).await;
+        let told = world.engine.explain_number(Some(&world.live), &number(text)).await;
         assert_eq!(told.asked, asked, "{text}");
         let network = network.map(|id| ids(&[id]).remove(0)).map_err(str::to_owned);
         assert_eq!(told.network.map(|network| network.id), network, "{text}");
@@ -67,12 +67,12 @@ async fn the_gate_that_lets_a_product_fall_is_named() {
         (UNCONNECTED, [Some(Gate::Connectivity); 4]),
         (FORBIDDEN, [project; 4]),
     ] {
-        let told = world.engine.explain_number(&world.live, &number(text)).await;
+        let told = world.engine.explain_number(Some(&world.live), &number(text)).await;
         assert_eq!(gates(&told), expected, "{text}");
     }
     let few = world.project("Few", Mode::Live, &[Product::SimSwap]).await;
     let few = world.allow(&few, &["23410"], &ALL).await;
-    let told = world.engine.explain_number(&few, &number(EVERYTHING)).await;
+    let told = world.engine.explain_number(Some(&few), &number(EVERYTHING)).await;
     assert_eq!(gates(&told), [project, None, project, project]);
 }
 
@@ -86,10 +86,46 @@ async fn addresses_are_explained_too() {
         ("81.2.69.1", Err("the address is known, and not a mobile one")),
         ("10.0.0.1", Err("the address is private, reserved, or of no network that is known here")),
     ] {
-        let told = world.engine.explain_address(&world.live, address.parse().unwrap());
+        let told = world.engine.explain_address(Some(&world.live), address.parse().unwrap());
         assert_eq!(gates(&told), vec![None; if network.is_ok() { 4 } else { 0 }], "{address}");
         let network = network.map(|id| ids(&[id]).remove(0)).map_err(str::to_owned);
         assert_eq!(told.network.map(|network| network.id), network, "{address}");
         assert!(told.asked.is_empty());
     }
+}
+
+#[tokio::test]
+async fn without_a_project_its_gate_is_open() {
+    let world = World::new().await;
+    let support = Some(Gate::ProductSupport);
+    let silent_only = [None, None, support, None];
+    for (text, expected) in
+        [(EVERYTHING, [None; 4]), (FORBIDDEN, silent_only), (UNCONNECTED, [Some(Gate::Connectivity); 4])]
+    {
+        let told = world.engine.explain_number(None, &number(text)).await;
+        assert_eq!(gates(&told), expected, "{text}");
+    }
+    assert_eq!(gates(&world.engine.explain_address(None, "82.132.0.1".parse().unwrap())), [None; 4]);
+}
+
+#[tokio::test]
+async fn in_a_sandbox_the_digits_are_the_explanation() {
+    let world = World::new().await;
+    world.source.knows("+447700900197", Err(SourceFault::Unreachable));
+    let support = Some(Gate::ProductSupport);
+    for (text, expected) in [
+        ("+990123456700", Ok([None; 4])),
+        ("+447700900197", Ok([support; 4])),
+        ("+990123456796", Ok([support, None, None, None])),
+        ("+990123456794", Err("no active subscriber has this number")),
+    ] {
+        let number = Msisdn::parse(text, Mode::Sandbox).unwrap();
+        let told = world.engine.explain_number(Some(&world.sandbox), &number).await;
+        assert!(told.asked.is_empty(), "a sandbox asks no real source");
+        let open = gates(&told);
+        let found = told.network.map(|_| open);
+        assert_eq!(found, expected.map(|gates| gates.to_vec()).map_err(str::to_owned), "{text}");
+    }
+    let told = world.engine.explain_address(Some(&world.sandbox), "198.51.100.1".parse().unwrap());
+    assert_eq!(told.network.unwrap_err(), "this address does not belong to a mobile network");
 }
