@@ -8,19 +8,22 @@ use std::{net::IpAddr, path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use http::{HeaderMap, HeaderName, Method, header::LOCATION};
+use jiff::SignedDuration;
 use rcgen::KeyPair;
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
     phone::Msisdn,
+    sim_swap::{Period, SimHistory},
     tenancy::Mode,
 };
 use ringtrue_engine::ports::{
-    Arrival, Clock, Departure, Journey, Question, Reply, SilentRoute, SystemClock, SystemEntropy,
+    Arrival, Clock, Departure, Journey, Question, Reply, SilentRoute, SimSwapQuestion, SimSwapRoute, SystemClock,
+    SystemEntropy,
 };
 use ringtrue_operators::{
     camara::{
         Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, Provider, RequestObject,
-        SigningKey,
+        SigningKey, SimSwapConfig, SimSwapFlow, SimSwapOperation,
     },
     client::{Client, ClientSettings},
 };
@@ -39,6 +42,10 @@ const CALLBACK: &str = "https://ringtrue.example/southbound/camara/op/callback";
 const SUBSCRIBER: &str = "+447700900123";
 const UNASKED: &str = "+447700900124";
 const NOBODY: &str = "none";
+/// One who is asked without a device and takes a moment to consent, one who never says anything, and nobody's number.
+const SLOW: &str = "+447700900126";
+const SILENT: &str = "+447700900127";
+const UNKNOWN: &str = "+447700900199";
 
 struct Peer {
     process: Child,
@@ -102,6 +109,18 @@ impl Peer {
         self.config(&id, ClientAuthentication::SecretBasic("s3cret: of/ours+".into()))
     }
 
+    /// Asked about SIM cards alone.
+    fn about_sims(&self, flow: SimSwapFlow, operations: &[SimSwapOperation], with_secret: bool) -> CamaraConfig {
+        let mut config = if with_secret {
+            self.config("sim secret", ClientAuthentication::SecretBasic("s3cret: of/ours+".into()))
+        } else {
+            CamaraConfig { client_id: "sim assertion".to_owned(), ..self.signing() }
+        };
+        (config.scopes.verify, config.scopes.device_phone_number) = (None, None);
+        config.sim_swap = Some(SimSwapConfig { operations: operations.to_vec(), ..SimSwapConfig::new(flow) });
+        config
+    }
+
     fn route(&self, config: CamaraConfig) -> Route {
         Route(
             Camara::new(config, self.client.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy::default()))
@@ -150,6 +169,12 @@ impl Route {
             now: SystemClock.now(),
         };
         self.0.arrive(arrival).await
+    }
+
+    async fn sim_history(&self, text: &str, minutes: i64) -> Result<SimHistory, ErrorCode> {
+        let (number, period) = (number(text), Period::try_from(minutes).unwrap());
+        let question = SimSwapQuestion { check: check(), number: &number, period, now: SystemClock.now() };
+        self.0.sim_history(question).await
     }
 
     /// The whole way.
@@ -290,4 +315,60 @@ async fn an_operator_that_is_not_ours_is_slow_or_dead() {
     let query = peer.carry(&journey, SUBSCRIBER).await;
     peer.process.kill().await.unwrap();
     assert_eq!(route.arrive(question, &journey.memory, &query).await, Err(ErrorCode::MnoServerError));
+}
+
+#[tokio::test]
+async fn an_operator_that_is_not_ours_knows_when_a_sim_was_changed() {
+    let mut peer = Peer::start().await;
+    let (date, check_first) =
+        (&[SimSwapOperation::RetrieveDate][..], &[SimSwapOperation::Check, SimSwapOperation::RetrieveDate][..]);
+    let changed = Ok(SimHistory::ChangedAt("2024-09-18T07:37:53.471829447Z".parse().unwrap()));
+    let hours = |hours| Ok(SimHistory::NoChangeFor(SignedDuration::from_hours(hours)));
+    for with_secret in [false, true] {
+        for flow in [SimSwapFlow::ClientCredentials, SimSwapFlow::Ciba] {
+            for (operations, minutes, expected, asked) in [
+                (date, 10_080, changed, &["retrieve-date"][..]),
+                (check_first, 10_080, hours(168), &["check"]),
+                (check_first, 540_000, changed, &["check", "retrieve-date"]),
+            ] {
+                let route = peer.route(peer.about_sims(flow.clone(), operations, with_secret));
+                assert_eq!(route.sim_history(SUBSCRIBER, minutes).await, expected, "{flow:?}");
+                for operation in asked {
+                    let asked = format!("POST /sim-swap/v2/{operation}");
+                    assert_eq!(peer.says().await, json!({ "asked": asked, "correlator": check().to_string() }));
+                }
+                assert_eq!(route.0.state(), BreakerState::Closed);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_operator_that_is_not_ours_decides_about_sims_at_once_later_or_never() {
+    let peer = Peer::start().await;
+    let date = &[SimSwapOperation::RetrieveDate];
+    let route = peer.route(peer.about_sims(SimSwapFlow::Ciba, date, false));
+    // It does not say how often it wants to be asked.
+    let month = SimHistory::NoChangeFor(SignedDuration::from_hours(30 * 24));
+    let (slow, silent) = tokio::join!(route.sim_history(SLOW, 10_080), route.sim_history(SILENT, 10_080));
+    assert_eq!((slow, silent), (Ok(month), Err(ErrorCode::MnoTimeout)));
+    assert_eq!(route.sim_history(UNASKED, 60).await, Err(ErrorCode::MnoUserNotFound), "access_denied");
+    assert_eq!(route.sim_history(UNKNOWN, 60).await, Err(ErrorCode::MnoUserNotFound), "unknown_user_id");
+    assert_eq!(route.0.state(), BreakerState::Closed);
+
+    let route = peer.route(peer.about_sims(SimSwapFlow::ClientCredentials, date, true));
+    assert_eq!(route.sim_history(UNKNOWN, 60).await, Err(ErrorCode::MnoUserNotFound), "IDENTIFIER_NOT_FOUND");
+    assert_eq!(route.0.state(), BreakerState::Closed);
+
+    let wrong_key = ClientAuthentication::PrivateKeyJwt { key: new_key().0, audience: Audience::Endpoint };
+    for flow in [SimSwapFlow::ClientCredentials, SimSwapFlow::Ciba] {
+        let usual = peer.about_sims(flow, date, false);
+        let route = peer.route(CamaraConfig { client_authentication: wrong_key.clone(), ..usual });
+        assert_eq!(route.sim_history(SUBSCRIBER, 60).await, Err(ErrorCode::MnoServerError), "invalid_client");
+        assert!(matches!(route.0.state(), BreakerState::Open { .. }));
+    }
+    // It has no use for assertions that name a number.
+    let by_assertion = SimSwapFlow::JwtBearer { key: peer.key.clone(), audience: Audience::Endpoint };
+    let route = peer.route(peer.about_sims(by_assertion, date, false));
+    assert_eq!(route.sim_history(SUBSCRIBER, 60).await, Err(ErrorCode::MnoServerError), "unsupported_grant_type");
 }

@@ -31,14 +31,9 @@ use ringtrue_domain::{
     product::Product,
 };
 use ringtrue_engine::ports::{Arrival, Clock, Departure, Entropy, Journey, Question, Reply, SilentRoute};
+use url::Url;
 
-use crate::{
-    authentication,
-    breaker::{self, Breaker},
-    client::Client,
-    jwt::KeySet,
-    token_keeper::TokenKeeper,
-};
+use crate::{authentication, breaker::Breaker, client::Client, jwt::KeySet, token_keeper::TokenKeeper};
 pub use crate::{
     authentication::{Audience, ClientAuthentication, ClientSecret},
     breaker::{BreakerSettings, BreakerState, Effect},
@@ -52,7 +47,6 @@ pub use faults::{Nonsense, Row, Stage, Symptom, TABLE};
 use memory::Memory;
 use provider::Server;
 pub use sim_swap::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
-use url::Url;
 
 const CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
 /// How long a code may be that a device brings. Longer ones are nobody's.
@@ -158,13 +152,6 @@ impl Camara {
         fault.code()
     }
 
-    /// The head of a question at an interface of CAMARA's.
-    fn api_headers(&self, check: CheckId, bearer: HeaderValue) -> Result<HeaderMap, Fault> {
-        let correlator = HeaderValue::try_from(check.to_string());
-        let correlator = correlator.map_err(|_| Fault::new(Stage::Api, Symptom::Ours))?;
-        Ok(HeaderMap::from_iter([(AUTHORIZATION, bearer), (CORRELATOR, correlator)]))
-    }
-
     fn api_url(&self, path: &str, operation: &str) -> Result<Url, Fault> {
         let (root, path) = (self.config.api_root.as_str().trim_end_matches('/'), path.trim_end_matches('/'));
         Url::parse(&format!("{root}{path}/{operation}")).map_err(|_| Fault::new(Stage::Api, Symptom::Ours))
@@ -206,6 +193,13 @@ impl SilentRoute for Camara {
         self.breaker.learn(Effect::Works, None, self.asking.clock.now());
         Ok(reply)
     }
+}
+
+/// The head of a question at an interface of CAMARA's.
+fn api_headers(check: CheckId, bearer: HeaderValue) -> Result<HeaderMap, Fault> {
+    let correlator = HeaderValue::try_from(check.to_string());
+    let correlator = correlator.map_err(|_| Fault::new(Stage::Api, Symptom::Ours))?;
+    Ok(HeaderMap::from_iter([(AUTHORIZATION, bearer), (CORRELATOR, correlator)]))
 }
 
 /// The code that a device brought, from whom it was sent to.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Camara,
+    Camara, api_headers,
     faults::{Fault, Nonsense, Stage},
     token::Tokens,
 };
@@ -28,7 +28,7 @@ struct Shared {
 impl Camara {
     /// One question for one token.
     pub(super) async fn ask(&self, question: Question<'_>, check: CheckId, tokens: Tokens) -> Result<Reply, Fault> {
-        let headers = self.api_headers(check, tokens.bearer)?;
+        let headers = api_headers(check, tokens.bearer)?;
         match question {
             Question::IsNumber(number) => self.verify(number, headers).await,
             Question::WhichNumber => self.device_phone_number(headers).await,

@@ -8,20 +8,20 @@ mod backchannel;
 mod config;
 mod history;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
+use http::{HeaderValue, Method, header::CONTENT_TYPE};
 use ringtrue_domain::{
     lifecycle::ErrorCode,
     sim_swap::{Period, SimHistory},
 };
 use ringtrue_engine::ports::{SimSwapQuestion, SimSwapRoute};
 use serde_json::{Value, json};
-use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Camara,
-    breaker::Effect,
+    Camara, Effect, api_headers,
     faults::{Fault, Stage, Symptom},
 };
 use crate::client::ClientError;
@@ -111,7 +111,7 @@ impl Camara {
         if !access.is_of_the_number {
             body["phoneNumber"] = question.number.as_str().into();
         }
-        let mut headers: HeaderMap = self.api_headers(question.check, access.bearer.clone())?;
+        let mut headers = api_headers(question.check, access.bearer.clone())?;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let url = self.api_url(&config.path, operation)?;
         let answer = self.asking.read(Stage::Api, Method::POST, &url, headers, body.to_string().into_bytes()).await?;
