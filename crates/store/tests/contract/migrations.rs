@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -14,6 +14,7 @@ const NAMES: [&str; 9] = [
     "0007_journeys",
     "0008_sim_swap",
     "0009_accounts",
+    "0010_codes",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {
