@@ -12,13 +12,13 @@ use uuid::Uuid;
 
 use super::{
     counters::change_counters,
+    error::store_error,
     lane::{Batch, BatchError, Call, Running, Verb},
     transaction::row_of,
 };
 use crate::{
     check_rows::{self, check_columns, has_device},
     driver::Conclusion,
-    row::Row,
 };
 
 /// Somebody wants to see a check.
@@ -34,9 +34,9 @@ impl Verb for Find {
 
     fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, Read> {
         Box::pin(async move {
-            let (rows, committed) = tx.commit(&[select(batch.iter().map(|find| find.0.0).collect())]).await?;
-            let checks = by_id(rows.iter().flatten())?;
-            Ok((batch.iter().map(|find| read(&checks, find.0.0)).collect(), committed))
+            let (rows, committed) = tx.only(&select(batch.iter().map(|find| find.0.0).collect())).await?;
+            let checks = by_id(&rows)?;
+            Ok((batch.iter().map(|find| checks.get(&find.0.0).map(|row| read(row)).transpose()).collect(), committed))
         })
     }
 }
@@ -52,15 +52,19 @@ impl Verb for FindByCode {
     fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, Read> {
         Box::pin(async move {
             let hashes: Vec<Vec<u8>> = batch.iter().flat_map(|find| &find.0).map(|code| code.0.to_vec()).collect();
-            let select = concat!("select ", check_columns!(), ", code_hash from checks where code_hash = any($1)");
-            let (rows, committed) = tx.commit(&[Call::new(select).with(hashes)]).await?;
-            let mut checks = HashMap::<Vec<u8>, Row>::new();
-            for row in rows.iter().flatten() {
-                checks.insert(row.try_get("code_hash")?, row_of(row)?);
+            let select = concat!(
+                "select ",
+                check_columns!(),
+                ", code_hash from unnest($1::bytea[]) as wanted (hash) join checks on code_hash = wanted.hash"
+            );
+            let (rows, committed) = tx.only(&Call::new(select).with(hashes)).await?;
+            let mut checks = HashMap::<&[u8], &PostgresRow>::new();
+            for row in &rows {
+                checks.insert(row.try_get("code_hash")?, row);
             }
             let found = |find: &FindByCode| {
                 let known = find.0.iter().filter_map(|code| checks.get(&code.0[..]));
-                check_rows::open_or_first(known.cloned().map(check_rows::check))
+                check_rows::open_or_first(known.map(|row| read(row)))
             };
             Ok((batch.iter().map(found).collect(), committed))
         })
@@ -71,12 +75,12 @@ fn select(ids: Vec<Uuid>) -> Call {
     Call::new(concat!("select ", check_columns!(), " from checks where id = any($1)")).with(ids)
 }
 
-fn by_id<'r>(rows: impl Iterator<Item = &'r PostgresRow>) -> Result<HashMap<Uuid, Row>, BatchError> {
-    rows.map(|row| Ok((row.try_get(0)?, row_of(row)?))).collect()
+fn by_id(rows: &[PostgresRow]) -> Result<HashMap<Uuid, &PostgresRow>, BatchError> {
+    rows.iter().map(|row| Ok((row.try_get(0)?, row))).collect()
 }
 
-fn read(checks: &HashMap<Uuid, Row>, id: Uuid) -> Read {
-    checks.get(&id).cloned().map(check_rows::check).transpose()
+fn read(row: &PostgresRow) -> Result<AnyCheck, StoreError> {
+    check_rows::check(row_of(row).map_err(|error| store_error(&error))?)
 }
 
 impl Verb for Conclusion {
@@ -104,8 +108,10 @@ impl Verb for Conclusion {
                 }
             }
             winners.sort_unstable_by_key(|conclusion| conclusion.ending.check());
-            let [hours, days] = change_counters(&counts)?;
-            let mut calls = vec![queue(&winners), hours, days];
+            let mut calls = vec![change_counters(&counts)?];
+            if winners.iter().any(|conclusion| conclusion.callback.is_some()) {
+                calls.insert(0, queue(&winners));
+            }
             let journeys: Vec<Uuid> = winners
                 .iter()
                 .filter(|conclusion| has_device(conclusion.ending.product()))

@@ -14,36 +14,34 @@ impl Verb for Vec<UsageCount> {
 
     fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
         Box::pin(async move {
-            let (_, committed) = tx.commit(&change_counters(batch.iter().flatten())?).await?;
+            let (_, committed) = tx.only(&change_counters(batch.iter().flatten())?).await?;
             Ok((vec![(); batch.len()], committed))
         })
     }
 }
 
-/// The statements that change counters: each counter once, in the order of their keys.
-pub(super) fn change_counters<'a>(counts: impl IntoIterator<Item = &'a UsageCount>) -> Result<[Call; 2], BatchError> {
+/// The statement that changes counters: each counter once, in the order of their keys. Hours come before days, as
+/// everywhere: what stands in `with` is done when the rest has been.
+pub(super) fn change_counters<'a>(counts: impl IntoIterator<Item = &'a UsageCount>) -> Result<Call, BatchError> {
     let hours = usage::merged(counts).map_err(BatchError::Rows)?;
     let days = usage::by_day(&hours);
-    Ok([
-        with_changes(
-            Call::new(change_sql!(
-                "usage_counters",
-                "hour",
-                "select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[],
-                                      $7::bigint[])"
-            )),
-            hours,
+    let call = Call::new(concat!(
+        "with days as (",
+        change_sql!(
+            "usage_days",
+            "day",
+            "select * from unnest($8::uuid[], $9::text[], $10::text[], $11::text[], $12::smallint[], $13::text[],
+                                  $14::bigint[])"
         ),
-        with_changes(
-            Call::new(change_sql!(
-                "usage_days",
-                "day",
-                "select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[],
-                                      $7::bigint[])"
-            )),
-            days,
-        ),
-    ])
+        ") ",
+        change_sql!(
+            "usage_counters",
+            "hour",
+            "select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[],
+                                  $7::bigint[])"
+        )
+    ));
+    Ok(with_changes(with_changes(call, hours), days))
 }
 
 fn with_changes(call: Call, changes: BTreeMap<CounterKey, i64>) -> Call {

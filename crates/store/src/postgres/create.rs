@@ -37,8 +37,7 @@ impl Verb for NewCheck {
             }
             stored.sort_unstable_by_key(|new| new.check.id);
             let counts: Vec<_> = stored.iter().map(|new| check_rows::count_of(new)).collect();
-            let [hours, days] = change_counters(&counts)?;
-            let mut calls = vec![insert_checks(&stored), hours, days];
+            let mut calls = vec![insert_checks(&stored), change_counters(&counts)?];
             let journeys: Vec<_> = stored.iter().filter_map(|new| Some((new.check.id.0, brief(new)?))).collect();
             if !journeys.is_empty() {
                 calls.push(insert_journeys(&journeys));

@@ -134,7 +134,7 @@ where
 fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
     let mut gathering = Gathering::default();
     loop {
-        let mut batch = gather(&mut jobs, &gathering);
+        let mut batch = gather(&mut jobs, &mut gathering);
         if batch.is_empty() {
             return;
         }
@@ -148,7 +148,7 @@ fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
                 drop(connection.execute_batch("rollback"));
             }
         }
-        gathering = Gathering::after(batch.len(), jobs.len(), begun.elapsed());
+        gathering.ended(batch.len(), jobs.len(), begun.elapsed());
         for job in batch {
             job.answer(&outcome);
         }
@@ -156,7 +156,7 @@ fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>) {
 }
 
 /// Waits for the next batch. It is empty when nobody is left who could ask.
-fn gather(jobs: &mut mpsc::Receiver<Box<dyn Job>>, gathering: &Gathering) -> Vec<Box<dyn Job>> {
+fn gather(jobs: &mut mpsc::Receiver<Box<dyn Job>>, gathering: &mut Gathering) -> Vec<Box<dyn Job>> {
     let mut batch = Vec::new();
     jobs.blocking_recv_many(&mut batch, MAX_BATCH);
     let opened = Instant::now();
@@ -168,6 +168,7 @@ fn gather(jobs: &mut mpsc::Receiver<Box<dyn Job>>, gathering: &Gathering) -> Vec
             batch.push(job);
         }
     }
+    gathering.closed(batch.len());
     batch
 }
 

@@ -42,12 +42,11 @@
 //! tables in the same order by every verb, and a key that occurs twice in a batch is merged beforehand, since `PostgreSQL`
 //! changes no row twice in one statement. The lane starts in `data_plane`.
 
+mod batch;
+
 use std::{
-    collections::HashMap,
-    future::poll_fn,
     panic::AssertUnwindSafe,
     sync::Arc,
-    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -58,7 +57,6 @@ use tokio::{
     task::yield_now,
     time::timeout,
 };
-use tokio_postgres::{Client, Row, Statement, types::ToSql};
 
 use super::{
     TRANSACTION_TIMEOUT,
@@ -66,6 +64,8 @@ use super::{
     error::{Fault, fault, store_error},
 };
 use crate::gathering::Gathering;
+use batch::Session;
+pub(super) use batch::{Batch, Call, Committed};
 
 const QUEUE: usize = 8_192;
 /// How long a caller waits for its answer, from the queue to the commit.
@@ -98,129 +98,6 @@ impl From<tokio_postgres::Error> for BatchError {
             Fault::Server => BatchError::Server(store_error(&error)),
             Fault::Statement => BatchError::Rows(store_error(&error)),
         }
-    }
-}
-
-/// One statement, the same at each use, and its columns of values.
-pub(super) struct Call {
-    sql: &'static str,
-    parameters: Vec<Box<dyn ToSql + Sync + Send>>,
-}
-
-impl Call {
-    pub(super) fn new(sql: &'static str) -> Self {
-        Call { sql, parameters: Vec::new() }
-    }
-
-    /// Adds the next parameter.
-    pub(super) fn with(mut self, parameter: impl ToSql + Sync + Send + 'static) -> Self {
-        self.parameters.push(Box::new(parameter));
-        self
-    }
-}
-
-/// Proof that a batch is durable. Only [`Batch::commit`] gives it.
-#[derive(Debug)]
-pub(super) struct Committed(());
-
-/// The transaction of a batch.
-pub(super) struct Batch<'a> {
-    session: &'a mut Session,
-    has_begun: bool,
-}
-
-impl Batch<'_> {
-    /// Runs statements, all sent at once. Gives the rows of each.
-    pub(super) async fn step(&mut self, calls: &[Call]) -> Result<Vec<Vec<Row>>, BatchError> {
-        self.send(calls, None).await
-    }
-
-    /// Runs the last statements and commits, all sent at once.
-    pub(super) async fn commit(mut self, calls: &[Call]) -> Result<(Vec<Vec<Row>>, Committed), BatchError> {
-        // After a statement that the server refused this commits nothing and succeeds; but then that statement's error
-        // is what counts. After one that could not even be sent it is not sent either.
-        let rows = self.send(calls, Some("commit")).await?;
-        Ok((rows, Committed(())))
-    }
-
-    async fn send(&mut self, calls: &[Call], last: Option<&'static str>) -> Result<Vec<Vec<Row>>, BatchError> {
-        let mut statements = Vec::with_capacity(calls.len());
-        for call in calls {
-            statements.push(self.session.prepared(call.sql).await?);
-        }
-        let client = &self.session.client;
-        let first = if self.has_begun { None } else { Some("begin") };
-        self.has_begun = true;
-
-        let command = |sql: &'static str| async move { client.batch_execute(sql).await.map(|()| Vec::new()) }.boxed();
-        let query = |(call, statement)| query(client, call, statement).boxed();
-        let sent: Vec<BoxFuture<'_, Result<Vec<Row>, tokio_postgres::Error>>> = first
-            .map(command)
-            .into_iter()
-            .chain(calls.iter().zip(statements).map(query))
-            .chain(last.map(command))
-            .collect();
-        let mut answers = in_order(sent).await?;
-        if first.is_some() {
-            answers.remove(0);
-        }
-        if last.is_some() {
-            answers.pop();
-        }
-        Ok(answers)
-    }
-}
-
-async fn query(client: &Client, call: &Call, statement: Statement) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let parameters: Vec<&(dyn ToSql + Sync)> = call.parameters.iter().map(|parameter| &**parameter as _).collect();
-    client.query(&statement, &parameters).await
-}
-
-/// Polls all once, in their order, which is the order that they are sent in; then waits for the answers, which come in
-/// the same order.
-///
-/// One that fails before all are sent was not sent itself: a value did not fit. Then those after it, `commit` among
-/// them, are not sent either, and the caller rolls back.
-async fn in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Result<T, E>>>) -> Result<Vec<T>, E> {
-    let mut answers: Vec<Option<T>> = pending.iter().map(|_| None).collect();
-    let (mut all_were_sent, mut answered) = (false, 0);
-    poll_fn(|context| {
-        if !all_were_sent {
-            all_were_sent = true;
-            for (future, answer) in pending.iter_mut().zip(&mut answers) {
-                if let Poll::Ready(early) = future.poll_unpin(context)? {
-                    *answer = Some(early);
-                }
-            }
-        }
-        while answered < pending.len() {
-            if answers[answered].is_none() {
-                match pending[answered].poll_unpin(context)? {
-                    Poll::Ready(answer) => answers[answered] = Some(answer),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            answered += 1;
-        }
-        Poll::Ready(Ok(answers.drain(..).flatten().collect()))
-    })
-    .await
-}
-
-/// A connection and the statements that it has prepared.
-struct Session {
-    client: Client,
-    statements: HashMap<&'static str, Statement>,
-}
-
-impl Session {
-    async fn prepared(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
-        if let Some(statement) = self.statements.get(sql) {
-            return Ok(statement.clone());
-        }
-        let statement = self.client.prepare(sql).await?;
-        self.statements.insert(sql, statement.clone());
-        Ok(statement)
     }
 }
 
@@ -269,7 +146,7 @@ impl<V: Verb> Lane<V> {
 }
 
 /// Waits for the next batch. It is empty when nobody is left who could ask.
-async fn gather<V: Verb>(queue: &mut mpsc::Receiver<Envelope<V>>, gathering: &Gathering) -> Vec<Envelope<V>> {
+async fn gather<V: Verb>(queue: &mut mpsc::Receiver<Envelope<V>>, gathering: &mut Gathering) -> Vec<Envelope<V>> {
     let mut batch = Vec::new();
     queue.recv_many(&mut batch, V::MAX_BATCH).await;
     let opened = Instant::now();
@@ -282,6 +159,7 @@ async fn gather<V: Verb>(queue: &mut mpsc::Receiver<Envelope<V>>, gathering: &Ga
             batch.push(envelope);
         }
     }
+    gathering.closed(batch.len());
     batch
 }
 
@@ -295,17 +173,16 @@ impl Worker {
     async fn serve<V: Verb>(mut self, queue: Arc<Mutex<mpsc::Receiver<Envelope<V>>>>) {
         let mut gathering = Gathering::default();
         loop {
-            let mut envelopes = gather(&mut *queue.lock().await, &gathering).await;
+            let envelopes = gather(&mut *queue.lock().await, &mut gathering).await;
             if envelopes.is_empty() {
                 return;
             }
-            envelopes.retain(|envelope| !envelope.reply.is_closed());
-            let (verbs, replies): (Vec<V>, Vec<_>) =
-                envelopes.into_iter().map(|envelope| (envelope.verb, envelope.reply)).unzip();
+            let wanted = envelopes.into_iter().filter(|envelope| !envelope.reply.is_closed());
+            let (verbs, replies): (Vec<V>, Vec<_>) = wanted.map(|envelope| (envelope.verb, envelope.reply)).unzip();
             let begun = Instant::now();
             let answers = self.settle(&verbs).await;
             let waiting = queue.try_lock().map_or(0, |queue| queue.len());
-            gathering = Gathering::after(verbs.len(), waiting, begun.elapsed());
+            gathering.ended(verbs.len(), waiting, begun.elapsed());
             for (reply, answer) in replies.into_iter().zip(answers) {
                 // A caller that has gone away does not need its answer.
                 drop(reply.send(answer));
@@ -351,10 +228,10 @@ impl Worker {
             Some(session) if !session.client.is_closed() => session,
             _ => {
                 let (client, _) = self.connector.connect().await.map_err(BatchError::Server)?;
-                Session { client, statements: HashMap::new() }
+                Session::over(client)
             }
         };
-        let run = AssertUnwindSafe(V::run(batch, Batch { session: &mut session, has_begun: false })).catch_unwind();
+        let run = AssertUnwindSafe(V::run(batch, Batch::new(&mut session))).catch_unwind();
         let outcome = match timeout(TRANSACTION_TIMEOUT, run).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => {
@@ -365,7 +242,7 @@ impl Worker {
             }
         };
         match outcome {
-            Ok((answers, Committed(()))) if answers.len() == batch.len() => {
+            Ok((answers, _durable)) if answers.len() == batch.len() => {
                 self.session = Some(session);
                 Ok(answers)
             }

@@ -4,8 +4,11 @@ use std::{collections::BTreeSet, env, error::Error};
 
 use bytes::BytesMut;
 use futures_util::future::join_all;
-use tokio::sync::Mutex;
-use tokio_postgres::types::{IsNull, Type, to_sql_checked};
+use tokio::{sync::Mutex, task::yield_now};
+use tokio_postgres::{
+    Client,
+    types::{IsNull, ToSql, Type, to_sql_checked},
+};
 
 use super::*;
 use crate::url::{Address, StoreUrl};
