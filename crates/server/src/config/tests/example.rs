@@ -56,7 +56,8 @@ fn the_examples_of_connectors_are_good_together() {
     let config = good(&file, []);
     let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
     let shown = [
-        "infobip", "jasmin", "kannel", "legacy", "o2", "other", "plivo", "sinch", "telnyx", "three", "twilio", "vonage",
+        "infobip", "jasmin", "kannel", "legacy", "o2", "other", "plivo", "sinch", "swaps", "telnyx", "three", "twilio",
+        "vonage",
     ];
     assert_eq!(names, shown);
     assert_eq!(config.networks.receivers().count(), 4);

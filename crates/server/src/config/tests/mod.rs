@@ -2,6 +2,7 @@
 
 mod addresses;
 mod broken;
+mod camara;
 mod connectors;
 mod defaults;
 mod example;
