@@ -36,6 +36,6 @@ pub async fn serve(size: usize) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::print_stdout, reason = "the parent process reads the address")]
-fn announce(address: std::net::SocketAddr) {
+pub fn announce(address: std::net::SocketAddr) {
     println!("listening on {address}");
 }

@@ -4,7 +4,10 @@ use std::{collections::HashMap, path::Path, time::Duration};
 
 use anyhow::Context;
 
-use crate::{deployment::Deployment, report};
+use crate::{
+    deployment::{Deployment, Sqlite},
+    report,
+};
 
 /// Of `/proc/<pid>/stat`, on every Linux.
 const TICK: Duration = Duration::from_millis(10);
@@ -12,7 +15,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// Adds up the time that the processes of a deployment were on a core.
 pub struct Cost {
     server: u32,
-    database: u32,
+    /// The parent of all processes of PostgreSQL. `None`: the server has its database in itself.
+    database: Option<u32>,
     operations: f64,
     spent: [Duration; 3],
 }
@@ -21,7 +25,16 @@ impl Cost {
     pub fn of(deployment: &Deployment) -> anyhow::Result<Self> {
         let database = std::fs::read_to_string(deployment.database.run("show data_directory")? + "/postmaster.pid")?;
         let database = database.lines().next().context("no process of the database")?.trim().parse()?;
-        Ok(Cost { server: deployment.process_id(), database, operations: 0.0, spent: [Duration::ZERO; 3] })
+        Ok(Cost {
+            server: deployment.process_id(),
+            database: Some(database),
+            operations: 0.0,
+            spent: [Duration::ZERO; 3],
+        })
+    }
+
+    pub fn on_sqlite(deployment: &Deployment<Sqlite>) -> Self {
+        Cost { server: deployment.process_id(), database: None, operations: 0.0, spent: [Duration::ZERO; 3] }
     }
 
     /// Runs `work`, which gives its operations per second, and counts what it costs.
@@ -38,8 +51,9 @@ impl Cost {
 
     pub fn report(&self) {
         let [server, database, load] = self.spent.map(|spent| spent.as_secs_f64() * 1e6 / self.operations);
+        let database = self.database.map(|_| format!(" {database:.1} in PostgreSQL,")).unwrap_or_default();
         report::note(&format!(
-            "time on a core for each: {server:.1} µs in the server, {database:.1} in PostgreSQL, {load:.1} in the load"
+            "time on a core for each: {server:.1} µs in the server,{database} {load:.1} in the load"
         ));
     }
 
@@ -51,7 +65,7 @@ impl Cost {
             *parents.entry(process.parent).or_insert(Duration::ZERO) += process.spent;
         }
         let own = |id: u32| stat(Path::new(&format!("/proc/{id}"))).context("a process is gone");
-        let database = parents.get(&self.database).copied().unwrap_or_default();
+        let database = self.database.and_then(|id| parents.get(&id).copied()).unwrap_or_default();
         Ok([own(self.server)?.spent, database, own(std::process::id())?.spent])
     }
 }

@@ -1,6 +1,10 @@
-//! `ringtrue serve` on a PostgreSQL database of its own, with a workspace and a project.
+//! `ringtrue serve` on a database of its own, PostgreSQL or SQLite, with a workspace and a project.
 
-use std::{net::SocketAddr, path::PathBuf, process::Command};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, bail};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -12,16 +16,19 @@ use crate::{load::Connection, postgres::Database, process::Process};
 /// Any 32 bytes.
 pub const MASTER_KEY: &str = "cmluZ3RydWUgYmVuY2ggcmluZ3RydWUgYmVuY2ggMTI=";
 /// These would end a comparison at once.
-const LIMITS: [&str; 3] = ["CREATE", "READ", "TOKEN"];
+const LIMITS: [&str; 5] = ["CREATE", "READ", "ELIGIBILITY", "TOKEN", "DEVICE"];
 
-pub struct Deployment {
+pub struct Deployment<D = Database> {
     // In the order in which they must go.
     process: Process,
-    pub database: Database,
+    pub database: D,
     _folder: TempDir,
     pub address: SocketAddr,
     workspace: Access,
 }
+
+/// A file in the deployment's own folder.
+pub struct Sqlite;
 
 /// Who may ask for tokens.
 struct Access {
@@ -36,22 +43,38 @@ pub struct Project {
     pub token: String,
 }
 
-impl Deployment {
+impl Deployment<Database> {
     /// Starts one whose settings differ from the defaults by `settings`, in TOML.
     pub fn start(database: &'static str, settings: &str) -> anyhow::Result<Self> {
         let database = Database::create(database)?;
+        let url = database.url.clone();
+        Deployment::on(database, |_| url, settings)
+    }
+}
+
+impl Deployment<Sqlite> {
+    /// Starts one on the store that it has by default.
+    pub fn start_on_sqlite(settings: &str) -> anyhow::Result<Self> {
+        Deployment::on(Sqlite, |folder| format!("sqlite:{}", folder.join("ringtrue.db").display()), settings)
+    }
+}
+
+impl<D> Deployment<D> {
+    fn on(database: D, url: impl FnOnce(&Path) -> String, settings: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let settings_file = folder.path().join("ringtrue.toml");
         std::fs::write(&settings_file, settings)?;
+        let url = url(folder.path());
         let ringtrue = || -> anyhow::Result<Command> {
             let mut command = Command::new(binary()?);
             command
                 .env("RINGTRUE_CONFIG", &settings_file)
-                .env("RINGTRUE_STORE__URL", &database.url)
+                .env("RINGTRUE_STORE__URL", &url)
                 .env("RINGTRUE_MASTER_KEY", MASTER_KEY)
                 .env("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0")
                 .env("RINGTRUE_METRICS__LISTEN", "off")
-                .env("BENCH_SMSC_PASSWORD", "sandbox");
+                .env("BENCH_SMSC_PASSWORD", "sandbox")
+                .env("BENCH_CLIENT_SECRET", "sandbox");
             for limit in LIMITS {
                 command.env(format!("RINGTRUE_RATE_LIMITS__{limit}"), "1000000");
             }
@@ -76,27 +99,36 @@ impl Deployment {
     }
 
     pub async fn sandbox_project(&self) -> anyhow::Result<Project> {
-        self.project("sandbox", None).await
+        self.project("sandbox", None, "reverse_sms").await
+    }
+
+    pub async fn sandbox_project_for(&self, scope: &str) -> anyhow::Result<Project> {
+        self.project("sandbox", None, scope).await
     }
 
     /// A project that may use one network.
     pub async fn live_project(&self, network: &str) -> anyhow::Result<Project> {
-        self.project("live", Some(network)).await
+        self.project("live", Some((network, &["reverse_sms"])), "reverse_sms").await
     }
 
-    async fn project(&self, mode: &str, network: Option<&str>) -> anyhow::Result<Project> {
+    /// A project that asks what can be used, and may use these products of one network.
+    pub async fn curious_project(&self, network: &str, products: &[&str]) -> anyhow::Result<Project> {
+        self.project("live", Some((network, products)), "eligibility").await
+    }
+
+    async fn project(&self, mode: &str, network: Option<(&str, &[&str])>, scope: &str) -> anyhow::Result<Project> {
         let Access { id: workspace, client_id, client_secret } = &self.workspace;
         let manager = self.token(client_id, client_secret, "management").await?;
         let projects = format!("/v1/management/workspaces/{workspace}/projects");
         let created = self.ask("POST", &projects, &manager, &json!({ "name": "Bench", "mode": mode })).await?;
         let id = text(&created, "/project_id")?;
-        if let Some(network) = network {
-            let allowed = json!({ "networks": [{ "network_id": network, "products": ["reverse_sms"] }] });
+        if let Some((network, products)) = network {
+            let allowed = json!({ "networks": [{ "network_id": network, "products": products }] });
             self.ask("PUT", &format!("{projects}/{id}/allowed-networks"), &manager, &allowed).await?;
         }
         let (client_id, client_secret) =
             (text(&created, "/credentials/0/client_id")?, text(&created, "/credentials/0/client_secret")?);
-        let token = self.token(&client_id, &client_secret, "reverse_sms").await?;
+        let token = self.token(&client_id, &client_secret, scope).await?;
         Ok(Project { id, token })
     }
 

@@ -37,18 +37,42 @@ pub async fn rate_of(
     write: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
 ) -> anyhow::Result<f64> {
     let write = Arc::new(write);
+    rate_of_errands(address, round, || Exchange { write: Arc::clone(&write), request: Vec::new() }).await
+}
+
+/// What a caller does over and over, on a connection of its own.
+pub trait Errand: Send + 'static {
+    fn run(&mut self, connection: &mut Connection) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
+struct Exchange<W> {
+    write: Arc<W>,
+    request: Vec<u8>,
+}
+
+impl<W: Fn(&mut Vec<u8>) + Send + Sync + 'static> Errand for Exchange<W> {
+    async fn run(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
+        self.request.clear();
+        (self.write)(&mut self.request);
+        connection.exchange(&self.request).await.map(drop)
+    }
+}
+
+/// Runs an errand on each connection, again and again for the length of a round. Errands per second.
+pub async fn rate_of_errands<E: Errand>(
+    address: SocketAddr,
+    round: Duration,
+    errand: impl Fn() -> E,
+) -> anyhow::Result<f64> {
     let answered = Arc::new(AtomicU64::new(0));
     let over = Arc::new(AtomicBool::new(false));
     let mut connections = JoinSet::new();
     for _ in 0..CONNECTIONS {
         let mut connection = Connection::open(address).await?;
-        let (write, answered, over) = (Arc::clone(&write), Arc::clone(&answered), Arc::clone(&over));
+        let (mut errand, answered, over) = (errand(), Arc::clone(&answered), Arc::clone(&over));
         connections.spawn(async move {
-            let mut request = Vec::new();
             while !over.load(Ordering::Relaxed) {
-                request.clear();
-                write(&mut request);
-                connection.exchange(&request).await?;
+                errand.run(&mut connection).await?;
                 answered.fetch_add(1, Ordering::Relaxed);
             }
             anyhow::Ok(())
@@ -89,6 +113,18 @@ impl Connection {
 
     /// Sends a request, and gives the body of the answer. Any but a success is an error.
     pub async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
+        let (head, length) = self.answered(request, b"HTTP/1.1 20").await?;
+        Ok(&self.buffer[head..head + length])
+    }
+
+    /// Sends a request, and gives where the answer leads. Any but a redirect is an error.
+    pub async fn redirected(&mut self, request: &[u8]) -> anyhow::Result<&str> {
+        let (head, _) = self.answered(request, b"HTTP/1.1 30").await?;
+        header(&self.buffer[..head], b"location:").context("a redirect without a location")
+    }
+
+    /// The lengths of the answer's head and of its body. An error, if it begins otherwise.
+    async fn answered(&mut self, request: &[u8], beginning: &[u8]) -> anyhow::Result<(usize, usize)> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         loop {
@@ -96,20 +132,24 @@ impl Connection {
                 bail!("the server hung up");
             }
             let Some(head) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
-            if !self.buffer.starts_with(b"HTTP/1.1 20") {
+            if !self.buffer.starts_with(beginning) {
                 bail!("answered {}", String::from_utf8_lossy(&self.buffer));
             }
             let length = content_length(&self.buffer[..head]).context("an answer without a length")?;
             if self.buffer.len() >= head + 4 + length {
-                return Ok(&self.buffer[head + 4..head + 4 + length]);
+                return Ok((head + 4, length));
             }
         }
     }
 }
 
 pub fn content_length(head: &[u8]) -> Option<usize> {
-    let name = b"content-length:";
+    header(head, b"content-length:")?.parse().ok()
+}
+
+/// Of a name with its colon.
+fn header<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a str> {
     let at = head.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name))?;
     let line = head[at + name.len()..].split(|byte| *byte == b'\r').next()?;
-    std::str::from_utf8(line).ok()?.trim().parse().ok()
+    std::str::from_utf8(line).ok().map(str::trim)
 }

@@ -3,13 +3,17 @@
 //! Each comparison is a ratio with the least that is asked of it. Rounds of the contestants alternate, so that a slow
 //! moment of the machine hits all of them. The exit code is 1 when a ratio is not reached.
 
+mod addresses;
 mod bare;
 mod callbacks;
+mod chain;
 mod cost;
 mod creates;
 mod deployment;
+mod eligibility;
 mod group_commit;
 mod load;
+mod mmdb;
 mod pages;
 mod postgres;
 mod process;
@@ -17,6 +21,8 @@ mod reads;
 mod receiver;
 mod report;
 mod rsql;
+mod silent;
+mod sim_swap;
 mod sms;
 mod tokens;
 
@@ -30,7 +36,7 @@ struct Arguments {
     only: Option<Comparison>,
 }
 
-#[derive(Clone, Copy, Subcommand)]
+#[derive(Clone, Subcommand)]
 enum Comparison {
     /// Token requests against npm `oidc-provider` and against a bare handler.
     Tokens,
@@ -48,19 +54,34 @@ enum Comparison {
     Pages,
     /// Parsing searches against npm `@rsql/parser`.
     Rsql,
+    /// Whole Secure SNA flows through the sandbox operator against the same chain of bare handlers.
+    Silent,
+    /// SIM Swap checks through the sandbox operator against a bare handler that asks another.
+    SimSwap,
+    /// Eligibility by number and by address against a bare handler.
+    Eligibility,
+    /// Looking addresses up against the crate `maxminddb`.
+    Addresses,
     /// Serves a constant body: the contestant that does nothing else.
     #[command(hide = true)]
     Bare { size: usize },
+    /// Serves answers that are given as JSON: contestants that do nothing but ask each other.
+    #[command(hide = true)]
+    Chain { handlers: String },
 }
 
 impl Comparison {
-    const ALL: [Comparison; 8] = [
+    const ALL: [Comparison; 12] = [
         Comparison::Tokens,
         Comparison::GroupCommit,
         Comparison::Creates,
         Comparison::Reads,
         Comparison::Sms,
         Comparison::Callbacks,
+        Comparison::Silent,
+        Comparison::SimSwap,
+        Comparison::Eligibility,
+        Comparison::Addresses,
         Comparison::Rsql,
         Comparison::Pages,
     ];
@@ -76,7 +97,12 @@ impl Comparison {
             Comparison::Callbacks => callbacks::compare().await,
             Comparison::Pages => pages::compare().await,
             Comparison::Rsql => rsql::compare(),
+            Comparison::Silent => silent::compare().await,
+            Comparison::SimSwap => sim_swap::compare().await,
+            Comparison::Eligibility => eligibility::compare().await,
+            Comparison::Addresses => addresses::compare(),
             Comparison::Bare { size } => bare::serve(size).await.map(|()| true),
+            Comparison::Chain { handlers } => chain::serve(&handlers).await.map(|()| true),
         }
     }
 }
