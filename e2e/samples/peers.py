@@ -1,0 +1,161 @@
+"""What the samples meet: Ringtrue itself, somebody who records its callbacks, and somebody who signs by another key."""
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import socket
+import socketserver
+import subprocess
+import threading
+from dataclasses import dataclass, replace
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TextIO
+
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+
+ROOT = Path(__file__).parents[2]
+BUILT = ROOT / "target/samples"
+SAMPLES = {
+    "go": [BUILT / "go"],
+    "python": [ROOT / "target/python/bin/python", ROOT / "samples/python/flow.py"],
+    "rust": [BUILT / "debug/ringtrue-sample"],
+    "shell": [ROOT / "samples/shell/flow.sh"],
+    "typescript": ["node", BUILT / "typescript/flow.js"],
+}
+COMPONENTS = "(request-target) host date x-service-callback digest"
+
+
+def environment(base_url, **more):
+    """Nothing of ours but the way to programs: no proxy, no setting."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return {**kept, "BASE_URL": base_url, "CALLBACK_PORT": "0", "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+@contextlib.contextmanager
+def listening(sample, base_url):
+    """Starts a sample as a receiver of callbacks, and stops it with all that it has started."""
+    command = [*SAMPLES[sample], "listen"]
+    with subprocess.Popen(
+        command, env=environment(base_url), stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            first = process.stdout.readline()
+            assert first.startswith("listening on http://127.0.0.1:"), first
+            yield Receiver(int(first.split(":")[2].split("/")[0]), process.stdout)
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Receiver:
+    port: int
+    output: TextIO
+
+    def take(self, request):
+        """What it answers to a request, and what it prints about it."""
+        status = request.send(self.port)
+        return status, self.output.readline().strip()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it is on the wire."""
+
+    method: str
+    target: str
+    headers: tuple
+    body: bytes
+
+    def header(self, wanted):
+        return next(value for name, value in self.headers if name.lower() == wanted)
+
+    def altered(self, wanted, change):
+        return replace(
+            self, headers=tuple((name, change(value) if name.lower() == wanted else value) for name, value in self.headers)
+        )
+
+    def without(self, unwanted):
+        return replace(self, headers=tuple(header for header in self.headers if header[0].lower() != unwanted))
+
+    def send(self, port):
+        """The status of the answer, or `None` if there is none."""
+        head = f"{self.method} {self.target} HTTP/1.1\r\n"
+        others = [header for header in self.headers if header[0].lower() not in ("connection", "content-length")]
+        for name, value in [*others, ("content-length", len(self.body)), ("connection", "close")]:
+            head += f"{name}: {value}\r\n"
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(head.encode() + b"\r\n" + self.body)
+            line = connection.makefile("rb").readline().decode()
+        return int(line.split(" ")[1]) if line else None
+
+
+def record_one(start):
+    """Receives one callback, which `start` gets the URL for, and gives it as it came."""
+    received = []
+
+    class Recorder(socketserver.StreamRequestHandler):
+        def handle(self):
+            method, target, _ = self.rfile.readline().decode().split(" ")
+            headers = []
+            while line := self.rfile.readline().decode().strip():
+                name, value = line.split(":", 1)
+                headers.append((name, value.strip()))
+            length = next(int(value) for name, value in headers if name.lower() == "content-length")
+            received.append(Request(method, target, tuple(headers), self.rfile.read(length)))
+            self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Recorder) as server:
+        start(f"http://127.0.0.1:{server.server_address[1]}/call%2Fbacks?order=7&note=%C3%A9")
+        server.handle_request()
+    return received[0]
+
+
+class Impostor:
+    """Has a key set of its own, so it can sign anything."""
+
+    def __init__(self):
+        self.key = generate_private_key(public_exponent=65537, key_size=2048)
+        self.is_up = True
+        impostor = self
+
+        class Keys(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200 if impostor.is_up else 503)
+                self.end_headers()
+                self.wfile.write(json.dumps({"keys": [impostor.jwk(), {"kty": "EC", "kid": "other"}]}).encode())
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Keys)
+        self.base_url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def jwk(self):
+        public = self.key.public_key().public_numbers()
+        text = lambda number: base64.urlsafe_b64encode(number.to_bytes((number.bit_length() + 7) // 8)).decode().rstrip("=")
+        return {"kty": "RSA", "kid": "own", "use": "sig", "alg": "RS256", "n": text(public.n), "e": text(public.e)}
+
+    def request(self, *, at, date=None, components=COMPONENTS, algorithm="rsa-sha256"):
+        """A callback that is signed over the given components, at a time in seconds."""
+        body = b'{"check_id":"01a1debb-088a-72d0-82af-11de1aae5598","status":"COMPLETED","match":true}'
+        headers = {
+            "host": "backend.example",
+            "date": date or formatdate(at, usegmt=True),
+            "x-service-callback": "reverse_sms",
+            "digest": "SHA-256=" + base64.b64encode(hashlib.sha256(body).digest()).decode(),
+        }
+        values = {"(request-target)": "post /callbacks", **headers}
+        signed = "\n".join(f"{name}: {values[name]}" for name in components.split(" "))
+        signature = base64.b64encode(self.key.sign(signed.encode(), PKCS1v15(), SHA256())).decode()
+        headers["authorization"] = (
+            f'Signature keyId="own",algorithm="{algorithm}",headers="{components}",signature="{signature}"'
+        )
+        return Request("POST", "/callbacks", tuple(headers.items()), body)

@@ -1,0 +1,3 @@
+module ringtrue.example/sample
+
+go 1.19
