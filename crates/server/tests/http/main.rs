@@ -55,6 +55,7 @@ mod silent_device;
 mod silent_requests;
 mod sim_register;
 mod sim_swap;
+mod sim_swap_operator;
 mod sizes;
 mod slow_clients;
 mod tenants;

@@ -1,0 +1,103 @@
+//! SIM Swap by the operators themselves: the simulated one of sandbox projects, and one that is configured.
+
+use ringtrue_sandbox::camara::{Client, Clock, Endpoint, Operator, OperatorConfig};
+use serde_json::{Value, json};
+
+use crate::{
+    client::Request,
+    networks::{AUTH_TOKEN, world_with},
+    sim_swap::Inquirer,
+    world::{BEGINNING, World},
+};
+
+#[tokio::test]
+async fn the_simulated_operator_does_as_the_last_digits_say() {
+    let world = World::sqlite().await;
+    let inquirer = Inquirer::sandbox(&world).await;
+    // Often enough that one number would close the way for the others, if it could.
+    for round in 0..6 {
+        for (suffix, no_change, within, error) in [
+            ("00", json!(true), json!(525_601), Value::Null),
+            ("96", json!(true), json!(525_601), Value::Null),
+            ("01", json!(false), json!(1440), Value::Null),
+            ("98", json!(true), Value::Null, Value::Null),
+            ("99", Value::Null, Value::Null, json!("mno_server_error")),
+            ("95", Value::Null, Value::Null, json!("mno_timeout")),
+        ] {
+            let created = inquirer.ask(&format!("+9901234567{suffix}")).await.assert(201).json();
+            let get = |name: &str| created.get(name).cloned().unwrap_or_default();
+            let said = (get("no_sim_change"), get("sim_change_within"), get("error_code"));
+            assert_eq!(said, (no_change, within, error), "{suffix} in round {round}");
+        }
+    }
+    for period in [60, 10_080, 540_000] {
+        let created = inquirer.post(&json!({"phone_number": "+990123456700", "period": period})).await;
+        let created = created.assert(201).json();
+        let said = (&created["no_sim_change"], &created["no_sim_change_period"], &created["sim_change_within"]);
+        assert_eq!(said, (&json!(true), &json!(period), &json!(525_601)));
+    }
+}
+
+#[tokio::test]
+async fn a_configured_operator_is_asked_for_its_networks() {
+    let clients = vec![Client::new("us").with_secret(AUTH_TOKEN)];
+    let clock = Clock::new(|| BEGINNING);
+    let operator = Operator::start(OperatorConfig { clients, clock, ..OperatorConfig::default() }).await.unwrap();
+    let issuer = operator.issuer();
+    let world = world_with(&format!(
+        r#"
+        [networks.23410]
+        name = "O2"
+        country = "GB"
+        prefixes = ["+447700"]
+
+        [networks.23415]
+        name = "Vodafone"
+        country = "GB"
+        prefixes = ["+447702"]
+
+        [connectors.swaps]
+        kind = "camara"
+        networks = ["23410"]
+        issuer = "{issuer}"
+        api_root = "{issuer}"
+        client_id = "us"
+        client_authentication = "client_secret_basic"
+        client_secret_env = "AUTH_TOKEN"
+        sim_swap = "client_credentials"
+        verify_scope = ""
+        device_phone_number_scope = ""
+
+        [connectors.devices]
+        kind = "camara"
+        networks = ["23415"]
+        issuer = "{issuer}"
+        api_root = "{issuer}"
+        client_id = "us"
+        client_authentication = "client_secret_basic"
+        client_secret_env = "AUTH_TOKEN"
+        "#
+    ))
+    .await;
+    let inquirer = Inquirer::new(&world, "Bank", json!({"mode": "live"})).await;
+    let allowed = json!({"networks": [{"network_id": "23410", "products": ["sim_swap"]}]});
+    let request = Request::put(&format!("{}/allowed-networks", inquirer.project.path));
+    world.manage(request.json(&allowed)).await.assert(200);
+
+    for (number, expected) in [
+        ("+447700900124", json!({"no_sim_change": true, "sim_change_within": 525_601})),
+        ("+447700900125", json!({"no_sim_change": false, "sim_change_within": 1440})),
+        ("+447700900198", json!({"no_sim_change": true})),
+        ("+447700900194", json!({"error_code": "mno_user_not_found"})),
+        ("+447700900197", json!({"error_code": "mno_not_supported"})),
+        ("+447700900199", json!({"error_code": "mno_server_error"})),
+    ] {
+        let created = inquirer.ask(number).await.assert(201).json();
+        for name in ["no_sim_change", "sim_change_within", "error_code"] {
+            assert_eq!(created.get(name), expected.get(name), "{name} of {number}");
+        }
+    }
+    assert_eq!(operator.requests(Endpoint::Token), 1, "one token does for all");
+    // Its connector is for devices only.
+    inquirer.ask("+447702900124").await.assert_problem(400, "mno_not_supported");
+}
