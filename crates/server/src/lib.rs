@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod config;
 mod connectors;
+pub mod console;
 mod handsets;
 pub mod http;
 mod listener;

@@ -7,10 +7,11 @@ use ringtrue_domain::{
     account::{Account, AccountId, Email, Membership, Role},
     audit::{Action, Actor, AuditEvent},
     id::time_ordered,
-    tenancy::WorkspaceId,
+    page::{Page, PageRequest},
+    tenancy::{Workspace, WorkspaceId},
 };
 
-use super::{InvalidPassword, Password, SessionToken, after, passwords};
+use super::{InvalidPassword, Password, Person, SessionToken, after, passwords};
 use crate::{
     Engine,
     management::Manager,
@@ -119,6 +120,21 @@ impl Engine {
         let audit = self.audit(manager, Action::MembershipWithdrawn, account.to_string(), vec![]);
         let was_member = self.store().withdraw(account, manager.workspace, &audit).await?;
         if was_member { Ok(()) } else { Err(MemberError::NotAMember) }
+    }
+
+    /// The workspaces that a person may enter: all, for whoever runs the deployment.
+    pub async fn workspaces_of(&self, person: &Person, page: PageRequest) -> Result<Page<Workspace>, StoreError> {
+        if person.account.is_admin {
+            return self.store().all_workspaces(page).await;
+        }
+        let known = |membership: &Membership| self.control_plane().workspace(membership.workspace);
+        let mut items: Vec<Workspace> =
+            person.memberships.iter().filter_map(known).map(|workspace| (*workspace).clone()).collect();
+        items.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
+        let total_items = items.len() as u64;
+        let before = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+        let items = items.into_iter().skip(before).take(page.size() as usize).collect();
+        Ok(Page { items, request: page, total_items })
     }
 
     /// By their addresses.

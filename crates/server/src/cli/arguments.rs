@@ -61,6 +61,9 @@ pub(super) enum Command {
     Keys(KeysAction),
     /// Erases what is kept of a phone number, in all projects, and prints a receipt.
     Erase(EraseArguments),
+    /// Lets people into the console.
+    #[command(subcommand)]
+    Console(super::console::ConsoleAction),
     /// Looks for what is wrong with this deployment, and says what to do about it.
     Doctor,
 }

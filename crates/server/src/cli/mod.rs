@@ -8,6 +8,7 @@
 
 mod arguments;
 mod config;
+mod console;
 mod credentials;
 mod desk;
 mod dev;
@@ -77,6 +78,7 @@ async fn execute(desk: &Desk, command: Command) -> Result<(), Failure> {
         Command::Credentials(action) => credentials::run(desk, action).await,
         Command::Keys(action) => keys::run(desk, action).await,
         Command::Erase(arguments) => erase::erase(desk, &arguments).await,
+        Command::Console(action) => console::run(desk, action).await,
         Command::Doctor => doctor::doctor(desk).await,
     }
 }

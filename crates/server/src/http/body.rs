@@ -69,6 +69,11 @@ impl<'a> Form<'a> {
         Ok(Form(fields))
     }
 
+    /// All fields, for whoever keeps them.
+    pub fn into_pairs(self) -> Vec<(String, String)> {
+        self.0.into_iter().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
+    }
+
     /// A field that is there and not empty: RFC 6749 treats an empty one as absent.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(field, value)| field == name && !value.is_empty()).map(|(_, value)| &**value)

@@ -3,11 +3,11 @@
 //! A handler is a sentence: who may call, what comes in, what goes out. Rules live in the engine, error bodies are
 //! written by the [`edge`], and the public JSON shapes are in the modules of their resources and nowhere else.
 
-mod body;
+pub(crate) mod body;
 mod caller;
 pub mod catalogue;
 mod check;
-mod edge;
+pub(crate) mod edge;
 mod eligibility;
 mod health;
 mod idempotency;
@@ -15,9 +15,9 @@ mod ingress;
 mod json;
 mod management;
 mod oauth;
-mod path;
-mod problem;
-mod query;
+pub(crate) mod path;
+pub(crate) mod problem;
+pub(crate) mod query;
 mod reverse_sms;
 mod routes;
 mod sandbox;
@@ -39,7 +39,7 @@ pub use edge::Door;
 pub use routes::Routes;
 
 use crate::{
-    config::RequestLog, connectors::Connectors, handsets::Handsets, sandbox_operator::Authorizer,
+    config::RequestLog, connectors::Connectors, console, handsets::Handsets, sandbox_operator::Authorizer,
     telemetry::metrics::Metrics,
 };
 
@@ -87,12 +87,12 @@ impl std::ops::Deref for App {
 pub use health::Readiness;
 pub use site::Site;
 
-/// The door to the public API.
+/// The public door: to the API, and to the console.
 pub fn public_door(app: App) -> Door {
-    Door::new(public_routes(), app)
+    Door::new(public_routes().merge(console::routes()), app)
 }
 
-/// Every public route, with the table that the OpenAPI document is held against.
+/// Every public route of the API, with the table that the OpenAPI document is held against.
 pub fn public_routes() -> Routes {
     Routes::default()
         .merge(oauth::routes())

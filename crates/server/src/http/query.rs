@@ -40,7 +40,12 @@ impl Query {
     }
 
     pub fn page(&self) -> Result<PageRequest, Problem> {
-        let size = self.number("size", PageRequest::DEFAULT_SIZE)?;
+        self.page_of(PageRequest::DEFAULT_SIZE)
+    }
+
+    /// A page of this size, unless another is asked for.
+    pub fn page_of(&self, size: u32) -> Result<PageRequest, Problem> {
+        let size = self.number("size", size)?;
         let number = self.number("page", 1)?;
         PageRequest::new(size, number)
             .ok_or_else(|| Problem::bad_request("`size` is 1 to 100, and `page` 1 to 2147483647"))

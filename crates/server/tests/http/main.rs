@@ -13,6 +13,7 @@ mod callback_urls;
 mod callbacks;
 mod checks;
 mod client;
+mod console;
 mod contract;
 mod credentials;
 mod database;

@@ -1,6 +1,7 @@
 //! The demo workspace with its sandbox project: found again, or made.
 
 use ringtrue_domain::{
+    account::Email,
     audit::Actor,
     page::PageRequest,
     product::Product,
@@ -19,6 +20,7 @@ use crate::cli::workspace::all_workspaces;
 
 const WORKSPACE: &str = "Demo";
 const PROJECT: &str = "First project";
+const ADMIN: &str = "dev@localhost";
 
 /// What `dev.json` says. No `Debug`: there are secrets in it.
 #[derive(Clone, Serialize, Deserialize)]
@@ -26,6 +28,9 @@ pub(super) struct Demo {
     pub base_url: String,
     pub workspace: WorkspaceAccess,
     pub project: ProjectAccess,
+    /// Where somebody is let into the console: once, so it is said and not kept.
+    #[serde(skip)]
+    pub console: String,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -56,7 +61,10 @@ impl Demo {
         let client_id = workspace.credential.client_id.parse::<ClientId>().map_err(anyhow::Error::new)?;
         let manager = Manager { workspace: id, actor: Actor::Credential(client_id), request_id: None };
         let project = set_up_project(engine, &manager, project).await?;
-        Ok(Demo { base_url: base_url.to_owned(), workspace, project })
+        let admin = ADMIN.parse::<Email>().map_err(anyhow::Error::new)?;
+        let invitation = engine.let_admin_in(&admin).await?;
+        let console = format!("{base_url}{}", invitation.path);
+        Ok(Demo { base_url: base_url.to_owned(), workspace, project, console })
     }
 }
 

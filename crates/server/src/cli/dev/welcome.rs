@@ -9,7 +9,7 @@ const NUMBER: &str = "+990123456700";
 
 /// Where to go, with what, and commands to paste: a first check, and the Management API.
 pub(super) fn text(demo: &Demo, file: &Path, binary: &Path) -> String {
-    let Demo { base_url, workspace, project } = demo;
+    let Demo { base_url, workspace, project, console } = demo;
     let workspace_id = &workspace.workspace_id;
     let [workspace_login, project_login] = [&workspace.credential, &project.credential];
     let [manage, verify] = [workspace_login, project_login]
@@ -22,6 +22,9 @@ pub(super) fn text(demo: &Demo, file: &Path, binary: &Path) -> String {
     format!(
         "
   Ringtrue is ready at {base_url}
+
+  Console         {console}
+                  (signs you in, once and within the hour)
 
   Workspace       {workspace_id}
   client id       {}

@@ -1,0 +1,113 @@
+//! Forms that browsers send. Each carries a token that only a page for the same browser can know, so no other site can
+//! have one sent.
+
+use std::net::IpAddr;
+
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, request::Parts};
+
+use super::{
+    cookies::Cookie,
+    refusal::Refusal,
+    visitor::{SignedIn, request_id},
+};
+use crate::http::{
+    App,
+    body::{Form, read_form},
+    edge::Arrival,
+    problem::Problem,
+};
+
+/// The name of the field in every form.
+pub const FORM_TOKEN: &str = "form_token";
+
+/// What was typed into a form.
+#[derive(Debug)]
+pub struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    fn parse(body: &Bytes) -> Result<Self, Refusal> {
+        let form = Form::parse(body)?;
+        Ok(Fields(form.into_pairs()))
+    }
+
+    /// A field that is there and not blank, without blanks around it.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.raw(name).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// A field as it was typed: for passwords.
+    pub fn raw(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
+    }
+
+    /// A box that is ticked.
+    pub fn has(&self, name: &str) -> bool {
+        self.raw(name).is_some()
+    }
+}
+
+/// A form of somebody who has signed in.
+#[derive(Debug)]
+pub struct SignedForm {
+    pub who: SignedIn,
+    pub fields: Fields,
+}
+
+/// A form of somebody who has not, yet.
+#[derive(Debug)]
+pub struct VisitorForm {
+    pub fields: Fields,
+    pub address: IpAddr,
+}
+
+impl FromRequest<App> for SignedForm {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        let who = SignedIn::find(app, &parts.headers, request_id(&parts)).await?;
+        let who = who.ok_or(Refusal::Go("/console/sign-in".to_owned()))?;
+        let fields = read(app, &parts, body, who.token.reveal()).await?;
+        Ok(SignedForm { who, fields })
+    }
+}
+
+impl FromRequest<App> for VisitorForm {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+        let (parts, body) = request.into_parts();
+        let Some(&Arrival { address, .. }) = parts.extensions.get::<Arrival>() else {
+            return Err(Problem::internal(&"a request without an arrival").into());
+        };
+        let cookie = Cookie::Visitor.read(app, &parts.headers).ok_or_else(Refusal::stale_form)?.to_owned();
+        let fields = read(app, &parts, body, &cookie).await?;
+        Ok(VisitorForm { fields, address })
+    }
+}
+
+/// Reads a form of the browser that has this cookie.
+async fn read(app: &App, parts: &Parts, body: axum::body::Body, cookie: &str) -> Result<Fields, Refusal> {
+    if comes_from_elsewhere(&parts.headers) {
+        return Err(Refusal::stale_form());
+    }
+    let body = read_form(app, &parts.headers, body).await?;
+    let fields = Fields::parse(&body)?;
+    let given = fields.raw(FORM_TOKEN).unwrap_or_default();
+    if !app.engine.is_form_token(cookie, given)? {
+        return Err(Refusal::stale_form());
+    }
+    Ok(fields)
+}
+
+/// What newer browsers say by themselves, and no page can change.
+fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
+}
+
+/// What is wrong with a field, shown beside its form.
+pub fn invalid(text: impl std::fmt::Display) -> (StatusCode, Option<String>) {
+    (StatusCode::BAD_REQUEST, Some(super::refusal::sentence(&text.to_string())))
+}

@@ -1,0 +1,70 @@
+//! The console at `/console`: pages for people who run a deployment, and for those who build on it.
+//!
+//! Server-rendered, without a build step: forms and links, which work without a script. Every page is made for one
+//! person, and every change is a form that carries a token of that person's session. What may be done is decided in the
+//! engine, by [`Person::enter`](ringtrue_engine::accounts::Person::enter) and nowhere else; the pages only leave out what
+//! would be refused. The store is never touched here.
+//!
+//! These routes are for browsers, and no part of the API or of its document.
+
+mod cookies;
+mod forms;
+mod home;
+mod link;
+mod members;
+mod page;
+mod refusal;
+mod sign_in;
+mod visitor;
+
+use axum::{
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, header};
+
+use crate::{
+    http::{App, Routes},
+    pages::Asset,
+};
+use refusal::Refusal;
+use visitor::SignedIn;
+
+/// For every page of the console.
+pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
+     script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What the console's pages load beside the assets of all pages.
+const ASSETS: [Asset; 1] = [Asset {
+    path: "/console/assets/console.css",
+    content_type: "text/css; charset=utf-8",
+    body: include_str!("../../assets/console.css"),
+}];
+
+/// Every route of the console.
+pub fn routes() -> Routes {
+    let routes = Routes::default()
+        .get("/console", home::home)
+        .get("/console/sign-in", sign_in::form)
+        .post("/console/sign-in", sign_in::sign_in)
+        .post("/console/sign-out", sign_in::sign_out)
+        .get("/console/link", link::look)
+        .post("/console/link", link::follow)
+        .get("/console/workspaces/{workspace_id}", home::workspace)
+        .get("/console/workspaces/{workspace_id}/members", members::list)
+        .post("/console/workspaces/{workspace_id}/members", members::invite)
+        .post("/console/workspaces/{workspace_id}/members/{account_id}/remove", members::remove)
+        .get("/console/{*rest}", nothing);
+    ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { asset(file) }))
+}
+
+/// Whatever there is none of. Strangers are asked to sign in first.
+async fn nothing(State(_): State<App>, _: SignedIn) -> Refusal {
+    Refusal::not_found()
+}
+
+fn asset(file: Asset) -> Response {
+    let content_type = HeaderValue::from_static(file.content_type);
+    let cached = HeaderValue::from_static("public, max-age=3600");
+    ([(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, cached)], file.body).into_response()
+}

@@ -1,0 +1,91 @@
+//! Who is at the door: somebody who has signed in, or a stranger who is asked to.
+
+use axum::extract::FromRequestParts;
+use http::{HeaderMap, Method, request::Parts};
+use ringtrue_domain::{
+    account::Power,
+    tenancy::{Project, Workspace},
+};
+use ringtrue_engine::{
+    accounts::{Person, SessionToken},
+    management::Manager,
+};
+
+use super::{cookies::Cookie, refusal::Refusal};
+use crate::http::{App, edge::Arrival, path::PathIds, problem::Problem};
+
+/// Somebody who has signed in. Whoever forgets to ask for one has nobody to let in anywhere.
+#[derive(Debug)]
+pub struct SignedIn {
+    pub person: Person,
+    pub token: SessionToken,
+    /// For the forms of the page.
+    pub form_token: String,
+    request_id: String,
+}
+
+/// A person in a workspace, with the power that they asked for.
+#[derive(Debug)]
+pub struct InWorkspace {
+    pub manager: Manager,
+    pub workspace: Workspace,
+}
+
+/// A person in a project.
+#[derive(Debug)]
+pub struct InProject {
+    pub manager: Manager,
+    pub workspace: Workspace,
+    pub project: Project,
+}
+
+impl SignedIn {
+    /// Who has the session that the browser speaks of, if it is good.
+    pub async fn find(app: &App, headers: &HeaderMap, request_id: String) -> Result<Option<Self>, Refusal> {
+        let Some(cookie) = Cookie::Session.read(app, headers) else { return Ok(None) };
+        let token = SessionToken::given(cookie);
+        let Some(person) = app.engine.session(&token).await? else { return Ok(None) };
+        let form_token = app.engine.form_token(token.reveal())?;
+        Ok(Some(SignedIn { person, token, form_token, request_id }))
+    }
+
+    /// Lets the person into the workspace of the path.
+    pub async fn workspace(&self, app: &App, ids: &PathIds, power: Power) -> Result<InWorkspace, Refusal> {
+        let id = ids.workspace()?;
+        let manager = self.person.enter(id, power, Some(self.request_id.clone()))?;
+        let workspace = app.engine.workspace(&manager, id).await.map_err(Problem::from)?;
+        Ok(InWorkspace { manager, workspace })
+    }
+
+    /// Lets the person into the project of the path.
+    pub async fn project(&self, app: &App, ids: &PathIds, power: Power) -> Result<InProject, Refusal> {
+        let InWorkspace { manager, workspace } = self.workspace(app, ids, power).await?;
+        let project = app.engine.project(&manager, workspace.id, ids.project()?).await.map_err(Problem::from)?;
+        Ok(InProject { manager, workspace, project })
+    }
+}
+
+impl FromRequestParts<App> for SignedIn {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let request_id = request_id(parts);
+        if let Some(signed_in) = SignedIn::find(app, &parts.headers, request_id).await? {
+            return Ok(signed_in);
+        }
+        // Whoever was reading is brought back; what was about to be changed is not done by itself.
+        let wanted =
+            if parts.method == Method::GET { parts.uri.path_and_query().map(|path| path.as_str()) } else { None };
+        Err(Refusal::Go(match wanted.filter(|path| *path != "/console") {
+            Some(path) => {
+                let next = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", path).finish();
+                format!("/console/sign-in?{next}")
+            }
+            None => "/console/sign-in".to_owned(),
+        }))
+    }
+}
+
+pub fn request_id(parts: &Parts) -> String {
+    parts.extensions.get::<Arrival>().map(|arrival| arrival.request_id.as_str().to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,91 @@
+//! A small browser: it keeps cookies, follows redirects by hand, and fills in forms.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use ringtrue_domain::{account::Role, tenancy::WorkspaceId};
+
+use crate::{
+    client::{self, Answer, Request},
+    world::{Tenant, World},
+};
+
+pub const PASSWORD: &str = "correct horse battery staple";
+
+pub struct Browser {
+    address: SocketAddr,
+    pub cookies: BTreeMap<String, String>,
+}
+
+impl Browser {
+    pub fn at(world: &World) -> Self {
+        Browser { address: world.node.address, cookies: BTreeMap::new() }
+    }
+
+    /// Somebody who runs the deployment, signed in by a password of theirs.
+    pub async fn admin(world: &World) -> Self {
+        let invitation = world.node.engine.invite_admin(&"root@example.com".parse().unwrap()).await.unwrap();
+        Browser::invited(world, &invitation.path).await
+    }
+
+    /// A member of a tenant's workspace, signed in.
+    pub async fn member(world: &World, tenant: &Tenant, role: Role) -> Self {
+        let workspace: WorkspaceId = tenant.workspace_id.parse().unwrap();
+        let email = format!("{role}.{}@example.com", &tenant.workspace_id).parse().unwrap();
+        let invitation = world.node.engine.invite_member_as_operator(workspace, &email, role).await.unwrap();
+        Browser::invited(world, &invitation.path).await
+    }
+
+    async fn invited(world: &World, path: &str) -> Self {
+        let mut browser = Browser::at(world);
+        browser.get(path).await.assert(200);
+        let token = path.split_once("token=").unwrap().1.to_owned();
+        let fields = [("token", &*token), ("password", PASSWORD), ("again", PASSWORD)];
+        browser.submit(path, "/console/link", &fields).await.assert(303);
+        browser
+    }
+
+    pub async fn send(&mut self, request: Request) -> Answer {
+        let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let request = if cookies.is_empty() { request } else { request.header("Cookie", cookies.join("; ")) };
+        let answer = client::send(self.address, &request).await;
+        for (_, value) in answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
+            let (name, rest) = value.split_once('=').unwrap();
+            let (value, attributes) = rest.split_once(';').unwrap_or((rest, ""));
+            if attributes.contains("Max-Age=0") {
+                self.cookies.remove(name);
+            } else {
+                self.cookies.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        answer
+    }
+
+    pub async fn get(&mut self, path: &str) -> Answer {
+        self.send(Request::get(path)).await
+    }
+
+    /// Sends a form of a page to where the page would send it.
+    pub async fn submit(&mut self, page: &str, action: &str, fields: &[(&str, &str)]) -> Answer {
+        let token = self.form_token(page).await;
+        self.post(action, &token, fields).await
+    }
+
+    pub async fn post(&mut self, action: &str, token: &str, fields: &[(&str, &str)]) -> Answer {
+        let fields: Vec<_> = [("form_token", token)].iter().chain(fields).copied().collect();
+        self.send(Request::post(action).form(&fields)).await
+    }
+
+    /// The token in the forms of a page.
+    pub async fn form_token(&mut self, page: &str) -> String {
+        let text = self.get(page).await.assert(200).text();
+        let mark = "name=\"form_token\" value=\"";
+        let (_, rest) = text.split_once(mark).unwrap_or_else(|| panic!("{page} has no form: {text}"));
+        rest.split('"').next().unwrap().to_owned()
+    }
+}
+
+/// Where an answer leads.
+pub fn location(answer: &Answer) -> &str {
+    assert_eq!(answer.status, 303, "{}", answer.text());
+    answer.header("location").unwrap()
+}

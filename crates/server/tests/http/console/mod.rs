@@ -1,0 +1,6 @@
+//! The console, as a browser meets it.
+
+mod browser;
+mod pages;
+mod roles;
+mod sign_in;

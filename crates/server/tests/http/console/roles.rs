@@ -1,0 +1,78 @@
+use ringtrue_domain::account::Role;
+
+use super::browser::{Browser, location};
+use crate::{client::Request, world::World};
+
+#[tokio::test]
+async fn a_member_sees_their_own_workspace_only() {
+    let world = World::sqlite().await;
+    let other = world.another_tenant().await;
+    let mut browser = Browser::member(&world, &world.acme, Role::Owner).await;
+    let own = format!("/console/workspaces/{}", world.acme.workspace_id);
+    assert_eq!(location(&browser.get("/console").await), own);
+    assert!(browser.get(&own).await.assert(200).text().contains("Acme"));
+    let nowhere = "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b";
+    for workspace in [&*other.workspace_id, nowhere] {
+        for path in ["", "/members"] {
+            let text = browser.get(&format!("/console/workspaces/{workspace}{path}")).await.assert(403).text();
+            assert!(text.contains("You are no member of this workspace.") && !text.contains("Other"), "{text}");
+        }
+    }
+    browser.get("/console/workspaces/none").await.assert(400);
+    browser.get("/console/nothing/here").await.assert(404);
+}
+
+#[tokio::test]
+async fn only_owners_say_who_comes_in() {
+    let world = World::sqlite().await;
+    let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);
+    let invite = [("email", "new@example.com"), ("role", "viewer")];
+    for role in [Role::Viewer, Role::Developer] {
+        let mut browser = Browser::member(&world, &world.acme, role).await;
+        let page = browser.get(&members).await.assert(200).text();
+        assert!(!page.contains("Invite"), "{page}");
+        let token = browser.form_token(&members).await;
+        browser.post(&members, &token, &invite).await.assert(403);
+    }
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    let page = owner.submit(&members, &members, &invite).await.assert(200).text();
+    let link = page.split("/console/link?token=").nth(1).unwrap().split('<').next().unwrap().to_owned();
+    Browser::at(&world).get(&format!("/console/link?token={link}")).await.assert(200);
+
+    for (email, role, status) in [("x", "viewer", 400), ("y@example.com", "admin", 400)] {
+        let answer = owner.submit(&members, &members, &[("email", email), ("role", role)]).await;
+        assert_eq!(answer.status, status, "{email} {role}");
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_keeps_an_owner() {
+    let world = World::sqlite().await;
+    let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    let email = format!("owner.{}@example.com", world.acme.workspace_id);
+    owner.submit(&members, &members, &[("email", &email), ("role", "viewer")]).await.assert(409);
+    let page = owner.get(&members).await.text();
+    let remove =
+        page.split("action=\"").filter_map(|rest| rest.split('"').next()).find(|path| path.ends_with("/remove"));
+    let remove = remove.unwrap().to_owned();
+    owner.submit(&members, &remove, &[]).await.assert(409);
+
+    // With a second one, the first may go, and is out at once.
+    Browser::member(&world, &world.acme, Role::Developer).await;
+    let second = format!("developer.{}@example.com", world.acme.workspace_id);
+    let invited = owner.submit(&members, &members, &[("email", &second), ("role", "owner")]).await.assert(200).text();
+    assert!(invited.contains("signs in as always"), "nobody's password is reset by an owner");
+    let token = owner.form_token(&members).await;
+    assert_eq!(location(&owner.post(&remove, &token, &[]).await), "/console");
+    owner.get(&members).await.assert(403);
+}
+
+#[tokio::test]
+async fn an_access_token_opens_no_console() {
+    let world = World::sqlite().await;
+    let token = world.manager().await;
+    let path = format!("/console/workspaces/{}", world.acme.workspace_id);
+    let answer = crate::client::send(world.node.address, &Request::get(&path).bearer(&token)).await;
+    assert!(location(&answer).starts_with("/console/sign-in"));
+}

@@ -1,0 +1,177 @@
+use jiff::SignedDuration;
+use ringtrue_domain::audit::Action;
+
+use super::browser::{Browser, PASSWORD, location};
+use crate::{client::Request, on_both_stores, world::World};
+
+on_both_stores!(somebody_comes_in_by_a_link_and_then_by_their_password, a_session_ends_when_it_is_left_alone);
+
+async fn sign_in(browser: &mut Browser, email: &str, password: &str) -> crate::client::Answer {
+    browser.submit("/console/sign-in", "/console/sign-in", &[("email", email), ("password", password)]).await
+}
+
+async fn somebody_comes_in_by_a_link_and_then_by_their_password(world: World) {
+    let mut browser = Browser::admin(&world).await;
+    assert!(browser.get("/console").await.assert(200).text().contains("Acme"));
+    let out = browser.submit("/console", "/console/sign-out", &[]).await;
+    assert_eq!(location(&out), "/console/sign-in");
+    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+
+    let wrong = sign_in(&mut browser, "root@example.com", "wrong horse").await.assert(401).text();
+    assert!(wrong.contains("Address or password is wrong."), "{wrong}");
+    assert_eq!(location(&sign_in(&mut browser, " Root@Example.com", PASSWORD).await), "/console");
+    assert!(browser.get("/console").await.assert(200).text().contains("root@example.com"));
+}
+
+async fn a_session_ends_when_it_is_left_alone(world: World) {
+    let mut browser = Browser::admin(&world).await;
+    // In use all the time, it lasts for a week.
+    for _ in 0..15 {
+        world.advance(SignedDuration::from_hours(11));
+        browser.get("/console").await.assert(200);
+    }
+    world.advance(SignedDuration::from_hours(4));
+    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+
+    assert_eq!(location(&sign_in(&mut browser, "root@example.com", PASSWORD).await), "/console");
+    world.advance(SignedDuration::from_hours(12));
+    assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
+}
+
+#[tokio::test]
+async fn a_link_is_good_once_and_for_a_day() {
+    let world = World::sqlite().await;
+    let email = "root@example.com".parse().unwrap();
+    let link = world.node.engine.invite_admin(&email).await.unwrap().path;
+    let token = link.split_once("token=").unwrap().1.to_owned();
+    let set = [("token", &*token), ("password", PASSWORD), ("again", PASSWORD)];
+
+    let mut browser = Browser::at(&world);
+    for (password, again, why) in [("short", "short", "at least 12"), (PASSWORD, "other", "differ")] {
+        let fields = [("token", &*token), ("password", password), ("again", again)];
+        let text = browser.submit(&link, "/console/link", &fields).await.assert(400).text();
+        assert!(text.contains(why) && !text.contains(password), "{text}");
+    }
+    let form_token = browser.form_token(&link).await;
+    assert_eq!(location(&browser.post("/console/link", &form_token, &set).await), "/console");
+    assert_eq!(location(&browser.get(&link).await), "/console", "whoever is in is not sent away");
+
+    let mut other = Browser::at(&world);
+    other.get(&link).await.assert(410);
+    let late = world.node.engine.invite_admin(&email).await.unwrap().path;
+    world.advance(SignedDuration::from_hours(24));
+    other.get(&late).await.assert(410);
+}
+
+#[tokio::test]
+async fn a_link_of_a_deployment_to_try_things_out_with_signs_in_by_itself() {
+    let world = World::sqlite().await;
+    let link = world.node.engine.let_admin_in(&"dev@localhost".parse().unwrap()).await.unwrap().path;
+    let mut browser = Browser::at(&world);
+    assert_eq!(location(&browser.get(&link).await), "/console");
+    browser.get("/console").await.assert(200);
+    Browser::at(&world).get(&link).await.assert(410);
+    // It is no password.
+    assert_eq!(sign_in(&mut Browser::at(&world), "dev@localhost", "").await.status, 401);
+}
+
+#[tokio::test]
+async fn cookies_are_for_this_host_and_for_no_script() {
+    for (base_url, session, secure) in [
+        ("http://127.0.0.1:1", "ringtrue-session=", false),
+        ("https://eu.api.example.com", "__Host-ringtrue-session=", true),
+    ] {
+        let world = World::configured(|config| config.base_url = Some(base_url.parse().unwrap())).await;
+        let mut browser = Browser::admin(&world).await;
+        browser.submit("/console", "/console/sign-out", &[]).await;
+        let visit = browser.get("/console/sign-in").await;
+        let answer = sign_in(&mut browser, "root@example.com", PASSWORD).await;
+        let set = |answer: &crate::client::Answer| {
+            let cookies = answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+            cookies.map(|(_, value)| value.clone()).collect::<Vec<_>>()
+        };
+        let cookies = [set(&visit), set(&answer)].concat();
+        assert!(cookies.iter().any(|cookie| cookie.starts_with(session)), "{cookies:?}");
+        for cookie in cookies {
+            assert!(cookie.contains("; Path=/; HttpOnly; SameSite=Lax"), "{cookie}");
+            assert_eq!((cookie.contains("; Secure"), cookie.contains("Domain")), (secure, false), "{cookie}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_guesses_waits_longer_and_longer_whether_or_not_there_is_an_account() {
+    let world = World::sqlite().await;
+    Browser::admin(&world).await;
+    for email in ["nobody@example.com", "not an address", "root@example.com"] {
+        let mut browser = Browser::at(&world);
+        let mut answers = vec![];
+        for (wait, expected) in
+            [(0, 401), (0, 401), (0, 401), (0, 429), (1, 401), (1, 429), (1, 401), (3, 429), (1, 401)]
+        {
+            world.advance(SignedDuration::from_secs(wait));
+            let answer = sign_in(&mut browser, email, "wrong").await.assert(expected);
+            assert_eq!(answer.header("retry-after").is_some(), expected == 429);
+            answers.push((answer.status, answer.text().contains("is wrong")));
+        }
+        assert_eq!(answers.iter().filter(|(status, is_wrong)| (*status == 401) == *is_wrong).count(), answers.len());
+    }
+    // The right password has to wait as well, and is let in after that.
+    let mut browser = Browser::at(&world);
+    assert_eq!(sign_in(&mut browser, "root@example.com", PASSWORD).await.status, 429);
+    world.advance(SignedDuration::from_mins(16));
+    assert_eq!(location(&sign_in(&mut browser, "root@example.com", PASSWORD).await), "/console");
+}
+
+#[tokio::test]
+async fn a_form_without_its_token_does_nothing() {
+    let world = World::sqlite().await;
+    let mut browser = Browser::admin(&world).await;
+    let mut other = Browser::at(&world);
+    let of_another = other.form_token("/console/sign-in").await;
+    for token in ["", "wrong", &of_another] {
+        browser.post("/console/sign-out", token, &[]).await.assert(403);
+    }
+    let right = browser.form_token("/console").await;
+    let elsewhere =
+        Request::post("/console/sign-out").form(&[("form_token", &right)]).header("Sec-Fetch-Site", "cross-site");
+    browser.send(elsewhere).await.assert(403);
+    browser
+        .send(Request::post("/console/sign-out").body("text/plain", format!("form_token={right}")))
+        .await
+        .assert(400);
+    browser.get("/console").await.assert(200);
+
+    // Strangers' forms are bound to their browser, too.
+    let fields = [("email", "root@example.com"), ("password", PASSWORD)];
+    Browser::at(&world).post("/console/sign-in", &of_another, &fields).await.assert(403);
+    assert_eq!(location(&other.post("/console/sign-in", &of_another, &fields).await), "/console");
+}
+
+#[tokio::test]
+async fn whoever_must_sign_in_first_comes_back_to_where_they_were() {
+    let world = World::sqlite().await;
+    Browser::admin(&world).await;
+    let mut browser = Browser::at(&world);
+    let wanted = format!("/console/workspaces/{}?page=1", world.acme.workspace_id);
+    let sign_in = location(&browser.get(&wanted).await).to_owned();
+    let page = browser.get(&sign_in).await.assert(200).text();
+    assert!(page.contains(&format!("name=\"next\" value=\"{wanted}\"")), "{page}");
+    let fields = [("email", "root@example.com"), ("password", PASSWORD), ("next", &*wanted)];
+    assert_eq!(location(&browser.submit(&sign_in, "/console/sign-in", &fields).await), wanted);
+    browser.get(&wanted).await.assert(200);
+}
+
+#[tokio::test]
+async fn coming_and_going_is_in_the_audit_log() {
+    let world = World::sqlite().await;
+    let mut owner = Browser::member(&world, &world.acme, ringtrue_domain::account::Role::Owner).await;
+    let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);
+    world.advance(SignedDuration::from_secs(1));
+    owner.submit(&members, &members, &[("email", "new@example.com"), ("role", "viewer")]).await.assert(200);
+    let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
+    let newest = &events["content"][0];
+    assert_eq!(newest["action"], Action::MembershipGranted.as_str());
+    assert_eq!(newest["actor"]["type"], "account");
+    assert!(newest["request_id"].is_string());
+}
