@@ -4,6 +4,7 @@ use std::{
 };
 
 use ringtrue_engine::ports::Question;
+use ringtrue_operators::camara::SimSwapFlow;
 use serde_json::json;
 use tracing::{
     Event, Metadata, Subscriber,
@@ -12,7 +13,8 @@ use tracing::{
 };
 
 use super::{
-    operator::{DISCOVERY, NUMBER, Saying, TOKEN, VERIFY, granted},
+    operator::{BACKCHANNEL, DATE, DISCOVERY, NUMBER, Saying, TOKEN, VERIFY, granted},
+    sim_swap::only_sim_swap,
     world::{TICKET, World, carried, number},
 };
 
@@ -99,6 +101,19 @@ async fn logs_say_what_happened_and_nothing_of_whom() {
             format!("{level} {}", &rest[rest.find("connector=").unwrap_or(0)..])
         };
         assert!(heard.lines().any(|line| without_message(line).starts_with(expected)), "{expected} in {heard}");
+    }
+    secrets.push("request-of-ours".to_owned());
+    for (place, saying, expected) in [
+        (BACKCHANNEL, refusal(400, theirs), r#"stage="backchannel" symptom=StatusClass(4) status=400"#),
+        (TOKEN, refusal(400, "slow_down"), r#"stage="token" symptom=OAuth("slow_down") status=400"#),
+        (DATE, Saying::Json(200, json!({ "latestSimChange": theirs })), r#"stage="api" symptom=Nonsense(Date)"#),
+        (DATE, Saying::Json(200, json!({ "latestSimChange": null })), r#"stage="api" symptom=NoHistory"#),
+    ] {
+        let world = World::with(only_sim_swap(SimSwapFlow::Ciba)).await;
+        world.operator.says(place, saying);
+        assert!(world.sim_history(60).await.is_err());
+        let heard = listener.0.lock().unwrap().clone();
+        assert!(heard.contains(expected), "{expected} in {heard}");
     }
     let world = World::start().await;
     let journey = world.depart(Question::WhichNumber).await.unwrap();
