@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
+use jiff::SignedDuration;
 use serde_json::json;
 use tokio::{
     io::copy_bidirectional,
@@ -15,7 +16,9 @@ use crate::{
     database::{Database, server},
     receiver::Receiver,
     reverse_sms::{Asker, EVEN},
-    world::{World, basic, eventually},
+    sim_register::SimRegister,
+    sim_swap::Inquirer,
+    world::{ProjectOf, World, basic, eventually},
 };
 
 /// The way to PostgreSQL, which can be cut or blocked.
@@ -146,6 +149,35 @@ async fn a_database_that_does_not_answer_is_not_waited_for() {
     world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await.assert(200);
     way.becomes(State::Open);
     eventually("served again", async || world.send(Request::get(&path).bearer(&token)).await.status == 200).await;
+}
+
+/// The operator has answered, and nobody can write it down. The caller is told so, and asks again by the same key.
+#[tokio::test]
+async fn an_answer_about_a_sim_that_met_the_outage_is_asked_for_again() {
+    let way = Way::open().await;
+    let world = World::with(Database::postgres().await.behind(way.port), |_| {}).await;
+    let register = SimRegister::simulated(&world);
+    let inquirer = Inquirer::sandbox(&world).await;
+    let ProjectOf { client_id, client_secret, .. } = &inquirer.project;
+    let eligibility = world.token(client_id, client_secret, "eligibility").await;
+    let create = || inquirer.keyed("k", EVEN);
+    register.fall_silent();
+    let cut = async {
+        eventually("the operator is asked", async || register.asked() == 1).await;
+        way.becomes(State::Cut);
+        register.speak();
+    };
+    let (refused, ()) = futures_util::future::join(world.send(create()), cut).await;
+    assert!(refused.assert_problem(503, "service_unavailable").header("retry-after").is_some());
+    let number = Request::get(&format!("/v1/eligibility/phone-numbers/{EVEN}"));
+    world.send(number.bearer(&eligibility)).await.assert(200);
+
+    way.becomes(State::Open);
+    // Nobody could give the key back: its lease runs out.
+    world.advance(SignedDuration::from_secs(61));
+    eventually("done at last", async || world.send(create()).await.status == 201).await;
+    assert_eq!(inquirer.list("").await.json()["page"]["total_elements"], 1, "what was refused was not done");
+    assert_eq!(register.asked(), 2);
 }
 
 /// The operator is asked to send again what could not be recorded, and does.

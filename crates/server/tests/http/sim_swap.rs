@@ -52,7 +52,7 @@ impl<'a> Inquirer<'a> {
         self.world.send(Request::get(&format!("{CHECKS}{query}")).bearer(&self.token)).await
     }
 
-    fn keyed(&self, key: &str, number: &str) -> Request {
+    pub fn keyed(&self, key: &str, number: &str) -> Request {
         let body = json!({"phone_number": number});
         Request::post(CHECKS).bearer(&self.token).header("Idempotency-Key", key).json(&body)
     }
