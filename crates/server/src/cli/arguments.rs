@@ -8,10 +8,17 @@ use clap::{
 };
 use http::StatusCode;
 use jiff::Timestamp;
-use ringtrue_domain::tenancy::{Name, WorkspaceId};
+use ringtrue_domain::{
+    product::Scope,
+    tenancy::{ClientId, Name, ProjectId, WorkspaceId},
+};
 use ringtrue_engine::ports::KeyPurpose;
 
-use super::{failure::EXIT_CODES, listen::Endpoint};
+use super::{
+    caller::{CallerCommand, Identity, ListArguments, Number, Shell},
+    failure::EXIT_CODES,
+    listen::Endpoint,
+};
 use crate::http::time;
 
 /// Verifies phone numbers through mobile operators, on your own machines.
@@ -34,6 +41,8 @@ pub(super) enum Output {
     Table,
     /// For programs.
     Json,
+    /// For spreadsheets: a line with the names, and a line for each thing.
+    Csv,
 }
 
 #[derive(Debug, Subcommand)]
@@ -53,19 +62,25 @@ pub(super) enum Command {
     /// Makes, lists and limits workspaces.
     #[command(subcommand)]
     Workspace(WorkspaceAction),
-    /// Makes credentials for the Management API.
-    #[command(subcommand)]
-    Credentials(CredentialsAction),
+    /// Makes, lists and deletes credentials of a workspace or a project.
+    Credentials(CredentialsArguments),
     /// Lists and rotates the keys of this deployment.
     #[command(subcommand)]
     Keys(KeysAction),
     /// Erases what is kept of a phone number, in all projects, and prints a receipt.
     Erase(EraseArguments),
+    /// Says which products a user can use.
+    #[command(subcommand)]
+    Eligibility(EligibilityAction),
     /// Lets people into the console.
     #[command(subcommand)]
     Console(super::console::ConsoleAction),
     /// Looks for what is wrong with this deployment, and says what to do about it.
     Doctor,
+    #[command(flatten)]
+    Caller(CallerCommand),
+    /// Prints a script that completes commands in a shell. For bash: `source <(ringtrue completion bash)`
+    Completion { shell: Shell },
 }
 
 #[derive(Debug, Args)]
@@ -106,6 +121,22 @@ pub(super) struct EraseArguments {
     /// The number in E.164 form, such as +447700900123; or `-` to read it from standard input.
     #[arg(long, value_name = "NUMBER")]
     pub number: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum EligibilityAction {
+    /// Asks a server which products can verify the user of a number.
+    Number {
+        number: Number,
+        #[command(flatten)]
+        identity: Identity,
+    },
+    /// Asks a server which products can verify the user of a device's address.
+    Ip {
+        ip: String,
+        #[command(flatten)]
+        identity: Identity,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -181,17 +212,38 @@ impl FromStr for Limit {
     }
 }
 
+#[derive(Debug, Args)]
+pub(super) struct CredentialsArguments {
+    #[command(flatten)]
+    pub identity: Identity,
+    /// The project whose credentials are meant. Otherwise those of the workspace.
+    #[arg(long, global = true, value_name = "ID")]
+    pub project: Option<ProjectId>,
+    #[command(subcommand)]
+    pub action: CredentialsAction,
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum CredentialsAction {
-    /// Makes a credential that opens the Management API for one workspace: the secret is shown this once.
+    /// Makes a credential: the secret is shown this once.
     Create {
-        /// The id of the workspace.
-        #[arg(long, value_name = "ID")]
-        workspace: WorkspaceId,
+        /// As the operator, on the configured database: a credential that opens the Management API for this workspace.
+        /// Otherwise a server is asked.
+        #[arg(long, value_name = "ID", conflicts_with_all = ["scopes", "project", "profile"])]
+        workspace: Option<WorkspaceId>,
+        /// What it may be used for. Otherwise everything that its owner may do.
+        #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
+        scopes: Vec<Scope>,
         /// When it stops working, such as 2027-01-31T00:00:00Z. Otherwise never.
         #[arg(long, value_name = "T", value_parser = instant)]
         expires_at: Option<Timestamp>,
     },
+    /// Lists credentials, never with their secrets.
+    List(ListArguments),
+    /// Shows a credential, without its secret.
+    Get { client_id: ClientId },
+    /// Deletes a credential. Its tokens die with it.
+    Delete { client_id: ClientId },
 }
 
 #[derive(Debug, Subcommand)]
@@ -270,8 +322,25 @@ mod tests {
             "ringtrue workspace create",
             "ringtrue workspace limit 0199b0a8-0000-7000-8000-000000000000",
             "ringtrue workspace limit nonsense --create 1",
-            "ringtrue credentials create",
+            "ringtrue credentials",
             "ringtrue credentials create --workspace 0199b0a8-0000-7000-8000-000000000000 --expires-at tomorrow",
+            "ringtrue credentials create --workspace 0199b0a8-0000-7000-8000-000000000000 --scopes reverse_sms",
+            "ringtrue credentials delete",
+            "ringtrue login",
+            "ringtrue login --base-url http://example.com --client-id a",
+            "ringtrue login --data a --client-id a",
+            "ringtrue token",
+            "ringtrue token --scope everything",
+            "ringtrue token --scope management --profile ../x",
+            "ringtrue reverse-sms create",
+            "ringtrue reverse-sms redeem a b",
+            "ringtrue secure-sna get nonsense",
+            "ringtrue discovery list --size 0",
+            "ringtrue discovery list --size 101",
+            "ringtrue sim-swap list --all --page 2",
+            "ringtrue trigger --fault lost",
+            "ringtrue selftest --slow",
+            "ringtrue completion tcsh",
             "ringtrue keys rotate",
             "ringtrue keys rotate --purpose other",
             "ringtrue listen --listen localhost",
@@ -283,6 +352,7 @@ mod tests {
             "ringtrue listen --answer 600",
             "ringtrue listen --once 0",
             "ringtrue erase",
+            "ringtrue eligibility",
             "ringtrue keys list --output xml",
         ] {
             assert!(Arguments::try_parse_from(line.split(' ')).is_err(), "{line}");

@@ -25,7 +25,7 @@ fn check(desk: &Desk) -> Result<(), Failure> {
         let rest = if differs { "What differs from the defaults:" } else { "Everything has its default." };
         printer::text(&format!("The configuration is good ({from}). {rest}"))?;
     }
-    if differs || desk.printer.output == Output::Json {
+    if differs || desk.printer.output != Output::Table {
         desk.printer.list(&["key", "value", "from"], changed.iter().map(record).collect())?;
     }
     Ok(())

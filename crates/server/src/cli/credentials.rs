@@ -5,14 +5,32 @@ use ringtrue_domain::tenancy::WorkspaceId;
 use ringtrue_engine::ports::{Clock, SystemClock};
 use serde_json::json;
 
-use super::{arguments::CredentialsAction, desk::Desk, failure::Failure, printer};
+use super::{
+    arguments::{CredentialsAction, CredentialsArguments},
+    caller::Credentials,
+    desk::Desk,
+    failure::Failure,
+    printer,
+};
 use crate::http::time;
 
 pub(super) const SHOWN_ONCE: &str = "Keep the secret: it is shown this once, and stored nowhere.";
 
-pub(super) async fn run(desk: &Desk, action: CredentialsAction) -> Result<(), Failure> {
-    let CredentialsAction::Create { workspace, expires_at } = action;
-    create(desk, workspace, expires_at).await
+/// The operator makes a workspace's credential on the database; everything else goes through a server.
+pub(super) async fn run(desk: &Desk, arguments: CredentialsArguments) -> Result<(), Failure> {
+    let CredentialsArguments { identity, project, action } = arguments;
+    let credentials = || Credentials::open(desk, &identity, project);
+    match action {
+        CredentialsAction::Create { workspace: Some(workspace), expires_at, .. } => {
+            create(desk, workspace, expires_at).await
+        }
+        CredentialsAction::Create { workspace: None, scopes, expires_at } => {
+            credentials()?.create(desk, &scopes, expires_at).await
+        }
+        CredentialsAction::List(arguments) => credentials()?.list(desk, &arguments).await,
+        CredentialsAction::Get { client_id } => credentials()?.get(desk, &client_id).await,
+        CredentialsAction::Delete { client_id } => credentials()?.delete(&client_id).await,
+    }
 }
 
 async fn create(desk: &Desk, workspace: WorkspaceId, expires_at: Option<Timestamp>) -> Result<(), Failure> {

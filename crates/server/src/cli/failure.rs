@@ -10,6 +10,7 @@ use ringtrue_engine::{
 };
 use ringtrue_store::{MigrateError, OpenError};
 
+use super::caller::Problem;
 use crate::{
     config::{ConfigError, MasterKeyError},
     telemetry::TelemetryError,
@@ -17,7 +18,9 @@ use crate::{
 
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 the command line was not understood; \
                                      3 the configuration or the master key is wrong; \
-                                     4 the database cannot be reached, or its schema does not fit.";
+                                     4 the database cannot be reached, or its schema does not fit; \
+                                     5 the server cannot be reached, or cannot do it now; \
+                                     6 not signed in, or the credential is not accepted.";
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
@@ -41,6 +44,13 @@ pub(super) enum Failure {
     Output(#[from] io::Error),
     #[error("{what}\n  {remedy}")]
     Refused { what: String, remedy: String },
+    /// What a server said.
+    #[error(transparent)]
+    Problem(Problem),
+    #[error("{what}\n  {remedy}")]
+    Unreachable { what: String, remedy: &'static str },
+    #[error("{what}\n  {remedy}")]
+    NotSignedIn { what: String, remedy: String },
     /// Said already, in another way.
     #[error("")]
     Told,
@@ -54,11 +64,25 @@ impl Failure {
         Failure::Refused { what: what.into(), remedy: remedy.into() }
     }
 
+    /// Whether the same may go well a little later, of a request to a server.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Failure::Unreachable { .. } => true,
+            Failure::Problem(problem) => problem.may_pass(),
+            _ => false,
+        }
+    }
+
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Failure::Configuration(_) | Failure::MasterKey(_) | Failure::UnopenedKey(_) => 3,
             Failure::Open { .. } | Failure::Migrate { .. } | Failure::Store(_) => 4,
-            Failure::Management(_)
+            Failure::Unreachable { .. } => 5,
+            Failure::NotSignedIn { .. } => 6,
+            Failure::Problem(problem) if problem.is_about_credentials() => 6,
+            Failure::Problem(problem) if problem.may_pass() => 5,
+            Failure::Problem(_)
+            | Failure::Management(_)
             | Failure::Rotate(_)
             | Failure::Output(_)
             | Failure::Refused { .. }

@@ -15,7 +15,7 @@ pub(super) async fn migrate(desk: &Desk) -> Result<(), Failure> {
         (Output::Table, names) => {
             printer::text(&format!("{url} is up to date now. Applied: {}.", names.join(", ")))?;
         }
-        (Output::Json, names) => desk.printer.record(vec![("applied", json!(names))])?,
+        (_, names) => desk.printer.record(vec![("applied", json!(names))])?,
     }
     Ok(())
 }

@@ -2,17 +2,21 @@
 //!
 //! A command reads the configuration, does one thing and says what it did: data on standard output, as a table or as
 //! JSON, and everything else on standard error. Commands that touch the database open it themselves, so they work
-//! whether or not a server runs; one that does notices a change within a second.
+//! whether or not a server runs; one that does notices a change within a second. Those for callers are in [`caller`]:
+//! they know a server by its address only.
 //!
 //! Secrets never come from the command line, where every user of the machine can read them.
 
 mod arguments;
+mod caller;
+mod completion;
 mod config;
 mod console;
 mod credentials;
 mod desk;
 mod dev;
 mod doctor;
+mod eligibility;
 mod erase;
 mod failure;
 mod keys;
@@ -21,6 +25,7 @@ mod migrate;
 mod printer;
 mod serve;
 mod signals;
+mod typed;
 mod workspace;
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
@@ -75,10 +80,13 @@ async fn execute(desk: &Desk, command: Command) -> Result<(), Failure> {
         Command::Migrate => migrate::migrate(desk).await,
         Command::Config(action) => config::run(desk, &action),
         Command::Workspace(action) => workspace::run(desk, action).await,
-        Command::Credentials(action) => credentials::run(desk, action).await,
+        Command::Credentials(arguments) => credentials::run(desk, arguments).await,
         Command::Keys(action) => keys::run(desk, action).await,
         Command::Erase(arguments) => erase::erase(desk, &arguments).await,
+        Command::Eligibility(action) => eligibility::run(desk, action).await,
         Command::Console(action) => console::run(desk, action).await,
         Command::Doctor => doctor::doctor(desk).await,
+        Command::Caller(command) => caller::run(desk, command).await,
+        Command::Completion { shell } => completion::completion(shell),
     }
 }

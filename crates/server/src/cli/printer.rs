@@ -1,4 +1,4 @@
-//! What a command says, and how: data on standard output, as a table or as JSON; remarks on standard error.
+//! What a command says, and how: data on standard output, as a table, as JSON or as CSV; remarks on standard error.
 
 use std::{
     fmt::Write as _,
@@ -26,6 +26,10 @@ impl Printer {
                 let rows: Vec<_> = record.iter().map(|(name, value)| vec![heading(name), cell(value)]).collect();
                 text(&aligned(&rows))
             }
+            Output::Csv => {
+                let (names, values): (Vec<_>, Vec<_>) = record.iter().map(|(name, value)| (*name, value)).unzip();
+                text(&(csv_names(&names) + &csv_row(values)))
+            }
         }
     }
 
@@ -39,8 +43,52 @@ impl Printer {
                 let rows: Vec<Vec<String>> = std::iter::once(headings).chain(records.iter().map(row)).collect();
                 text(&aligned(&rows))
             }
+            Output::Csv => {
+                let row = |record: &Record| csv_row(record.iter().map(|(_, value)| value));
+                text(&(csv_names(columns) + &records.iter().map(row).collect::<String>()))
+            }
         }
     }
+
+    /// One thing as a server showed it. Tables and CSV have these members of it, programs all.
+    pub(super) fn object(self, columns: &[&'static str], object: &Value) -> io::Result<()> {
+        match self.output {
+            Output::Json => json(object),
+            // What it does not have need not be looked at.
+            Output::Table => self.record(picked(columns, object).filter(|(_, value)| !value.is_null()).collect()),
+            Output::Csv => self.record(picked(columns, object).collect()),
+        }
+    }
+
+    /// Several things as a server showed them.
+    pub(super) fn objects(self, columns: &[&'static str], objects: &[Value]) -> io::Result<()> {
+        match self.output {
+            Output::Json => json(&objects.into()),
+            Output::Table | Output::Csv => {
+                self.list(columns, objects.iter().map(|object| picked(columns, object).collect()).collect())
+            }
+        }
+    }
+
+    /// One of several things that come one after the other: a line of its own in every form.
+    pub(super) fn next_object(self, columns: &[&'static str], object: &Value, is_first: bool) -> io::Result<()> {
+        match self.output {
+            Output::Json => text(&object.to_string()),
+            Output::Table => {
+                let values =
+                    picked(columns, object).filter(|(_, value)| !value.is_null()).map(|(_, value)| cell(&value));
+                text(&values.collect::<Vec<_>>().join("  "))
+            }
+            Output::Csv => {
+                let values: Vec<Value> = picked(columns, object).map(|(_, value)| value).collect();
+                text(&((if is_first { csv_names(columns) } else { String::new() }) + &csv_row(&values)))
+            }
+        }
+    }
+}
+
+fn picked(columns: &[&'static str], object: &Value) -> impl Iterator<Item = (&'static str, Value)> {
+    columns.iter().map(|name| (*name, object.get(name).cloned().unwrap_or_default()))
 }
 
 /// Text as it is.
@@ -82,7 +130,9 @@ fn heading(name: &str) -> String {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => harmless(text).replace('\n', "\\n"),
+        Value::Array(items) if items.is_empty() => "-".to_owned(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(","),
         Value::Object(members) if members.values().all(Value::is_null) => "-".to_owned(),
         Value::Object(members) => {
             let set = members.iter().filter(|(_, value)| !value.is_null());
@@ -90,6 +140,41 @@ fn cell(value: &Value) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// Whoever wrote a text that we show must not get to write to the terminal as they please.
+pub(super) fn harmless(text: &str) -> String {
+    let mut harmless = String::with_capacity(text.len());
+    for symbol in text.chars() {
+        if symbol.is_control() && symbol != '\n' {
+            harmless.extend(symbol.escape_default());
+        } else {
+            harmless.push(symbol);
+        }
+    }
+    harmless
+}
+
+fn csv_names(names: &[&str]) -> String {
+    format!("{}\n", names.join(","))
+}
+
+/// After RFC 4180, with the line ends of this system. What is not there is empty; what has members is JSON.
+fn csv_row<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
+    let field = |value: &Value| {
+        let text = match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Array(items) if items.iter().all(Value::is_string) => {
+                items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+            }
+            other => other.to_string(),
+        };
+        let is_plain = !text.contains([',', '"', '\n', '\r']);
+        if is_plain { text } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+    };
+    let fields: Vec<String> = values.into_iter().map(field).collect();
+    format!("{}\n", fields.join(","))
 }
 
 /// Rows with their columns below each other, two spaces apart.
@@ -130,8 +215,34 @@ mod tests {
             (json!(7), "7"),
             (json!({"create": 1, "read": null}), "create=1"),
             (json!({"create": null}), "-"),
+            (json!(["a", "b"]), "a,b"),
+            (json!([]), "-"),
+            (json!("\u{1b}[2J\n"), r"\u{1b}[2J\n"),
         ] {
             assert_eq!(cell(&value), text);
         }
+    }
+
+    #[test]
+    fn csv_is_quoted_where_it_must_be() {
+        for (value, field) in [
+            (json!(null), ""),
+            (json!(true), "true"),
+            (json!("a b"), "a b"),
+            (json!("a,b"), "\"a,b\""),
+            (json!("say \"a\""), "\"say \"\"a\"\"\""),
+            (json!("a\nb"), "\"a\nb\""),
+            (json!(["a", "b-c"]), "a b-c"),
+            (json!([]), ""),
+            (json!({"a": 1}), "\"{\"\"a\"\":1}\""),
+        ] {
+            assert_eq!(csv_row([&value]), format!("{field}\n"));
+        }
+        assert_eq!(csv_row([&json!(1), &json!(null), &json!("x")]), "1,,x\n");
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(harmless("a\u{1b}[2Jb\nc\u{9b}d\r"), "a\\u{1b}[2Jb\nc\\u{9b}d\\r");
     }
 }

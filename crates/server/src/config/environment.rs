@@ -8,9 +8,12 @@ pub(super) const PREFIX: &str = "RINGTRUE_";
 pub(super) const CONFIG: &str = "RINGTRUE_CONFIG";
 pub(super) const MASTER_KEY: &str = "RINGTRUE_MASTER_KEY";
 pub(super) const LOG: &str = "RINGTRUE_LOG";
+/// Of the command line for callers.
+pub(crate) const PROFILE: &str = "RINGTRUE_PROFILE";
+pub(crate) const CLIENT_SECRET: &str = "RINGTRUE_CLIENT_SECRET";
 
 /// Variables that are no settings of the file.
-pub(super) const RESERVED: [&str; 3] = [CONFIG, MASTER_KEY, LOG];
+pub(super) const RESERVED: [&str; 5] = [CONFIG, MASTER_KEY, LOG, PROFILE, CLIENT_SECRET];
 
 /// All variables: those that begin with `RINGTRUE_` are ours, and the file may name any other that holds a secret.
 /// `Debug` shows the names of ours only.
@@ -29,7 +32,7 @@ impl Environment {
         self.0.get(CONFIG).filter(|path| !path.is_empty()).map(PathBuf::from)
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<Option<&str>, ConfigError> {
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ConfigError> {
         self.0.get(name).map(|value| as_text(name, value)).transpose()
     }
 

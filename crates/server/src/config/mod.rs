@@ -41,6 +41,7 @@ use ringtrue_domain::{network::NetworkDirectory, region::Region, reverse_sms::Nu
 use ringtrue_engine::{callback, rate_limit::Limits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
 
+pub(crate) use self::environment::{CLIENT_SECRET, PROFILE};
 pub use self::{
     base_url::BaseUrl,
     connectors::{CamaraSection, Connector, ConnectorSection, Fingerprint},

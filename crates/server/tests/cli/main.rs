@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails where it stands")]
 
+mod caller;
 mod commands;
 mod dev;
 mod doctor;

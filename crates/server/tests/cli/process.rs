@@ -29,6 +29,12 @@ pub fn run(command: &mut Command) -> Done {
     Done(command.output().expect("the binary runs"))
 }
 
+impl From<Output> for Done {
+    fn from(output: Output) -> Self {
+        Done(output)
+    }
+}
+
 impl Done {
     pub fn code(&self) -> Option<i32> {
         self.0.status.code()

@@ -8,7 +8,11 @@ mod demo;
 mod folder;
 mod welcome;
 
-use std::sync::Arc;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use ringtrue_engine::ports::{Clock, SystemClock, SystemEntropy};
 use tokio_util::sync::CancellationToken;
@@ -22,9 +26,9 @@ use super::{
     signals::{Signals, run_until_stopped},
 };
 use crate::{
-    config::{self, Config, ConfigError},
+    config::{self, Config, ConfigError, Environment},
     telemetry,
-    wiring::{self, Assembly},
+    wiring::{self, Assembly, Running},
 };
 
 pub(super) async fn dev(desk: &Desk, arguments: &DevArguments) -> Result<(), Failure> {
@@ -49,6 +53,34 @@ async fn serve_until_stopped(
     read_config: impl Fn() -> Result<Config, ConfigError>,
 ) -> Result<(), Failure> {
     let signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
+    let grace = config.http.shutdown_grace;
+    let shutdown = CancellationToken::new();
+    let (running, demo, file) = start(folder, config, Arc::new(SystemClock), shutdown.clone()).await?;
+    let binary = std::env::current_exe().unwrap_or_else(|_| "ringtrue".into());
+    printer::text(&welcome::text(&demo, &file, &binary))?;
+    run_until_stopped(running, &shutdown, grace, signals, read_config).await
+}
+
+/// A server for a while, on any free port and with nothing of the environment. What is in its folder is as for `dev`.
+pub(super) async fn start_apart(
+    path: &Path,
+    clock: Arc<dyn Clock>,
+    shutdown: CancellationToken,
+) -> Result<(Running, PathBuf), Failure> {
+    let folder = Folder::open(path)?;
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let config = config::for_development(&folder.database(), any_port, &Environment::default())?;
+    let (running, _, file) = start(&folder, config, clock, shutdown).await?;
+    Ok((running, file))
+}
+
+/// Gives the server, its demo, and the file that tells scripts about it.
+async fn start(
+    folder: &Folder,
+    config: Config,
+    clock: Arc<dyn Clock>,
+    shutdown: CancellationToken,
+) -> Result<(Running, Demo, PathBuf), Failure> {
     let previous = folder.take_previous()?;
     let master = folder.master_key(&SystemEntropy::default())?;
     let url = &config.store.url;
@@ -57,12 +89,9 @@ async fn serve_until_stopped(
         .map_err(|problem| Failure::Migrate { url: url.to_string(), problem })?;
     let store = open_store(&config).await?;
 
-    let grace = config.http.shutdown_grace;
     let listen = config.http.listen;
-    let shutdown = CancellationToken::new();
-    let assembly =
-        Assembly { config, store, master, clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy::default()) };
-    let running = wiring::start(assembly, shutdown.clone()).await.map_err(|error| {
+    let assembly = Assembly { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
+    let running = wiring::start(assembly, shutdown).await.map_err(|error| {
         let is_taken = error.chain().any(|cause| {
             cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
         });
@@ -77,7 +106,5 @@ async fn serve_until_stopped(
     })?;
     let demo = Demo::set_up(&running.engine, &running.base_url, previous).await?;
     let file = folder.publish(&demo)?;
-    let binary = std::env::current_exe().unwrap_or_else(|_| "ringtrue".into());
-    printer::text(&welcome::text(&demo, &file, &binary))?;
-    run_until_stopped(running, &shutdown, grace, signals, read_config).await
+    Ok((running, demo, file))
 }

@@ -79,7 +79,7 @@ fn base_url(config: &Config) -> Finding {
 }
 
 fn print(printer: Printer, findings: &[Finding], is_well: bool) -> Result<(), Failure> {
-    if printer.output == Output::Json {
+    if printer.output != Output::Table {
         return Ok(printer.list(&[], findings.iter().map(record).collect())?);
     }
     let mut text: String = findings.iter().map(line).collect();

@@ -9,6 +9,7 @@
 mod endpoint;
 mod exchange;
 mod key_set;
+mod mailbox;
 mod reception;
 mod report;
 mod verdict;
@@ -29,7 +30,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-pub(super) use self::endpoint::Endpoint;
+pub(super) use self::{endpoint::Endpoint, mailbox::Mailbox};
 use self::{
     key_set::KeySet,
     reception::Reception,

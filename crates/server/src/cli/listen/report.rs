@@ -1,4 +1,4 @@
-//! What is said about callbacks: for people, or one line of JSON each.
+//! What is said about callbacks: for people, or one line of JSON or CSV each.
 
 use std::{fmt::Write as _, io};
 
@@ -14,13 +14,28 @@ use super::{
 use crate::{
     cli::{
         arguments::Output,
-        printer::{self, Printer},
+        printer::{self, Printer, harmless},
     },
     http::time,
 };
 
 /// How much is shown of what an application answered.
 const SHOWN_OF_ANSWER: usize = 500;
+/// Of a callback, in CSV.
+const COLUMNS: [&str; 12] = [
+    "received_at",
+    "target",
+    "product",
+    "attempt",
+    "check_id",
+    "status",
+    "match",
+    "signature",
+    "key_id",
+    "flaw",
+    "why",
+    "answered",
+];
 
 #[derive(Debug)]
 pub(super) enum Event {
@@ -71,10 +86,11 @@ impl Tally {
     pub(super) fn take(&mut self, printer: Printer, event: &Event) -> io::Result<()> {
         match event {
             Event::Callback(callback) => {
+                let is_first = self.callbacks() == 0;
                 *(if callback.verdict.is_ok() { &mut self.good } else { &mut self.bad }) += 1;
                 match printer.output {
                     Output::Table => printer::text(&page(callback)),
-                    Output::Json => printer::text(&line(callback).to_string()),
+                    Output::Json | Output::Csv => printer.next_object(&COLUMNS, &line(callback), is_first),
                 }
             }
             Event::Refused(Refusal { at, what }) => {
@@ -99,7 +115,7 @@ impl Tally {
 pub(super) fn say(printer: Printer, text: &str) -> io::Result<()> {
     match printer.output {
         Output::Table => printer::text(text),
-        Output::Json => {
+        Output::Json | Output::Csv => {
             printer::remark(text);
             Ok(())
         }
@@ -184,27 +200,9 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Whoever sends something here must not get to write to the terminal as they please.
-fn harmless(text: &str) -> String {
-    let mut harmless = String::with_capacity(text.len());
-    for symbol in text.chars() {
-        if symbol.is_control() && symbol != '\n' {
-            harmless.extend(symbol.escape_default());
-        } else {
-            harmless.push(symbol);
-        }
-    }
-    harmless
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(harmless("a\u{1b}[2Jb\nc\u{9b}d\r"), "a\\u{1b}[2Jb\nc\\u{9b}d\\r");
-    }
 
     #[test]
     fn a_summary_is_a_sentence() {

@@ -87,6 +87,7 @@ fn a_variable_that_means_nothing_is_refused() {
 #[test]
 fn reserved_variables_are_no_settings() {
     good("", [("RINGTRUE_CONFIG", "x"), ("RINGTRUE_MASTER_KEY", "x"), ("RINGTRUE_LOG", "debug")]);
+    good("", [("RINGTRUE_PROFILE", "x"), ("RINGTRUE_CLIENT_SECRET", "x")]);
 }
 
 #[test]
