@@ -89,9 +89,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         ..OutboundSettings::default()
     })?);
     let engine = Engine::start(Parts { store, clock, entropy, transport, master }, settings).await?;
-    engine.networks().replace(config.networks.clone());
-    engine.networks().set_addresses(Box::new(IpRouting::load(&config.ip_routing)?));
-    engine.number_lookup().replace(number_sources::sources(&engine, config.number_lookup.clone())?);
+    tell_networks(&engine, &config)?;
 
     // Devices are told where it is, so it is opened before there is anybody to tell them.
     let enrichment = config.header_enrichment.as_ref().map(|enrichment| bind(enrichment.listen)).transpose()?;
@@ -186,6 +184,22 @@ pub fn settings(config: &Config, base_url: String, own_hosts: Vec<String>) -> Se
         discovery_retention: config.discovery_retention,
         cached_lookups: 100_000,
     }
+}
+
+/// Tells an engine whose numbers and addresses are where, and whom to ask.
+fn tell_networks(engine: &Engine, config: &Config) -> anyhow::Result<()> {
+    engine.networks().replace(config.networks.clone());
+    engine.networks().set_addresses(Box::new(IpRouting::load(&config.ip_routing)?));
+    engine.number_lookup().replace(number_sources::sources(engine, config.number_lookup.clone())?);
+    Ok(())
+}
+
+/// Tells an engine all that it would know in a node, and opens nothing: no listener, no link.
+pub fn rehearse(engine: &Engine, config: &Config) -> anyhow::Result<()> {
+    tell_networks(engine, config)?;
+    let listen = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
+    let enrichment_url = listen.map(|address| enrichment_url(config, address)).transpose()?;
+    Connectors::new(engine, enrichment_url).announce(config.connectors.clone())
 }
 
 /// Where devices find the listener for enriched requests.

@@ -69,7 +69,7 @@ pub(super) enum Command {
     Keys(KeysAction),
     /// Erases what is kept of a phone number, in all projects, and prints a receipt.
     Erase(EraseArguments),
-    /// Says which products a user can use.
+    /// Says or explains which products a user can use.
     #[command(subcommand)]
     Eligibility(EligibilityAction),
     /// Lets people into the console.
@@ -137,6 +137,19 @@ pub(super) enum EligibilityAction {
         #[command(flatten)]
         identity: Identity,
     },
+    /// Asks the configured sources for a user's network, and says which product falls at which gate. No link to an
+    /// operator is opened: connectors count with what they are configured for.
+    Explain(ExplainArguments),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ExplainArguments {
+    /// A number in E.164 form, such as +447700900123, or an IP address; or `-` to read it from standard input.
+    #[arg(value_name = "NUMBER_OR_IP")]
+    pub user: String,
+    /// The id of the project that asks. Without one, what projects may use is left aside.
+    #[arg(long, value_name = "ID")]
+    pub project: Option<ProjectId>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -353,6 +366,8 @@ mod tests {
             "ringtrue listen --once 0",
             "ringtrue erase",
             "ringtrue eligibility",
+            "ringtrue eligibility explain",
+            "ringtrue eligibility explain +447700900123 --project mine",
             "ringtrue keys list --output xml",
         ] {
             assert!(Arguments::try_parse_from(line.split(' ')).is_err(), "{line}");

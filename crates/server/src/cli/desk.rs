@@ -42,10 +42,19 @@ impl Desk {
         &self,
         work: impl AsyncFnOnce(&Engine) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let config = self.config()?;
-        let master = self.master_key(&config)?;
-        let store = open_store(&config).await?;
-        let base_url = config.base_url.as_ref().map_or_else(String::new, ToString::to_string);
+        self.with_engine_of(&self.config()?, work).await
+    }
+
+    /// The same, for who has read the configuration.
+    pub(super) async fn with_engine_of<T>(
+        &self,
+        config: &Config,
+        work: impl AsyncFnOnce(&Engine) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let master = self.master_key(config)?;
+        let store = open_store(config).await?;
+        let base_url = config.base_url.as_ref().map(ToString::to_string);
+        let base_url = base_url.unwrap_or_else(|| format!("http://{}", config.http.listen));
         let parts = Parts {
             store,
             clock: Arc::new(SystemClock),
@@ -53,7 +62,7 @@ impl Desk {
             transport: Arc::new(Outbound::new(OutboundSettings::default()).map_err(anyhow::Error::new)?),
             master,
         };
-        let engine = Engine::start(parts, wiring::settings(&config, base_url, vec![])).await?;
+        let engine = Engine::start(parts, wiring::settings(config, base_url, vec![])).await?;
         let done = work(&engine).await;
         // The engine counts as a node: while it is here, the others have less of the rate limits.
         engine.leave().await;

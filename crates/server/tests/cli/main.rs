@@ -6,6 +6,7 @@ mod caller;
 mod commands;
 mod dev;
 mod doctor;
+mod eligibility;
 mod erase;
 mod listen;
 mod process;

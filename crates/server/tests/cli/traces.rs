@@ -47,6 +47,8 @@ fn a_request_reaches_the_collector_with_its_route_and_without_its_path() {
     let base_url = ready.split_whitespace().last().unwrap().to_owned();
     let (status, _) = get(&base_url, "/errors/forbidden?access_token=not-for-traces");
     assert_eq!(status, 200);
+    let (status, _) = get(&base_url, "/v1/eligibility/phone-numbers/%2B447700900123");
+    assert_eq!(status, 401);
     server.stop();
 
     let export = exports.iter().next().unwrap();
@@ -54,4 +56,5 @@ fn a_request_reaches_the_collector_with_its_route_and_without_its_path() {
     assert!(has("POST /v1/traces"));
     assert!(has("/errors/{error_code}") && has("ringtrue"));
     assert!(!has("not-for-traces") && !has("/errors/forbidden"));
+    assert!(has("/v1/eligibility/phone-numbers/{phone_number}") && !has("7700900123"));
 }
