@@ -122,6 +122,26 @@ fn workspaces_are_made_listed_and_limited() {
 }
 
 #[test]
+fn data_comes_as_csv_too() {
+    let deployment = Deployment::new();
+    assert!(deployment.run("migrate --output csv").expect_code(0).text().starts_with("applied\n0001_control_plane "));
+    let created = deployment.run("workspace create Bank,Ltd --output csv").expect_code(0).text();
+    assert!(
+        created.starts_with("workspace_id,name,data_residency,") && created.contains(",\"Bank,Ltd\",eu,"),
+        "{created}"
+    );
+    for (line, names, rows) in [
+        ("workspace list", "workspace_id,name,data_residency,created_at,rate_limits", 1),
+        ("keys list", "key_id,purpose,state,published_at,active_from,retires_at,gone_at", 4),
+        ("config check", "key,value,from", 5),
+    ] {
+        let text = deployment.run(&format!("{line} --output csv")).expect_code(0).text();
+        let mut lines = text.lines();
+        assert_eq!((lines.next(), lines.count()), (Some(names), rows), "{line}");
+    }
+}
+
+#[test]
 fn what_is_not_there_is_said_to_be_not_there() {
     let deployment = Deployment::migrated();
     let nobody = "0199b0a8-0000-7000-8000-000000000000";

@@ -92,6 +92,17 @@ fn a_first_check_can_be_pasted_listened_to_and_erased() {
 }
 
 #[test]
+fn commands_with_less_to_type_can_be_pasted() {
+    let folder = folder();
+    let server = Server::start(&mut dev(folder.path(), "127.0.0.1:0"));
+    let home = format!("export XDG_CONFIG_HOME={}/config", folder.path().display());
+    let lines = [" login --data ", " reverse-sms create ", " trigger"].map(|part| server.wait_for(part));
+    let said = paste(&[&[home], lines.as_slice()].concat());
+    assert!(said.contains("BASE URL") && said.contains("ACCEPTED") && said.contains("COMPLETED"), "{said}");
+    server.stop();
+}
+
+#[test]
 fn the_management_api_can_be_pasted() {
     let folder = folder();
     let server = Server::start(&mut dev(folder.path(), "127.0.0.1:0"));

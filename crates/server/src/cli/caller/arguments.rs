@@ -188,7 +188,7 @@ pub(in crate::cli) struct DeviceArguments {
 pub(in crate::cli) struct RedeemArguments {
     pub check: CheckId,
     /// The code, which can be used once; or `-` to read it from standard input.
-    pub code: String,
+    pub code: Code,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -295,6 +295,25 @@ impl FromStr for Number {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(Number(text.to_owned()))
+    }
+}
+
+/// A code as it is typed, or `-` to read it from standard input.
+#[derive(Clone, PartialEq, Eq)]
+pub(in crate::cli) struct Code(pub String);
+
+impl FromStr for Code {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Code(text.to_owned()))
+    }
+}
+
+/// Masked.
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Code(…)")
     }
 }
 

@@ -169,7 +169,7 @@ async fn redeem(
     arguments: &RedeemArguments,
 ) -> Result<(), Failure> {
     let session = Session::open(desk, identity)?;
-    let code = typed(&arguments.code)?;
+    let code = typed(&arguments.code.0)?;
     let check = redeemed(&session, product, &arguments.check.to_string(), &code).await?;
     Ok(desk.printer.object(columns(product), &check)?)
 }

@@ -122,6 +122,8 @@ async fn of_dev(folder: &Path) -> Result<Profile, Failure> {
     let text = fs::read(&path).map_err(|problem| refused(problem.to_string()))?;
     let profile: Profile =
         serde_json::from_slice(&text).map_err(|_| refused("this is not what `ringtrue dev` writes".to_owned()))?;
+    // Its secrets go nowhere else.
+    Endpoint::local(profile.base_url.as_str()).map_err(|problem| refused(problem.to_string()))?;
     let session = Session::passing(profile)?;
     for scope in [Scope::Product(Product::ReverseSms), Scope::Management] {
         session.token(scope).await?;

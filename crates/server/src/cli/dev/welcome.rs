@@ -7,7 +7,7 @@ use super::demo::Demo;
 /// A simulated number that matches: its last digit is even.
 const NUMBER: &str = "+990123456700";
 
-/// Where to go, with what, and commands to paste: a first check, and the Management API.
+/// Where to go, with what, and commands to paste: a first check, the Management API, and the same with less to type.
 pub(super) fn text(demo: &Demo, file: &Path, binary: &Path) -> String {
     let Demo { base_url, workspace, project, console } = demo;
     let workspace_id = &workspace.workspace_id;
@@ -18,7 +18,7 @@ pub(super) fn text(demo: &Demo, file: &Path, binary: &Path) -> String {
     let token = r#"sed 's/.*"access_token":"\([^"]*\)".*/\1/'"#;
     let member = r#"sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/""#;
     let code = r#"sed 's/.*"code":"\([^"]*\)".*/\1/'"#;
-    let listen = format!("{} listen --data {}", word(binary), word(file.parent().unwrap_or(file)));
+    let (binary, folder) = (word(binary), word(file.parent().unwrap_or(file)));
     format!(
         "
   Ringtrue is ready at {base_url}
@@ -36,7 +36,7 @@ pub(super) fn text(demo: &Demo, file: &Path, binary: &Path) -> String {
 
   A first check. In a second terminal, a receiver for its callback:
 
-    {listen}
+    {binary} listen --data {folder}
 
   In a third, a token for Reverse SMS and the check; then the SMS, from a simulated phone; then the result:
 
@@ -59,6 +59,12 @@ pub(super) fn text(demo: &Demo, file: &Path, binary: &Path) -> String {
 
     token=$(curl -s {manage} -d scope=management {base_url}/oauth2/token | {token})
     curl -H \"Authorization: Bearer $token\" {base_url}/v1/management/workspaces/{workspace_id}/projects
+
+  The same with less to type, by commands that speak to the API for you:
+
+    {binary} login --data {folder}
+    {binary} reverse-sms create {NUMBER} --callback-url http://127.0.0.1:9099/callbacks
+    {binary} trigger
 
   API reference   {base_url}/docs
   For scripts     {}

@@ -75,6 +75,7 @@ fn lists_are_searched_and_turned_over() {
     assert_eq!(references("reverse-sms list --size 2 --page 4"), [""; 0]);
     assert_eq!(references("reverse-sms list --search reference_id=in=(r1,r2)"), ["r2", "r1"]);
     assert_eq!(references("reverse-sms list --all"), ["r4", "r3", "r2", "r1", "r0"]);
+    assert_eq!(world.run("reverse-sms list --all").expect_code(0).errors(), "", "progress is for terminals");
     let page = world.run("reverse-sms list --size 2").expect_code(0).errors();
     assert_eq!(page, "Page 1 of 3; 5 in all.\n");
     assert_eq!(world.run("discovery list").expect_code(0).errors(), "There is nothing.\n");

@@ -1,6 +1,10 @@
 //! Profiles and tokens: what is kept, and what is never shown.
 
-use std::fs;
+use std::{
+    fs,
+    io::{Read, Write},
+    process::{Command, Stdio},
+};
 
 use serde_json::{Value, json};
 
@@ -63,6 +67,36 @@ fn a_secret_comes_from_standard_input_or_the_environment() {
     assert!(nothing.contains("there is no client secret"), "{nothing}");
     let with_path = world.run(&format!("login --base-url {}/v1 --client-id x", text(&dev, "base_url")));
     assert!(with_path.expect_code(1).errors().contains("more than the address of a server"));
+}
+
+/// Puts a command on a terminal, answers its question, and gives all that is seen there.
+fn on_a_terminal(world: &World, line: &str, question: &str, answer: &str) -> String {
+    let line = format!("{} {line}", env!("CARGO_BIN_EXE_ringtrue"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).env("XDG_CONFIG_HOME", world.path("config"));
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script runs");
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut seen = vec![];
+    while !String::from_utf8_lossy(&seen).contains(question) {
+        let mut byte = [0];
+        screen.read_exact(&mut byte).expect("the question comes");
+        seen.extend(byte);
+    }
+    keys.write_all(answer.as_bytes()).unwrap();
+    screen.read_to_end(&mut seen).unwrap();
+    assert!(child.wait().unwrap().success(), "{}", String::from_utf8_lossy(&seen));
+    String::from_utf8_lossy(&seen).into_owned()
+}
+
+#[test]
+fn a_secret_that_is_typed_is_not_seen() {
+    let world = World::start();
+    let dev = world.dev();
+    let (id, secret) = (text(&dev["project"], "client_id"), text(&dev["project"], "client_secret"));
+    let login = format!("login --base-url {} --client-id {id}", text(&dev, "base_url"));
+    let seen = on_a_terminal(&world, &login, &format!("Client secret of {id}: "), &format!("{secret}\n"));
+    assert!(seen.contains("BASE URL") && !seen.contains(secret), "{seen}");
+    world.run("reverse-sms list").expect_code(0);
 }
 
 #[test]
@@ -142,7 +176,6 @@ fn a_server_that_is_down_ends_with_5_and_says_so() {
     let address = crate::process::address(text(&dev, "base_url")).to_owned();
     let listener = std::net::TcpListener::bind(address).unwrap();
     let stranger = std::thread::spawn(move || {
-        use std::io::{Read, Write};
         let (mut stream, _) = listener.accept().unwrap();
         let mut buffer = [0; 4096];
         let _ = stream.read(&mut buffer);

@@ -317,6 +317,25 @@ fn garbage_is_refused_and_does_no_harm() {
 }
 
 #[test]
+fn spreadsheets_get_a_line_for_each_callback() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = Web::key_set(&[&KEY]);
+    let mut command = ringtrue(folder.path());
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    command.args(["listen", "--output", "csv", "--listen", &free, "--jwks", &keys.url("/"), "--once", "2"]);
+    let mut server = Server::start(command.stderr(Stdio::null()));
+    keys.requests.recv_timeout(PATIENCE).expect("the keys are fetched at the start");
+    for _ in 0..2 {
+        assert_eq!(Callback::new(&free, "/").send(&free), 200);
+    }
+    server.wait_for("received_at,target,product,attempt,check_id,status,match,signature,");
+    for _ in 0..2 {
+        server.wait_for(",/,reverse_sms,1,0199b0a8-0000-7000-8000-000000000000,COMPLETED,true,good,");
+    }
+    assert_eq!(server.end().code(), Some(0));
+}
+
+#[test]
 fn it_can_end_by_itself() {
     let mut listening = Listening::start(&["--once", "2"]);
     listening.receive(&listening.callback(), 200);
