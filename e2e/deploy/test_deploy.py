@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-BINARY = os.environ["BINARY_UNDER_TEST"]
+BINARY = os.environ.get("BINARY_UNDER_TEST", "BINARY_UNDER_TEST is not set: run `make e2e`")
 # Metrics of ours by name, and figures that the rules make of them.
 METRIC = re.compile(r"\b(ringtrue(?:_[a-z0-9]+)+)\b")
 # An operator that is not there: its metrics are.
