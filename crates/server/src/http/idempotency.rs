@@ -2,12 +2,14 @@
 
 use axum::response::Response;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use ringtrue_engine::idempotency::{Begun, Once, StoredAnswer, fingerprint};
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::{App, json_bytes, problem::Problem};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Does a create, once for each idempotency key, and answers 201.
 ///
@@ -48,8 +50,13 @@ fn replayed(answer: StoredAnswer) -> Response {
     response
 }
 
+/// Whether a key was given, good or bad.
+pub fn has_key(headers: &HeaderMap) -> bool {
+    headers.contains_key(IDEMPOTENCY_KEY)
+}
+
 fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
-    let mut values = headers.get_all("idempotency-key").iter();
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let invalid = || Problem::bad_request("`Idempotency-Key` has 1 to 255 visible ASCII characters, and occurs once");
     if values.next().is_some() {

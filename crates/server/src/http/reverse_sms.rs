@@ -17,7 +17,7 @@ use super::{
     body::read_json,
     caller::{ProjectCaller, scope::ReverseSms},
     check::CheckBody,
-    idempotency::{once, to_the_end},
+    idempotency::{has_key, once, to_the_end},
     json,
     json::{Invalid, Object, parsed, text},
     path::PathIds,
@@ -62,10 +62,11 @@ async fn create(
     let (headers, uri) = (request.headers().clone(), request.uri().clone());
     let bytes = read_json(&app, request).await?;
     let new = create_body(&bytes)?;
+    let project = caller.into_project();
+    let answers_itself = project.mode == Mode::Sandbox && project.configuration.reverse_sms.auto_reply;
+    let has_more_to_do = answers_itself || has_key(&headers);
     let app_ = app.clone();
-    to_the_end(&app_, async move {
-        let project = caller.into_project();
-        let answers_itself = project.mode == Mode::Sandbox && project.configuration.reverse_sms.auto_reply;
+    let created = async move {
         let handset = answers_itself.then(|| new.phone_number.clone());
         once(
             &app,
@@ -83,8 +84,9 @@ async fn create(
             },
         )
         .await
-    })
-    .await
+    };
+    // A task of its own costs more than a check: only where something comes after the check that must not be lost.
+    if has_more_to_do { to_the_end(&app_, created).await } else { created.await }
 }
 
 fn create_body(document: &[u8]) -> Result<CreateReverseSms, Invalid> {
