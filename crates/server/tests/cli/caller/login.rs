@@ -9,6 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{World, text};
+use crate::setup::Deployment;
 
 #[test]
 fn a_profile_of_dev_is_kept_for_its_owner_only() {
@@ -158,6 +159,30 @@ fn tokens_are_used_again_until_the_server_refuses_them() {
     let whole = world.json("token --scope management");
     assert_eq!((&whole["token_type"], &whole["scope"]), (&json!("Bearer"), &json!("management")));
     assert!(whole["expires_in"].as_i64().unwrap() > 0);
+}
+
+#[test]
+fn a_certificate_of_ones_own_can_be_trusted() {
+    let deployment = Deployment::migrated();
+    let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    deployment.write("chain.pem", &pair.cert.pem(), 0o644);
+    deployment.write("key.pem", &pair.signing_key.serialize_pem(), 0o600);
+    deployment.configure("http.tls = { certificate = \"chain.pem\", key = \"key.pem\" }");
+    let created = deployment.run("workspace create Acme --output json").json();
+    let (server, base_url) = deployment.serve();
+
+    let world = World::empty();
+    let login = format!("login --base-url {base_url} --client-id {}", text(&created, "client_id"));
+    let secret = text(&created, "client_secret");
+    let distrusted = world.pipe(&login, secret).expect_code(5).errors();
+    assert!(distrusted.contains("TLS failed") && distrusted.contains("--ca-file"), "{distrusted}");
+    let ca_file = deployment.path("chain.pem");
+    world.pipe(&format!("{login} --ca-file {}", ca_file.display()), secret).expect_code(0);
+    assert_eq!(world.json("projects list"), json!([]));
+    world.run("projects create Shop --use").expect_code(0);
+    world.run("reverse-sms create +990123456700").expect_code(0);
+    assert_eq!(world.json("trigger")["match"], json!(true));
+    server.stop();
 }
 
 #[test]
