@@ -91,13 +91,7 @@ impl Engine {
     where
         V: TryFrom<AnyVerdict, Error = OtherProduct>,
     {
-        let check = self.found(project, product, id).await?;
-        if !check.is_overdue(self.clock().now()) {
-            return Ok(narrowed(check)?);
-        }
-        self.expire(check).await?;
-        // Whoever was first, this is how it ended.
-        Ok(narrowed(self.found(project, product, id).await?)?)
+        Ok(narrowed(self.any_check(project, product, id).await?)?)
     }
 
     async fn found(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
@@ -106,6 +100,29 @@ impl Engine {
             Found::SomeoneElses => Err(ReadError::NotYours),
             Found::Nothing => Err(ReadError::NotFound),
         }
+    }
+
+    /// A check of any product as it is now.
+    pub async fn any_check(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
+        let check = self.found(project, product, id).await?;
+        if !check.is_overdue(self.clock().now()) {
+            return Ok(check);
+        }
+        self.expire(check).await?;
+        // Whoever was first, this is how it ended.
+        self.found(project, product, id).await
+    }
+
+    /// The project's checks of any product, newest first.
+    pub async fn any_checks(
+        &self,
+        project: ProjectId,
+        product: Product,
+        filter: Option<Filter>,
+        page: PageRequest,
+    ) -> Result<Page<AnyCheck>, StoreError> {
+        self.sweep_project(project, product).await?;
+        self.store().list_checks(project, product, filter, page).await
     }
 
     /// The project's checks of a product, newest first.
@@ -119,8 +136,7 @@ impl Engine {
     where
         V: TryFrom<AnyVerdict, Error = OtherProduct>,
     {
-        self.sweep_project(project, product).await?;
-        let Page { items, request, total_items } = self.store().list_checks(project, product, filter, page).await?;
+        let Page { items, request, total_items } = self.any_checks(project, product, filter, page).await?;
         Ok(Page { items: items.into_iter().map(narrowed).collect::<Result<_, _>>()?, request, total_items })
     }
 }

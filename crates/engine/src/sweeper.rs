@@ -33,7 +33,7 @@ impl Engine {
         let recorded = self.store().conclude(Ending::from(&concluded), callback.clone()).await?;
         if let (Recorded::Now, Some(NewCallback { url, body, due_at })) = (recorded, callback) {
             let Check { id: check, project, product, .. } = concluded.into_check();
-            let leased = LeasedCallback { check, project, product, url, body, failed_attempts: 0 };
+            let leased = LeasedCallback { check, project, product, url, body, failed_attempts: 0, earlier_attempts: 0 };
             self.courier().deliver(leased, due_at);
         }
         Ok(recorded)

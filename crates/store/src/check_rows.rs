@@ -115,7 +115,7 @@ fn claimed(row: &mut Columns) -> Result<Option<ClaimedNumber>, StoreError> {
 
 macro_rules! leased_columns {
     () => {
-        "check_id, project_id, product, url, body, failed_attempts"
+        "check_id, project_id, product, url, body, failed_attempts, earlier_attempts"
     };
 }
 pub(crate) use leased_columns;
@@ -128,11 +128,14 @@ pub(crate) fn leased(row: Row) -> Result<LeasedCallback, StoreError> {
         product: row.parsed("product")?,
         url: Sealed(row.bytes("url")?),
         body: Sealed(row.bytes("body")?),
-        failed_attempts: {
-            let attempts = row.int("failed_attempts")?;
-            u32::try_from(attempts).map_err(|_| row.inconsistent("failed_attempts", "not a count"))?
-        },
+        failed_attempts: count(&mut row, "failed_attempts")?,
+        earlier_attempts: count(&mut row, "earlier_attempts")?,
     })
+}
+
+fn count(row: &mut Columns, column: &str) -> Result<u32, StoreError> {
+    let attempts = row.int(column)?;
+    u32::try_from(attempts).map_err(|_| row.inconsistent(column, "not a count"))
 }
 
 macro_rules! callback_columns {

@@ -6,9 +6,11 @@
 
 mod courier;
 mod exchange;
+mod log;
 pub mod payload;
 pub mod sealing;
 pub mod signature;
 
 pub use courier::{Courier, CourierParts, Figures, KeySource, LATENCY_BOUNDS, LEASE, Limits, UNREADABLE};
 pub use exchange::{Exchange, Received, Sent};
+pub use log::{Attempt, CallbackLog, ResendError};

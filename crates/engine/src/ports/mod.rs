@@ -22,7 +22,7 @@ pub use store::{
     CredentialStore, Decision, Erased, Found, Housekeeping, IdempotencyStore, JourneyRecord, JourneyStore, KeyId,
     KeyPurpose, KeyStore, LeasedCallback, LinkPurpose, LinkRecord, NewCallback, NewCheck, NewLink, NewSession, NodeId,
     NodeStore, NotAKeyPurpose, PasswordHash, PrivacyStore, Progress, ProjectStore, ProjectUpdated, ProjectWritten,
-    Recorded, Revocation, RevocationStore, SealedKey, SessionRecord, SetOut, Settlement, Store, StoreError, Then,
-    TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
+    Recorded, Resent, Revocation, RevocationStore, SealedKey, SessionRecord, SetOut, Settlement, Store, StoreError,
+    Then, TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
 };
 pub use transport::{Answer, Outgoing, Transport, Undelivered};

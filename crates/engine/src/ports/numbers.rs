@@ -18,6 +18,9 @@ pub enum Resolved {
     Network(NetworkId),
     /// The source is sure that nobody has this number. A phone that is switched off is not that.
     NoSubscriber,
+    /// Somebody serves it whom this deployment does not know: not the network that its prefix was given to. Another
+    /// source may know the name.
+    OtherNetwork,
     /// The source has nothing on it: another one may.
     NoData,
 }

@@ -7,8 +7,10 @@ use std::{
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use ringtrue_domain::{lifecycle::CheckId, tenancy::ProjectId};
-use ringtrue_engine::ports::{CallbackRecord, CallbackStore, Found, LeasedCallback, Settlement, StoreError, Then};
+use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
+use ringtrue_engine::ports::{
+    CallbackRecord, CallbackStore, Found, LeasedCallback, Resent, Settlement, StoreError, Then,
+};
 
 #[derive(Default)]
 pub struct Shelf(Mutex<Contents>);
@@ -91,6 +93,16 @@ impl CallbackStore for Shelf {
             }
         }
         Ok(())
+    }
+
+    async fn resend(
+        &self,
+        _project: ProjectId,
+        _check: CheckId,
+        _due_at: Timestamp,
+        _audit: &AuditEvent,
+    ) -> Result<Found<Resent>, StoreError> {
+        Ok(Found::Nothing)
     }
 
     async fn callback(&self, _project: ProjectId, _check: CheckId) -> Result<Found<CallbackRecord>, StoreError> {

@@ -106,6 +106,7 @@ impl World {
             url: seal_url(&self.keys, entropy, now, check, &url).unwrap(),
             body: seal_body(&self.keys, entropy, now, check, BODY).unwrap(),
             failed_attempts: 0,
+            earlier_attempts: 0,
         }
     }
 

@@ -61,6 +61,11 @@ pub struct Pages {
 }
 
 impl Pages {
+    /// Of nothing.
+    pub fn none() -> Self {
+        Pages { number: 1, of: 0, total: 0, previous: None, next: None }
+    }
+
     /// `link` makes the address of a page.
     pub fn of<T>(page: &ringtrue_domain::page::Page<T>, link: impl Fn(u32) -> String) -> Self {
         let (number, of) = (page.request.number(), page.total_pages());

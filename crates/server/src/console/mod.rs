@@ -7,8 +7,10 @@
 //!
 //! These routes are for browsers, and no part of the API or of its document.
 
+mod checks;
 mod cookies;
 mod forms;
+mod handset;
 mod home;
 mod link;
 mod members;
@@ -54,6 +56,17 @@ pub fn routes() -> Routes {
         .get("/console/workspaces/{workspace_id}/members", members::list)
         .post("/console/workspaces/{workspace_id}/members", members::invite)
         .post("/console/workspaces/{workspace_id}/members/{account_id}/remove", members::remove)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}", checks::project)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}", checks::list)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}", checks::one)
+        .post(
+            "/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}/resend",
+            checks::resend,
+        )
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/handset", handset::show)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset", handset::create)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", handset::send)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", handset::redeem)
         .get("/console/{*rest}", nothing);
     ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { asset(file) }))
 }

@@ -26,6 +26,8 @@ pub enum Section {
     Home,
     Projects,
     Members,
+    Checks,
+    Handset,
 }
 
 impl Section {
@@ -34,6 +36,8 @@ impl Section {
             Section::Home => "home",
             Section::Projects => "projects",
             Section::Members => "members",
+            Section::Checks => "checks",
+            Section::Handset => "handset",
         }
     }
 }

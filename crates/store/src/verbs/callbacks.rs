@@ -2,13 +2,16 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use ringtrue_domain::{lifecycle::CheckId, tenancy::ProjectId};
-use ringtrue_engine::ports::{CallbackRecord, CallbackStore, Found, LeasedCallback, Settlement, StoreError};
+use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
+use ringtrue_engine::ports::{
+    CallbackRecord, CallbackState, CallbackStore, Found, LeasedCallback, Resent, Settlement, StoreError,
+};
 
-use super::SqlStore;
+use super::{SqlStore, audit};
 use crate::{
     check_rows::{self, attempt_columns, callback_columns},
-    driver::{Database, Ending, Lease, values},
+    driver::{Database, Ending, Lease, Tx, values},
+    row::Row,
 };
 
 #[async_trait]
@@ -49,6 +52,19 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             .await
     }
 
+    async fn resend(
+        &self,
+        project: ProjectId,
+        check: CheckId,
+        due_at: Timestamp,
+        audit: &AuditEvent,
+    ) -> Result<Found<Resent>, StoreError> {
+        let event = audit.clone();
+        self.database
+            .transact(move |tx| Box::pin(async move { resend(tx, project, check, due_at, &event).await }))
+            .await
+    }
+
     async fn callback(&self, project: ProjectId, check: CheckId) -> Result<Found<CallbackRecord>, StoreError> {
         self.database
             .read(move |tx| {
@@ -81,4 +97,45 @@ impl<D: Database> CallbackStore for SqlStore<D> {
             })
             .await
     }
+}
+
+async fn resend(
+    tx: &mut dyn Tx,
+    project: ProjectId,
+    check: CheckId,
+    due_at: Timestamp,
+    event: &AuditEvent,
+) -> Result<Ending<Found<Resent>>, StoreError> {
+    let row = tx
+        .first(concat!("select ", callback_columns!(), " from callbacks where check_id = $1"), values![check])
+        .await?;
+    let Some((owner, record)) = row.map(check_rows::callback).transpose()? else {
+        return Ok(Ending::Rollback(Found::Nothing));
+    };
+    let refused = match (owner == project, record.state, record.body) {
+        (false, ..) => Some(Found::SomeoneElses),
+        (true, CallbackState::Waiting { .. }, _) => Some(Found::Mine(Resent::StillWaiting)),
+        (true, _, None) => Some(Found::Mine(Resent::Erased)),
+        (true, _, Some(_)) => None,
+    };
+    if let Some(refused) = refused {
+        return Ok(Ending::Rollback(refused));
+    }
+    let attempts =
+        tx.first("select coalesce(max(attempt), 0) from callback_attempts where check_id = $1", values![check]).await?;
+    let attempts = attempts.map_or(Ok(0), Row::number)?;
+    let queued = tx
+        .first(
+            "update callbacks set state = 'waiting', due_at = $1, failed_attempts = $2, earlier_attempts = $2
+              where check_id = $3 and state <> 'waiting' and body is not null
+             returning check_id",
+            values![due_at, attempts, check],
+        )
+        .await?;
+    if queued.is_none() {
+        // Someone else was faster.
+        return Ok(Ending::Rollback(Found::Mine(Resent::StillWaiting)));
+    }
+    audit::record(tx, event).await?;
+    Ok(Ending::Commit(Found::Mine(Resent::Queued)))
 }

@@ -2,12 +2,13 @@ use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 use ringtrue_domain::{
+    audit::Action,
     lifecycle::{CheckId, Sealed},
     product::Product,
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    AttemptLog, CallbackRecord, CallbackState, Found, LeasedCallback, Recorded, Settlement, Store, Then,
+    AttemptLog, CallbackRecord, CallbackState, Found, LeasedCallback, Recorded, Resent, Settlement, Store, Then,
 };
 
 use crate::{bench::Bench, check_sample, sample};
@@ -169,4 +170,35 @@ pub async fn a_lease_is_given_back(bench: &Bench) {
     assert_eq!(leased.iter().map(|callback| callback.check).collect::<Vec<_>>(), [checks[0]]);
     assert_eq!(record(store, project, checks[2]).await.state, CallbackState::Waiting { due_at: due });
     assert_eq!(record(store, project, checks[1]).await.state, CallbackState::Delivered);
+}
+
+pub async fn a_callback_is_sent_again_in_a_new_series(bench: &Bench) {
+    let store = &*bench.store;
+    let workspace = sample::stored_workspace(store).await;
+    let project = ProjectId(sample::uuid());
+    let check = check_sample::ended(store, project, sample::now()).await.id;
+    let resend = async |project, check| {
+        let audit = sample::event(workspace.id, Action::CallbackResent);
+        store.resend(project, check, sample::later(100), &audit).await.unwrap()
+    };
+    assert_eq!(resend(project, check).await, Found::Mine(Resent::StillWaiting));
+    assert!(store.settle(settlement(check, 1, Then::RetryAt(sample::later(10)))).await.unwrap());
+    assert!(store.settle(settlement(check, 2, Then::Delivered)).await.unwrap());
+
+    assert_eq!(resend(ProjectId(sample::uuid()), check).await, Found::SomeoneElses);
+    assert_eq!(resend(project, CheckId(sample::uuid())).await, Found::Nothing);
+    assert_eq!(resend(project, check).await, Found::Mine(Resent::Queued));
+    assert_eq!(resend(project, check).await, Found::Mine(Resent::StillWaiting));
+    assert_eq!(record(store, project, check).await.state, CallbackState::Waiting { due_at: sample::later(100) });
+    let leased = store.lease_due(sample::later(100), sample::later(130), 9).await.unwrap();
+    assert_eq!((leased[0].failed_attempts, leased[0].earlier_attempts), (2, 2));
+
+    assert!(store.settle(settlement(check, 3, Then::GivenUp)).await.unwrap());
+    let ended = record(store, project, check).await;
+    assert_eq!((ended.state, ended.attempts.len()), (CallbackState::GivenUp, 3));
+    let events = store.audit_events(workspace.id, sample::whole()).await.unwrap().items;
+    assert_eq!(events.iter().filter(|event| event.action == Action::CallbackResent).count(), 1);
+
+    bench.database.execute("update callbacks set body = null").await;
+    assert_eq!(resend(project, check).await, Found::Mine(Resent::Erased));
 }

@@ -186,6 +186,7 @@ contract! {
         what_is_due_is_leased_longest_due_first,
         no_two_lease_the_same_callback,
         an_attempt_is_settled_once,
+        a_callback_is_sent_again_in_a_new_series,
         many_attempts_are_settled_at_once,
         a_lease_is_given_back;
     privacy:

@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -15,6 +15,7 @@ const NAMES: [&str; 10] = [
     "0008_sim_swap",
     "0009_accounts",
     "0010_codes",
+    "0011_resends",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -93,7 +93,7 @@ impl Courier {
         date: String,
     ) -> Option<Outgoing> {
         let source = callback.product.as_str();
-        let attempt = attempt_of(callback);
+        let attempt = attempt_in_series(callback);
         let sign = move || {
             let digest = signature::digest(&body);
             let covered = Covered {
@@ -143,7 +143,7 @@ impl Courier {
     /// attempt is made again.
     async fn settle(&self, callback: &LeasedCallback, is_delivered: bool, log: AttemptLog) {
         let attempt = attempt_of(callback);
-        let then = match after_failure(attempt, log.ended_at) {
+        let then = match after_failure(attempt_in_series(callback), log.ended_at) {
             _ if is_delivered => Then::Delivered,
             Next::RetryAt(at) => Then::RetryAt(at),
             Next::GiveUp => Then::GivenUp,
@@ -195,6 +195,11 @@ impl Courier {
 
 fn attempt_of(callback: &LeasedCallback) -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(callback.failed_attempts)
+}
+
+/// A callback that is sent again begins anew: receivers are told 1, and it is tried as often as the first time.
+fn attempt_in_series(callback: &LeasedCallback) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(callback.failed_attempts.saturating_sub(callback.earlier_attempts))
 }
 
 /// What is remembered of a request: all but the signature's value.

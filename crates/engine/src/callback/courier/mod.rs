@@ -167,6 +167,11 @@ impl Courier {
         self.0.parts.store.next_due().await
     }
 
+    /// Has the courier look for what is due, now.
+    pub fn look(&self) {
+        self.0.nudge.notify_one();
+    }
+
     /// Waits until nothing is being sent.
     pub async fn idle(&self) {
         self.0.tasks.wait().await;
@@ -238,7 +243,7 @@ impl Courier {
             return Some(());
         };
         let destination = destination(callback.project, &url);
-        let has_failed = callback.failed_attempts > 0;
+        let has_failed = callback.failed_attempts > callback.earlier_attempts;
         let refused = self.lanes().push(&destination, has_failed, Job { callback, url, lease_until });
         if refused.is_err() {
             add(&self.0.tally.put_off, 1);

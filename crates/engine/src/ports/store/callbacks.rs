@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
+    audit::AuditEvent,
     lifecycle::{CheckId, Sealed},
     product::Product,
     tenancy::ProjectId,
@@ -18,8 +19,20 @@ pub struct LeasedCallback {
     pub product: Product,
     pub url: Sealed,
     pub body: Sealed,
-    /// How many attempts have failed.
+    /// How many attempts have failed, or were made before it was sent again.
     pub failed_attempts: u32,
+    /// How many of them were made before it was sent again, whatever came of them.
+    pub earlier_attempts: u32,
+}
+
+/// Whether a callback is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resent {
+    Queued,
+    /// It is still being tried, and nothing was written.
+    StillWaiting,
+    /// What it said has been erased, and nothing was written.
+    Erased,
 }
 
 /// How an attempt ended, and what follows. The last line of an attempt is also what releases its lease.
@@ -95,6 +108,15 @@ pub trait CallbackStore: Send + Sync {
     /// Gives leases back, each by its check and the end that it was given with, so that another node can send at once
     /// what this one will not. One that has been taken over or settled since is left alone.
     async fn release(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError>;
+
+    /// Sends the same body once more, in a new series of attempts that is due at once.
+    async fn resend(
+        &self,
+        project: ProjectId,
+        check: CheckId,
+        due_at: Timestamp,
+        audit: &AuditEvent,
+    ) -> Result<Found<Resent>, StoreError>;
 
     async fn callback(&self, project: ProjectId, check: CheckId) -> Result<Found<CallbackRecord>, StoreError>;
 }

@@ -21,7 +21,9 @@ mod usage;
 pub use accounts::{
     AccountRecord, AccountStore, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, SessionRecord,
 };
-pub use callbacks::{AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, Settlement, Then};
+pub use callbacks::{
+    AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, Resent, Settlement, Then,
+};
 pub use checks::{Admitted, Awaits, CheckStore, CodeHash, NewCallback, NewCheck, Recorded};
 pub use control_plane::{
     Changes, ControlPlaneStore, KeyId, KeyPurpose, KeyStore, NotAKeyPurpose, Revocation, RevocationStore, SealedKey,

@@ -1,6 +1,7 @@
 //! The console, as a browser meets it.
 
 mod browser;
+mod checks;
 mod pages;
 mod roles;
 mod sign_in;

@@ -1,0 +1,224 @@
+//! A check's own page: what happened and when, every attempt at its callback, and sending that again.
+
+use askama::Template;
+use axum::{
+    extract::{RawQuery, State},
+    response::Response,
+};
+use http::StatusCode;
+use ringtrue_domain::{
+    account::Power,
+    lifecycle::{AnyCheck, Lifecycle, Open, Outcome, Reference, Verdict},
+    product::Product,
+};
+use ringtrue_engine::{
+    callback::{Attempt, CallbackLog, ResendError},
+    ports::CallbackState,
+};
+
+use super::{number_of, product_of, result_of, tone};
+use crate::{
+    console::{
+        forms::SignedForm,
+        page::{self, Frame, Moment, Section},
+        refusal::Refusal,
+        visitor::{InProject, SignedIn},
+    },
+    http::{App, path::PathIds, problem::Problem, query::Query},
+};
+
+#[derive(Debug, Template)]
+#[template(path = "console/check.html")]
+struct CheckPage {
+    frame: Frame,
+    product: &'static str,
+    back: String,
+    id: String,
+    status: &'static str,
+    tone: &'static str,
+    result: String,
+    facts: Vec<(&'static str, String)>,
+    events: Vec<Event>,
+    callback: Option<CallbackView>,
+    resend: String,
+    was_resent: bool,
+    is_open: bool,
+    curl: String,
+}
+
+/// A line of the timeline.
+#[derive(Debug)]
+struct Event {
+    at: Moment,
+    title: String,
+    text: String,
+}
+
+#[derive(Debug)]
+struct CallbackView {
+    url: String,
+    body: Option<String>,
+    state: &'static str,
+    tone: &'static str,
+    next: Option<Moment>,
+    may_resend: bool,
+    attempts: Vec<AttemptView>,
+}
+
+#[derive(Debug)]
+struct AttemptView {
+    number: usize,
+    at: Moment,
+    millis: i128,
+    outcome: String,
+    tone: &'static str,
+    request: Option<String>,
+    answer: Option<String>,
+}
+
+/// `GET …/checks/{product}/{check_id}`
+pub async fn one(
+    State(app): State<App>,
+    who: SignedIn,
+    ids: PathIds,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
+    let InProject { workspace, project, .. } = who.project(&app, &ids, Power::Look).await?;
+    let was_resent = Query::parse(query.as_deref(), &["resent"])?.get("resent").is_some();
+    let (product, id) = (product_of(&ids)?, ids.check()?);
+    let check = app.engine.any_check(project.id, product, id).await.map_err(Problem::from)?;
+    let log = app.engine.callback_log(project.id, id).await.map_err(Problem::from)?;
+    let frame = Frame::of(&who, "Check").in_workspace(&who, &workspace, Section::Checks).in_project(&project);
+    let back = format!("{}/checks/{product}", frame.project_path());
+    let mut facts = vec![("Number", number_of(&check))];
+    facts.push(("Reference", check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned()));
+    facts.push(("Network", check.network.as_ref().map(ToString::to_string).unwrap_or_default()));
+    facts.push(("Mode", check.mode.as_str().to_owned()));
+    facts.retain(|(_, value)| !value.is_empty());
+    page::ok(&CheckPage {
+        product: product.title(),
+        resend: format!("{back}/{id}/resend"),
+        back,
+        id: id.to_string(),
+        status: check.status().as_str(),
+        tone: tone(&check),
+        result: result_of(&check),
+        facts,
+        events: timeline(&check, log.as_ref()),
+        callback: log.map(callback_view),
+        was_resent,
+        is_open: matches!(check.state, Lifecycle::Open(_)),
+        curl: curl(app.engine.base_url(), product, &id.to_string()),
+        frame,
+    })
+}
+
+/// `POST …/checks/{product}/{check_id}/resend`
+pub async fn resend(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
+    let InProject { manager, project, .. } = form.who.project(&app, &ids, Power::Develop).await?;
+    let (product, id) = (product_of(&ids)?, ids.check()?);
+    app.engine.resend_callback(&manager, &project, id).await?;
+    let frame = Frame::of(&form.who, "").in_project(&project);
+    Ok(page::see_other(&format!("{}/checks/{product}/{id}?resent", frame.project_path())))
+}
+
+impl From<ResendError> for Refusal {
+    fn from(error: ResendError) -> Self {
+        let text = error.to_string();
+        match error {
+            ResendError::NoCallback => Refusal::new(StatusCode::NOT_FOUND, "There is no callback", text),
+            ResendError::NotYours => Refusal::new(StatusCode::FORBIDDEN, "You may not do this", text),
+            ResendError::StillWaiting => Refusal::new(StatusCode::CONFLICT, "Not yet", text),
+            ResendError::Erased => Refusal::new(StatusCode::GONE, "Nothing is left to send", text),
+            ResendError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+fn timeline(check: &AnyCheck, log: Option<&CallbackLog>) -> Vec<Event> {
+    let event = |at, title: &str, text: String| Event { at: Moment(at), title: title.to_owned(), text };
+    let mut events = vec![event(check.created_at, "Created", String::new())];
+    match &check.state {
+        Lifecycle::Open(open) => {
+            if let Open::Pending { since } = open {
+                events.push(event(*since, "Pending", "Part of what it waits for has been seen.".to_owned()));
+            }
+            events.push(event(check.expires_at, "Expires", "If nothing comes before.".to_owned()));
+        }
+        Lifecycle::Concluded { outcome, at } => events.push(match outcome {
+            Outcome::Completed(verdict) => {
+                let text = if verdict.matched().is_some() { result_of(check) } else { String::new() };
+                event(*at, "Completed", text)
+            }
+            Outcome::Expired => event(*at, "Expired", "Nothing came in time.".to_owned()),
+            Outcome::Error(code) => event(*at, "Ended with an error", code.as_str().to_owned()),
+        }),
+    }
+    for (number, attempt) in (1..).zip(log.iter().flat_map(|log| &log.attempts)) {
+        events.push(event(attempt.started_at, &format!("Callback, attempt {number}"), outcome_of(attempt)));
+    }
+    if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
+        events.push(event(due_at, "Callback, next attempt", String::new()));
+    }
+    events
+}
+
+fn outcome_of(attempt: &Attempt) -> String {
+    match (attempt.status, &attempt.failure) {
+        (Some(status), _) => status.to_string(),
+        (None, Some(failure)) => failure.replace('_', " "),
+        (None, None) => "no answer".to_owned(),
+    }
+}
+
+fn callback_view(log: CallbackLog) -> CallbackView {
+    let (state, tone, next) = match log.state {
+        CallbackState::Waiting { due_at } => ("waiting", "s3", Some(Moment(due_at))),
+        CallbackState::Delivered => ("delivered", "s2", None),
+        CallbackState::GivenUp => ("given up", "s5", None),
+    };
+    CallbackView {
+        url: log.url.unwrap_or_else(|| "erased".to_owned()),
+        may_resend: next.is_none() && log.body.is_some(),
+        body: log.body,
+        state,
+        tone,
+        next,
+        attempts: (1..).zip(log.attempts).map(|(number, attempt)| attempt_view(number, attempt)).collect(),
+    }
+}
+
+fn attempt_view(number: usize, attempt: Attempt) -> AttemptView {
+    let lines = |headers: &[(String, String)]| {
+        headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect::<String>()
+    };
+    let outcome = outcome_of(&attempt);
+    let (request, answer) = attempt.exchange.map_or((None, None), |exchange| {
+        let sent = exchange.sent;
+        let request = format!("POST {}\n{}\n{}", sent.url, lines(&sent.headers), sent.body);
+        let answer = exchange
+            .received
+            .map(|received| format!("{}\n{}\n{}", received.status, lines(&received.headers), received.body));
+        (Some(request), answer)
+    });
+    AttemptView {
+        number,
+        at: Moment(attempt.started_at),
+        millis: attempt.started_at.duration_until(attempt.ended_at).as_millis(),
+        outcome,
+        tone: if attempt.status == Some(200) { "s2" } else { "s5" },
+        request,
+        answer,
+    }
+}
+
+/// The call that shows the same.
+fn curl(base_url: &str, product: Product, id: &str) -> String {
+    let path = match product {
+        Product::ReverseSms => "number-verification/reverse-sms-checks",
+        Product::SecureSna => "number-verification/secure-sna-checks",
+        Product::Discovery => "number-verification/discovery-checks",
+        Product::SimSwap | Product::Eligibility => "sim-swap-checks",
+    };
+    format!("curl -H \"Authorization: Bearer $TOKEN\" {base_url}/v1/{path}/{id}")
+}

@@ -1,0 +1,194 @@
+use jiff::SignedDuration;
+use ringtrue_domain::account::Role;
+use serde_json::json;
+
+use super::{
+    browser::{Browser, location},
+    pages::assert_sound,
+};
+use crate::{
+    client::Request,
+    on_both_stores,
+    receiver::Receiver,
+    reverse_sms::{Asker, EVEN},
+    world::{ProjectOf, World, eventually},
+};
+
+on_both_stores!(a_check_tells_its_story_and_its_callback_is_sent_again, the_handset_runs_a_check_from_end_to_end);
+
+fn path_of(world: &World, project: &ProjectOf) -> String {
+    format!("/console/workspaces/{}/projects/{}", world.acme.workspace_id, project.project_id)
+}
+
+/// Waits until a page says something.
+async fn says(browser: &mut Browser, page: &str, what: &str) -> String {
+    let mut text = String::new();
+    eventually(what, async || {
+        text = browser.get(page).await.assert(200).text();
+        text.contains(what)
+    })
+    .await;
+    text
+}
+
+async fn a_check_tells_its_story_and_its_callback_is_sent_again(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
+    asker.text(EVEN, &check.receiver, &check.body).await;
+    let first = receiver.next().await;
+
+    let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
+    let page = format!("{}/checks/reverse_sms/{}", path_of(&world, &asker.project), check.id);
+    let text = says(&mut browser, &page, "delivered").await;
+    for part in
+        ["Created", "Completed", "match", "Callback, attempt 1", "POST http", "signature=&#34;…&#34;", &check.id]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains(EVEN) && !text.contains(&check.body), "numbers and codes are not kept");
+
+    world.advance(SignedDuration::from_secs(1));
+    let sent = browser.submit(&page, &format!("{page}/resend"), &[]).await;
+    let next = location(&sent).to_owned();
+    assert!(browser.get(&next).await.text().contains("sent again"));
+    let again = receiver.next().await;
+    assert_eq!((again.body.clone(), again.header("x-service-callback-attempt")), (first.body.clone(), "1"));
+    says(&mut browser, &page, "Callback, attempt 2").await;
+
+    let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
+    assert_eq!(events["content"][0]["action"], "callback.resent");
+    assert_eq!(events["content"][0]["target"], json!({"type": "check", "id": check.id}));
+}
+
+async fn the_handset_runs_a_check_from_end_to_end(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
+    let handset = format!("{}/handset", path_of(&world, &project));
+    assert_sound(&handset, &browser.get(&handset).await);
+    let new = [("product", "reverse_sms"), ("number", EVEN), ("reference", "order 7")];
+    let answer = browser.submit(&handset, &handset, &new).await.assert(200);
+    assert_sound(&handset, &answer);
+    let text = answer.text();
+    let value = |name: &str| {
+        let mark = format!("name=\"{name}\"");
+        let tag = text.split('<').find(|tag| tag.contains(&mark)).unwrap_or_else(|| panic!("no {name}: {text}"));
+        tag.split("value=\"").nth(1).unwrap_or_default().split('"').next().unwrap_or_default().to_owned()
+    };
+    let body = text.split("<textarea").nth(1).unwrap().split('>').nth(1).unwrap().split('<').next().unwrap();
+    assert!(text.contains(&format!("sms:{}?body=", value("receiver"))), "{text}");
+    let (check, receiver) = (value("check"), value("receiver"));
+    let sms = [("check", &*check), ("sim", EVEN), ("receiver", &receiver), ("body", body)];
+    let sent = browser.submit(&handset, &format!("{handset}/sms"), &sms).await;
+    let page = location(&sent).to_owned();
+    let ended = says(&mut browser, &page, "COMPLETED").await;
+    assert!(ended.contains("order 7") && ended.contains("None was asked for."), "{ended}");
+
+    let wrong = browser.submit(&handset, &handset, &[("number", "no number")]).await.assert(400).text();
+    assert!(wrong.contains("role=\"alert\"") && wrong.contains("value=\"no number\""), "{wrong}");
+}
+
+#[tokio::test]
+async fn the_handset_opens_a_silent_check() {
+    let world = World::sqlite().await;
+    let project = world.project("Shop", json!({})).await;
+    let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
+    let handset = format!("{}/handset", path_of(&world, &project));
+    for (product, number, result) in [("secure_sna", EVEN, "match"), ("discovery", "", "number …")] {
+        let text =
+            browser.submit(&handset, &handset, &[("product", product), ("number", number)]).await.assert(200).text();
+        let after = |mark: &str| text.split(mark).nth(1).unwrap().split('"').next().unwrap().to_owned();
+        let (path, token, check) =
+            (after("method=\"get\" action=\""), after("name=\"t\" value=\""), after("name=\"check\" value=\""));
+        // The device is another browser, which follows redirects.
+        let mut target = format!("{path}?t={token}&sim={}", EVEN.replace('+', "%2B"));
+        let code = loop {
+            let answer =
+                crate::client::send(world.node.address, &Request::get(&target).header("Accept", "text/html")).await;
+            if answer.status == 200 {
+                break answer.text().split("<code>").nth(1).unwrap().split('<').next().unwrap().to_owned();
+            }
+            let next = answer.header("location").unwrap_or_else(|| panic!("{}", answer.text()));
+            target = next.strip_prefix(&world.node.base_url).unwrap_or(next).to_owned();
+        };
+        let fields = [("check", &*check), ("product", product), ("code", &code)];
+        let redeemed = browser.submit(&handset, &format!("{handset}/code"), &fields).await;
+        let page = browser.get(location(&redeemed)).await.assert(200).text();
+        assert!(page.contains("COMPLETED") && page.contains(result), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn live_projects_have_no_handset() {
+    let world = World::sqlite().await;
+    let project = world.project("Live", json!({"mode": "live"})).await;
+    let mut browser = Browser::member(&world, &world.acme, Role::Owner).await;
+    let path = path_of(&world, &project);
+    browser.get(&format!("{path}/handset")).await.assert(409);
+    let list = browser.get(&format!("{path}/checks/reverse_sms")).await.assert(200).text();
+    assert!(!list.contains("/handset\""), "{list}");
+}
+
+#[tokio::test]
+async fn a_search_is_understood_or_its_fault_is_shown_where_it_is() {
+    let world = World::sqlite().await;
+    let asker = Asker::sandbox(&world).await;
+    for number in 0..30 {
+        let phone = format!("+9901234567{number:02}");
+        asker.create(json!({"phone_number": phone, "reference_id": format!("order-{number}")})).await;
+    }
+    let mut browser = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let checks = format!("{}/checks/reverse_sms", path_of(&world, &asker.project));
+    assert_eq!(location(&browser.get(&path_of(&world, &asker.project)).await), checks);
+    let first = browser.get(&checks).await.assert(200);
+    assert_sound(&checks, &first);
+    assert!(first.text().contains("30 in all") && first.text().contains("Page 1 of 2"), "{}", first.text());
+    assert!(browser.get(&format!("{checks}?page=2")).await.text().contains("rel=\"prev\""));
+    let one = browser.get(&format!("{checks}?search=reference_id%3D%3Dorder-7")).await.assert(200).text();
+    assert!(one.contains("1 in all") && one.contains("order-7<"), "{one}");
+
+    let wrong = browser.get(&format!("{checks}?search=status%3D%3DDONE%3Bx")).await.assert(400);
+    assert_sound(&checks, &wrong);
+    assert!(
+        wrong.text().contains("at column 9") && wrong.text().contains("status==<mark>D</mark>ONE"),
+        "{}",
+        wrong.text()
+    );
+    browser.get(&checks.replace("reverse_sms", "eligibility")).await.assert(404);
+}
+
+#[tokio::test]
+async fn hostile_text_stays_text() {
+    let world = World::sqlite().await;
+    let asker = Asker::sandbox(&world).await;
+    let hostile = "\"><script>alert(1)</script><img src=x onerror=y>'";
+    let check = asker.create(json!({"phone_number": EVEN, "reference_id": hostile})).await;
+    let mut browser = Browser::member(&world, &world.acme, Role::Owner).await;
+    let path = path_of(&world, &asker.project);
+    let checks = format!("{path}/checks/reverse_sms");
+    let search = url::form_urlencoded::byte_serialize(hostile.as_bytes()).collect::<String>();
+    let (one, wrong) = (format!("{checks}/{}", check.id), format!("{checks}?search={search}"));
+    for page in [&checks, &one, &wrong] {
+        let answer = browser.get(page).await;
+        assert!(!answer.text().contains("<script>alert") && !answer.text().contains("<img"), "{}", answer.text());
+        assert!(answer.text().contains("&#60;script&#62;"), "{page}: {}", answer.text());
+        assert_sound(page, &answer);
+    }
+    let handset = format!("{path}/handset");
+    let fields = [("number", hostile), ("reference", hostile), ("callback_url", hostile)];
+    let answer = browser.submit(&handset, &handset, &fields).await.assert(400);
+    assert!(!answer.text().contains("<script>alert") && !answer.text().contains("<img"), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn another_projects_check_is_not_shown() {
+    let world = World::sqlite().await;
+    let asker = Asker::sandbox(&world).await;
+    let check = asker.create(json!({"phone_number": EVEN})).await;
+    let other = world.project("Other", json!({})).await;
+    let mut browser = Browser::member(&world, &world.acme, Role::Owner).await;
+    let token = browser.form_token(&format!("/console/workspaces/{}", world.acme.workspace_id)).await;
+    let page = format!("{}/checks/reverse_sms/{}", path_of(&world, &other), check.id);
+    browser.get(&page).await.assert(403);
+    browser.post(&format!("{page}/resend"), &token, &[]).await.assert(404);
+}
