@@ -62,10 +62,8 @@ pub(super) async fn run_until_stopped(
             wish = signals.next() => match wish {
                 Wish::Stop => break,
                 Wish::Reload => {
-                    let reload = running.reload(read_again().map_err(Into::into));
-                    tokio::select! {
-                        () = reload => {}
-                        () = signals.stop() => break,
+                    if let Wish::Stop = reload(&running, &mut signals, &read_again).await {
+                        break;
                     }
                 }
             },
@@ -81,6 +79,30 @@ pub(super) async fn run_until_stopped(
         }
         () = signals.stop() => Err(cut_short("a second signal came")),
         () = tokio::time::sleep(grace) => Err(cut_short("their time was up (`http.shutdown_grace`)")),
+    }
+}
+
+/// Has a server read everything again, and once more if that is wished meanwhile: what was read may be old by then.
+async fn reload(
+    running: &Running,
+    signals: &mut Signals,
+    read_again: impl Fn() -> Result<Config, ConfigError>,
+) -> Wish {
+    loop {
+        let mut once_more = false;
+        let mut reload = std::pin::pin!(running.reload(read_again().map_err(Into::into)));
+        loop {
+            tokio::select! {
+                () = &mut reload => break,
+                wish = signals.next() => match wish {
+                    Wish::Stop => return Wish::Stop,
+                    Wish::Reload => once_more = true,
+                },
+            }
+        }
+        if !once_more {
+            return Wish::Reload;
+        }
     }
 }
 
