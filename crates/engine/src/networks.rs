@@ -63,9 +63,16 @@ impl Networks {
         self.addresses.store(Some(Arc::new(addresses)));
     }
 
-    /// Which network an address is of. Without tables nobody is known.
+    /// Which network an address is of. Without tables nobody is known. A network that goes by other ids too is named by
+    /// its own.
     pub fn locate(&self, address: IpAddr) -> Located {
-        self.addresses.load().as_ref().map_or(Located::Unknown, |addresses| addresses.locate(address))
+        match self.addresses.load().as_ref().map_or(Located::Unknown, |addresses| addresses.locate(address)) {
+            Located::Mobile(id) => match self.directory().known_as(&id) {
+                Some(network) if network.id != id => Located::Mobile(network.id.clone()),
+                _ => Located::Mobile(id),
+            },
+            located => located,
+        }
     }
 
     pub fn set_routes(&self, routes: Vec<Route>) {
@@ -79,10 +86,16 @@ impl Networks {
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
-    /// Whether one connector asks for both networks: a brand, and the network that it lives on.
-    pub fn are_asked_together(&self, one: &NetworkId, other: &NetworkId) -> bool {
+    /// The connector that asks for both networks: a brand's, and that of the network that it lives on.
+    pub fn silent_route_of_both(
+        &self,
+        one: &NetworkId,
+        other: &NetworkId,
+        product: Product,
+    ) -> Option<Arc<dyn SilentRoute>> {
         let routes = self.routes.load();
-        routes.iter().any(|route| route.networks.contains(one) && route.networks.contains(other))
+        let of_both = |route: &&Route| route.networks.contains(one) && route.networks.contains(other);
+        routes.iter().filter(of_both).map(|route| &route.connector).find(|route| route.serves(product)).cloned()
     }
 
     /// The connector of this name: a configured one, or the simulated operator's.

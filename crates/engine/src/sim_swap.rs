@@ -57,10 +57,7 @@ impl Engine {
         let created_at = whole_millis(self.clock().now());
         let id = CheckId(time_ordered(created_at, self.entropy().bytes()));
         let question = SimSwapQuestion { check: id, number: &number, period, now: created_at };
-        let said = match route {
-            Some(route) => timeout(DEADLINE, route.sim_history(question)).await.unwrap_or(Err(ErrorCode::MnoTimeout)),
-            None => Err(ErrorCode::MnoNotSupported),
-        };
+        let said = timeout(DEADLINE, route.sim_history(question)).await.unwrap_or(Err(ErrorCode::MnoTimeout));
         let check = Check {
             id,
             project: project.id,
@@ -85,13 +82,12 @@ impl Engine {
         Ok(check)
     }
 
-    /// The number's network, and who asks its operator, if all gates are open. `None`: the connector was taken away just
-    /// now.
+    /// The number's network, and who asks its operator, if all gates are open.
     async fn swap_route(
         &self,
         project: &Project,
         number: &Msisdn,
-    ) -> Result<(NetworkId, Option<Arc<dyn SimSwapRoute>>), CreateError> {
+    ) -> Result<(NetworkId, Arc<dyn SimSwapRoute>), CreateError> {
         if project.mode == Mode::Sandbox {
             let network = sandbox::NETWORK_ID.parse().map_err(|_| CreateError::MnoNotSupported)?;
             return match Script::of(number.tail()) {
@@ -102,13 +98,16 @@ impl Engine {
                 | Script::NoSecureSna
                 | Script::OperatorTimeout
                 | Script::Even
-                | Script::Odd => Ok((network, self.networks().simulated_sim_swap())),
+                | Script::Odd => {
+                    let route = self.networks().simulated_sim_swap().ok_or(CreateError::MnoNotSupported)?;
+                    Ok((network, route))
+                }
             };
         }
         let network = self.network_of(number).await?.ok_or(CreateError::MnoNotSupported)?;
         let route = self.networks().sim_swap_route(&network.id).ok_or(CreateError::MnoNotSupported)?;
         let is_allowed = is_allowed(project, Product::SimSwap, &network.id);
-        if is_allowed { Ok((network.id, Some(route))) } else { Err(CreateError::NetworkNotAllowed) }
+        if is_allowed { Ok((network.id, route)) } else { Err(CreateError::NetworkNotAllowed) }
     }
 
     pub async fn sim_swap(&self, project: ProjectId, id: CheckId) -> Result<SimSwapCheck, ReadError> {

@@ -65,6 +65,9 @@ enum Prepared {
     Asking(Asking),
 }
 
+/// Connectors that can be put to work.
+pub struct AllPrepared(BTreeMap<Arc<str>, (Fingerprint, Prepared)>);
+
 impl Connectors {
     pub fn new(engine: &Engine, enrichment_url: Option<Url>) -> Self {
         Connectors {
@@ -98,14 +101,24 @@ impl Connectors {
         lock(&self.counters).iter().map(|(name, counters)| (Arc::clone(name), counters.binds_up())).collect()
     }
 
-    /// Starts what is new, stops what is gone, replaces what has changed, and leaves the rest alone. A configuration that
-    /// would let anyone in changes nothing.
+    /// Prepares connectors, and puts them to work. A configuration that would let anyone in changes nothing.
     pub async fn apply(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<()> {
-        let mut prepared = BTreeMap::new();
-        for section in wanted {
+        let prepared = self.prepare_all(wanted)?;
+        self.put_to_work(prepared).await;
+        Ok(())
+    }
+
+    /// All that can be wrong with connectors is found here, before any of them is touched.
+    pub fn prepare_all(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<AllPrepared> {
+        let prepared = wanted.into_iter().map(|section| {
             let name: Arc<str> = section.name().into();
-            prepared.insert(name, (section.fingerprint, self.prepare(section.connector)?));
-        }
+            Ok((name, (section.fingerprint, self.prepare(section.connector)?)))
+        });
+        prepared.collect::<anyhow::Result<_>>().map(AllPrepared)
+    }
+
+    /// Starts what is new, stops what is gone, replaces what has changed, and leaves the rest alone.
+    pub async fn put_to_work(&self, AllPrepared(prepared): AllPrepared) {
         let is_gone = |name: &Arc<str>, running: &mut Running| {
             prepared.get(name).is_none_or(|(fingerprint, _)| *fingerprint != running.fingerprint)
         };
@@ -132,7 +145,6 @@ impl Connectors {
             Kind::Link(_) | Kind::Webhook(_) => None,
         });
         self.set_routes(asking);
-        Ok(())
     }
 
     /// Lets the engine know what these connectors could do, without starting any. Numbers that links and webhooks bring

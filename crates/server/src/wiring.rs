@@ -244,9 +244,10 @@ impl Running {
             // Databases are large, and looked into whole.
             let addresses = tokio::task::spawn_blocking(move || IpRouting::load(&config.ip_routing)).await??;
             let sources = number_sources::sources(&self.engine, config.number_lookup)?;
+            let connectors = self.connectors.prepare_all(config.connectors)?;
             // Nobody is to be sent to a number whose connector is about to stop.
             self.engine.networks().replace(config.networks);
-            self.connectors.apply(config.connectors).await?;
+            self.connectors.put_to_work(connectors).await;
             self.engine.networks().set_addresses(Box::new(addresses));
             self.engine.number_lookup().replace(sources);
             anyhow::Ok(())
@@ -262,11 +263,12 @@ impl Running {
         self.shutdown.cancelled().await;
         // No new messages while the rest is finished.
         self.connectors.shutdown().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+        // Those that were under way may have needed their operator.
         if let Some(sandbox) = &self.sandbox {
             sandbox.shutdown().await;
         }
-        self.tasks.close();
-        self.tasks.wait().await;
         self.engine.leave().await;
     }
 }

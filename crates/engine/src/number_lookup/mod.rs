@@ -7,19 +7,18 @@
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, Shared},
-};
 use jiff::{SignedDuration, Timestamp};
 use quick_cache::sync::Cache;
 use ringtrue_domain::{network::NetworkId, phone::Msisdn};
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
 
 use crate::{
     networks::Networks,
@@ -76,7 +75,8 @@ pub struct Asked {
 }
 
 type Answer = Result<Known, Unavailable>;
-type Pending = Shared<BoxFuture<'static, Answer>>;
+/// Where the answer of a look-up under way will be.
+type Pending = watch::Receiver<Option<Answer>>;
 
 pub struct NumberLookup {
     networks: Arc<Networks>,
@@ -84,7 +84,7 @@ pub struct NumberLookup {
     sources: ArcSwap<Sources>,
     cache: Cache<Msisdn, (Known, Timestamp)>,
     /// One look-up at a time for each number: who comes meanwhile waits for the same answer.
-    pending: Arc<Mutex<HashMap<Msisdn, Pending>>>,
+    pending: Mutex<HashMap<Msisdn, Pending>>,
 }
 
 impl NumberLookup {
@@ -94,13 +94,14 @@ impl NumberLookup {
             clock,
             sources: ArcSwap::default(),
             cache: Cache::new(cached),
-            pending: Arc::default(),
+            pending: Mutex::default(),
         })
     }
 
     pub fn replace(&self, sources: Sources) {
         self.sources.store(Arc::new(sources));
-        // Another source may know better.
+        // Another source may know better. What is under way is not remembered any more, and nobody new waits for it.
+        self.pending().clear();
         self.cache.clear();
     }
 
@@ -121,25 +122,31 @@ impl NumberLookup {
         {
             return Ok(known);
         }
-        self.shared_look_up(number).await
+        let mut answer = self.look_up(number);
+        let answer = answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
+        // A look-up that ended without an answer has failed in a way that nobody foresaw.
+        answer.unwrap_or(Err(Unavailable))
     }
 
-    fn shared_look_up(self: &Arc<Self>, number: &Msisdn) -> Pending {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let look_up = || {
-            let (lookup, number) = (Arc::clone(self), number.clone());
-            async move {
-                let (_, answer) = lookup.ask(&number).await;
-                if let Ok(known) = &answer {
-                    lookup.remember(&number, known.clone());
-                }
-                lookup.pending.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
-                answer
-            }
-            .boxed()
-            .shared()
-        };
-        pending.entry(number.clone()).or_insert_with(look_up).clone()
+    /// Joins the look-up that is under way, or begins one. It goes on when those who wait for it do not.
+    fn look_up(self: &Arc<Self>, number: &Msisdn) -> Pending {
+        let mut pending = self.pending();
+        if let Some(under_way) = pending.get(number) {
+            return under_way.clone();
+        }
+        let (answer, waiting) = watch::channel(None);
+        pending.insert(number.clone(), waiting.clone());
+        let place = Place { lookup: Arc::clone(self), number: number.clone(), waiting: waiting.clone() };
+        tokio::spawn(async move {
+            let (_, answered) = place.lookup.ask(&place.number).await;
+            place.leave(answered.as_ref().ok());
+            answer.send_replace(Some(answered));
+        });
+        waiting
+    }
+
+    fn pending(&self) -> MutexGuard<'_, HashMap<Msisdn, Pending>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn remember(&self, number: &Msisdn, known: Known) {
@@ -178,12 +185,13 @@ impl NumberLookup {
             match said {
                 Ok(Resolved::Network(network)) => return (asked, Ok(Known::Network(network))),
                 Ok(Resolved::NoSubscriber) => return (asked, Ok(Known::NoSubscriber)),
-                Ok(Resolved::NoData) | Err(_) => {}
+                Ok(Resolved::OtherNetwork | Resolved::NoData) | Err(_) => {}
             }
         }
         let mut answer =
             if asked.iter().any(|asked| asked.said.is_err()) { Err(Unavailable) } else { Ok(Known::Nobody) };
-        if sources.prefixes == Prefixes::Fallback {
+        let was_ported = asked.iter().any(|asked| asked.said == Ok(Resolved::OtherNetwork));
+        if sources.prefixes == Prefixes::Fallback && !was_ported {
             let network = by_prefix();
             asked.push(prefix(network.clone()));
             // While a source that might know better is down, the prefix would be a guess.
@@ -196,6 +204,32 @@ impl NumberLookup {
 
     fn by_prefix(&self, number: &Msisdn) -> Option<NetworkId> {
         self.networks.directory().by_prefix(number).map(|network| network.id.clone())
+    }
+}
+
+/// The place of a look-up among those under way. However it ends, the place becomes free.
+struct Place {
+    lookup: Arc<NumberLookup>,
+    number: Msisdn,
+    waiting: Pending,
+}
+
+impl Place {
+    /// Remembers the answer, unless other sources have been named meanwhile.
+    fn leave(&self, known: Option<&Known>) {
+        let mut pending = self.lookup.pending();
+        if pending.get(&self.number).is_some_and(|under_way| under_way.same_channel(&self.waiting)) {
+            pending.remove(&self.number);
+            if let Some(known) = known {
+                self.lookup.remember(&self.number, known.clone());
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.leave(None);
     }
 }
 

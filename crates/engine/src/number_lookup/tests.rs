@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use futures_util::future::join_all;
+use futures_util::{FutureExt, future::join_all};
 use ringtrue_domain::{
     network::{Network, NetworkDirectory},
     tenancy::Mode,
@@ -80,6 +80,8 @@ async fn the_first_that_knows_is_believed() {
         (Fallback, vec![Ok(on("23420"))], Ok(known("23420"))),
         (Final, vec![Ok(on("23420"))], Ok(known("23410"))),
         (Fallback, vec![Ok(Resolved::NoData)], Ok(known("23410"))),
+        (Fallback, vec![Ok(Resolved::OtherNetwork), Ok(Resolved::NoData)], Ok(Known::Nobody)),
+        (Fallback, vec![Ok(Resolved::OtherNetwork), Ok(on("23420"))], Ok(known("23420"))),
         (Fallback, vec![Ok(Resolved::NoSubscriber), Ok(on("23420"))], Ok(Known::NoSubscriber)),
         (Fallback, vec![Err(Timeout), Ok(Resolved::NoData), Ok(on("23420"))], Ok(known("23420"))),
         (Fallback, vec![Err(Nonsense), Err(Refused)], Err(Unavailable)),
@@ -117,6 +119,9 @@ async fn many_who_ask_at_once_share_one_look_up() {
     let slow = Arc::new(Scripted { says: Ok(on("23420")), asked: AtomicU32::new(0), gate: Some(Notify::new()) });
     let (lookup, _) = lookup(Prefixes::Fallback, &[Arc::clone(&slow)]);
     let number = number();
+    // Who has no patience leaves, and the look-up goes on.
+    let impatient = lookup.network_of(&number).now_or_never();
+    assert_eq!(impatient, None);
     let asking = join_all((0..100).map(|_| lookup.network_of(&number)));
     if let Some(gate) = &slow.gate {
         gate.notify_one();
@@ -133,4 +138,44 @@ async fn a_source_that_hangs_costs_no_more_than_the_deadline() {
     assert_eq!(alone.network_of(&number()).await, Err(Unavailable));
     let (helped, _) = lookup(Prefixes::Fallback, &[hangs, source(Ok(on("23430")))]);
     assert_eq!(helped.network_of(&number()).await, Ok(known("23430")));
+}
+
+#[tokio::test]
+async fn what_was_asked_of_former_sources_is_not_remembered() {
+    let former = Arc::new(Scripted { says: Ok(on("23420")), asked: AtomicU32::new(0), gate: Some(Notify::new()) });
+    let (lookup, _) = lookup(Prefixes::Fallback, &[Arc::clone(&former)]);
+    let number = number();
+    let mut asked = lookup.look_up(&number);
+    while former.asked.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
+    lookup.replace(Sources { sources: vec![source(Ok(on("23430")))], ..Sources::default() });
+    if let Some(gate) = &former.gate {
+        gate.notify_one();
+    }
+    assert_eq!(asked.wait_for(Option::is_some).await.unwrap().clone(), Some(Ok(known("23420"))));
+    assert_eq!(lookup.network_of(&number).await, Ok(known("23430")));
+}
+
+/// One that nobody foresaw.
+#[derive(Debug)]
+struct Broken;
+
+#[async_trait]
+impl NumberSource for Broken {
+    fn name(&self) -> &'static str {
+        "broken"
+    }
+
+    async fn resolve(&self, _: &Msisdn) -> Result<Resolved, SourceFault> {
+        panic!("a source that fails in a way of its own")
+    }
+}
+
+#[tokio::test]
+async fn a_look_up_that_breaks_leaves_nothing_behind() {
+    let (lookup, _) = lookup(Prefixes::Fallback, &[]);
+    lookup.replace(Sources { sources: vec![Arc::new(Broken)], ..Sources::default() });
+    assert_eq!(lookup.network_of(&number()).await, Err(Unavailable));
+    assert!(lookup.pending.lock().unwrap().is_empty());
 }

@@ -7,11 +7,12 @@ use std::{
     fmt,
     net::{IpAddr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode, Lifecycle, Reference, Status},
-    network::NetworkId,
+    network::{Located, NetworkId},
     phone::{Msisdn, NotE164},
     product::Product,
     sandbox::{self, TestAddress},
@@ -19,13 +20,18 @@ use ringtrue_domain::{
     tenancy::{Mode, Project},
     web_url::RedirectUrl,
 };
+use tokio::time::timeout;
 
 use super::secrets::{Brief, Leg};
 use crate::{
     Engine,
     checks::{is_allowed, narrowed, whole_millis},
     ports::{Arrival, Decision, Departure, JourneyRecord, Question, Recorded, Reply, SetOut, SilentRoute, StoreError},
+    rate_limit::subscriber,
 };
+
+/// How long an operator may take for its part. A device waits no longer, and what comes after would reach nobody.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A device that opens a check's URL.
 #[derive(Clone, Copy)]
@@ -176,7 +182,8 @@ impl Engine {
         let (ticket, hash) = self.ticket(check.id)?;
         let question = question(brief);
         let departure = Departure { check: check.id, question, ticket: &ticket, sim: sim.as_ref(), device, now };
-        let journey = match route.depart(departure).await {
+        let journey = timeout(PATIENCE, route.depart(departure)).await.unwrap_or(Err(ErrorCode::MnoTimeout));
+        let journey = match journey {
             Ok(journey) => journey,
             Err(code) => return Ok(Err(code)),
         };
@@ -204,21 +211,34 @@ impl Engine {
             return Ok(Way { network, route, sim });
         }
         let located = self.networks().locate(device);
-        let sighting = Sighting {
-            address: device,
-            located: &located,
-            announced: brief.announced,
-            claimed: brief.number.as_ref().and(check.network.as_ref()),
+        let claimed = brief.number.as_ref().and(check.network.as_ref());
+        let sighting = Sighting { address: device, located: &located, announced: brief.announced, claimed };
+        let of_both = |claimed: &NetworkId, device: &NetworkId| {
+            self.networks().silent_route_of_both(claimed, device, check.product)
         };
-        let network = sighting.network(|claimed, device| self.networks().are_asked_together(claimed, device))?;
+        let network = sighting.network(|claimed, device| of_both(claimed, device).is_some())?;
         let is_allowed = |project: &Project| is_allowed(project, check.product, &network);
         // The gate was passed for the number's network when the check was made; a discovered device passes it here.
         if brief.number.is_none() && !self.control_plane().project_has(check.project, is_allowed) {
             return Err(ErrorCode::MnoNotSupported);
         }
-        let route = self.networks().silent_route(&network, check.product);
+        let route = match claimed {
+            Some(claimed) => of_both(claimed, &network),
+            None => self.networks().silent_route(&network, check.product),
+        };
         let route = route.ok_or(ErrorCode::MnoRedirectUnsupported)?;
-        Ok(Way { network, route, sim: None })
+        // The network of a number is the one that serves it, whichever it is reached through.
+        Ok(Way { network: claimed.cloned().unwrap_or(network), route, sim: None })
+    }
+
+    /// Whether a device that is back may be the one that left. Who was sent its way by somebody else comes from
+    /// elsewhere; one and the same device may have another address of its network at each request.
+    fn may_be_the_same(&self, check: &SilentCheck, brief: &Brief, left: IpAddr, back: IpAddr) -> bool {
+        if check.mode == Mode::Sandbox || subscriber(left) == subscriber(back) {
+            return true;
+        }
+        let located = self.networks().locate(back);
+        brief.announced.is_none() && matches!(located, Located::Mobile(_)) && located == self.networks().locate(left)
     }
 
     /// A device is back from its operator.
@@ -235,6 +255,9 @@ impl Engine {
         if leg.connector != back.connector {
             return Err(VisitError::Ticket);
         }
+        if !self.may_be_the_same(&check, &brief, leg.departed_from, back.address) {
+            return self.failed(check, ErrorCode::IpMismatch).await;
+        }
         let arrival = Arrival {
             check: id,
             question: question(&brief),
@@ -246,7 +269,8 @@ impl Engine {
             headers: back.headers,
             now: self.clock().now(),
         };
-        let reply = match (route.arrive(arrival).await, &brief.number) {
+        let reply = timeout(PATIENCE, route.arrive(arrival)).await.unwrap_or(Err(ErrorCode::MnoTimeout));
+        let reply = match (reply, &brief.number) {
             (Ok(reply @ Reply::Match(_)), Some(_)) | (Ok(reply @ Reply::Number(_)), None) => reply,
             // An answer to another question.
             (Ok(_), _) => return self.failed(check, ErrorCode::MnoResponseError).await,

@@ -152,14 +152,12 @@ impl Engine {
             };
         }
         let network = self.network_of(number).await?.ok_or(CreateError::MnoNotSupported)?;
-        if self.networks().silent_route(&network.id, product).is_some() && is_allowed(project, product, &network.id) {
-            Ok(network.id)
-        } else if self.is_open_to_reverse_sms(project, &network.id) {
-            Err(CreateError::OnlyReverseSms)
-        } else if is_allowed(project, product, &network.id) {
-            Err(CreateError::MnoNotSupported)
-        } else {
-            Err(CreateError::NetworkNotAllowed)
+        let is_supported = self.networks().silent_route(&network.id, product).is_some();
+        match (is_supported, is_allowed(project, product, &network.id)) {
+            (true, true) => Ok(network.id),
+            (true, false) => Err(CreateError::NetworkNotAllowed),
+            (false, _) if self.is_open_to_reverse_sms(project, &network.id) => Err(CreateError::OnlyReverseSms),
+            (false, _) => Err(CreateError::MnoNotSupported),
         }
     }
 

@@ -64,6 +64,8 @@ enum ReplyNote {
 
 /// A ticket is the check's id, something random, and our own mark that it is a ticket of ours.
 const TICKET_BYTES: usize = 48;
+/// In seconds. Until then whoever comes back late is told that the check has ended, and sent where it was to go.
+const FORGOTTEN_AFTER: i64 = 900;
 
 impl Engine {
     /// The token in a check's URL. Derived, not stored: 128 bits that nobody can guess without the hash key.
@@ -94,7 +96,14 @@ impl Engine {
         let (body, mark) = bytes.split_at(TICKET_BYTES - 16);
         let right = self.hash(&[b"ticket-mark", body])?;
         let is_ours = verify_slices_are_equal(&right[..16], mark).is_ok();
-        Ok(Uuid::from_slice(&body[..16]).ok().filter(|_| is_ours).map(CheckId))
+        let id = Uuid::from_slice(&body[..16]).ok().filter(|_| is_ours);
+        Ok(id.filter(|id| self.is_recent(*id)).map(CheckId))
+    }
+
+    /// Whether a check of this id may still matter to a device. One that cannot costs no look into the store.
+    fn is_recent(&self, check: Uuid) -> bool {
+        let made = check.get_timestamp().and_then(|made| i64::try_from(made.to_unix().0).ok());
+        made.is_some_and(|made| self.clock().now().as_second() - made <= FORGOTTEN_AFTER)
     }
 
     /// The code that a device brings back to the caller, and its hash.

@@ -1,7 +1,7 @@
 //! The way of the device, and what comes of it.
 
 use ringtrue_domain::{
-    lifecycle::{Lifecycle, Open, Status},
+    lifecycle::{ErrorCode, Lifecycle, Open, Status},
     product::Product,
     silent::Proof,
     tenancy::Mode,
@@ -13,7 +13,9 @@ use ringtrue_engine::{
 
 use crate::{
     operators::{Asked, number},
-    world::{BEGINNING, ON_BRAND, ON_OTHER, ON_OURS, OTHER, OURS, PRODUCTS, World, address, fault, ticket},
+    world::{
+        ALSO_ON_OURS, BEGINNING, ON_BRAND, ON_OTHER, ON_OURS, OTHER, OURS, PRODUCTS, World, address, fault, ticket,
+    },
 };
 
 #[tokio::test]
@@ -108,14 +110,41 @@ async fn each_network_has_its_connector() {
     let request = CreateSilent { phone_number: Some(OTHER.to_owned()), ..CreateSilent::default() };
     let device = world.create_in(Mode::Live, Product::SecureSna, request).await;
     let ticket_there = ticket(device.opens_url_from(ON_OTHER).await);
-    assert!(device.comes_back_to("other", &ticket_there).await.unwrap().result.is_ok());
+    assert!(device.comes_back_from(ON_OTHER, "other", &ticket_there).await.unwrap().result.is_ok());
     assert_eq!((world.ours.seen().departures.len(), world.other.seen().arrivals.len()), (0, 1));
 
     // A brand lives on another network: one connector asks for both.
     let device = world.create(Product::SecureSna).await;
     let ticket = ticket(device.opens_url_from(ON_BRAND).await);
-    let code = device.comes_back(&ticket).await.unwrap().result.unwrap().0;
-    assert_eq!(device.redeem(&code).await.unwrap().network.unwrap().as_str(), "23411");
+    let code = device.comes_back_from(ON_BRAND, "ours", &ticket).await.unwrap().result.unwrap().0;
+    assert_eq!(device.redeem(&code).await.unwrap().network.unwrap().as_str(), "23410", "the number's");
+}
+
+/// Who is talked into opening another's URL comes from elsewhere.
+#[tokio::test]
+async fn only_the_device_that_left_comes_back() {
+    let world = World::new().await;
+    let elsewhere = ON_OTHER;
+    for (announced, back, is_good) in [
+        (None, ON_OURS, true),
+        (None, ALSO_ON_OURS, true),
+        (None, elsewhere, false),
+        (Some(ON_OURS), ON_OURS, true),
+        (Some(ON_OURS), ALSO_ON_OURS, false),
+    ] {
+        let device_ip = announced.map(str::to_owned);
+        let request = CreateSilent { phone_number: Some(OURS.to_owned()), device_ip, ..CreateSilent::default() };
+        let device = world.create_in(Mode::Live, Product::SecureSna, request).await;
+        let ticket = device.sets_out().await;
+        let end = device.comes_back_from(back, "ours", &ticket).await.unwrap();
+        match end.result {
+            Ok(_) => assert!(is_good, "{announced:?} {back}"),
+            Err(fault) => {
+                assert!(!is_good, "{announced:?} {back}");
+                assert_eq!(fault, ChainFault::Failed(ErrorCode::IpMismatch));
+            }
+        }
+    }
 }
 
 #[tokio::test]

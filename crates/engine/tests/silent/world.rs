@@ -49,6 +49,7 @@ pub const FORBIDDEN: &str = "+447500900122";
 
 /// Addresses of devices.
 pub const ON_OURS: &str = "203.0.113.10";
+pub const ALSO_ON_OURS: &str = "203.0.113.12";
 pub const ON_BRAND: &str = "203.0.113.11";
 pub const ON_OTHER: &str = "203.0.113.20";
 pub const ON_UNASKED: &str = "203.0.113.30";
@@ -186,7 +187,11 @@ impl Device<'_> {
     }
 
     pub async fn comes_back_to(&self, connector: &str, ticket: &str) -> Result<ChainEnd, VisitError> {
-        let (address, peer) = (address(ON_OURS), "127.0.0.1:4711".parse().unwrap());
+        self.comes_back_from(ON_OURS, connector, ticket).await
+    }
+
+    pub async fn comes_back_from(&self, from: &str, connector: &str, ticket: &str) -> Result<ChainEnd, VisitError> {
+        let (address, peer) = (address(from), "127.0.0.1:4711".parse().unwrap());
         self.world.engine.come_back(Return { connector, ticket, peer, address, query: &[], headers: &[] }).await
     }
 
@@ -248,8 +253,14 @@ fn directory() -> NetworkDirectory {
 }
 
 fn addresses() -> Addresses {
-    let mobile =
-        [(ON_OURS, "23410"), (ON_BRAND, "23411"), (ON_OTHER, "23420"), (ON_UNASKED, "23430"), (ON_FORBIDDEN, "23450")];
+    let mobile = [
+        (ON_OURS, "23410"),
+        (ALSO_ON_OURS, "23410"),
+        (ON_BRAND, "23411"),
+        (ON_OTHER, "23420"),
+        (ON_UNASKED, "23430"),
+        (ON_FORBIDDEN, "23450"),
+    ];
     let mobile = mobile.map(|(at, id)| (address(at), Located::Mobile(id.parse().unwrap())));
     Addresses(mobile.into_iter().chain([(address(AT_HOME), Located::NotMobile)]).collect())
 }

@@ -131,6 +131,7 @@ fn source(Asked { source, said }: &Asked) -> Record {
     let said = match said {
         Ok(Resolved::Network(network)) => network.to_string(),
         Ok(Resolved::NoSubscriber) => "nobody has this number".to_owned(),
+        Ok(Resolved::OtherNetwork) => "a network that is not known here".to_owned(),
         Ok(Resolved::NoData) => "nothing known".to_owned(),
         Err(fault) => format!("failed: {fault}"),
     };

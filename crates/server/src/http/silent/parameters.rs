@@ -1,11 +1,13 @@
-//! The query that a device brings. It may come from an operator, so what is not ours to know is let through; but what
-//! cannot be read in one way only is refused.
+//! The query that a device brings. It may come from an operator, so what is not ours to know is let through, or left out
+//! if it cannot be read; what is ours and cannot be read in one way only is refused.
 
 use super::super::problem::Problem;
 
 /// A code of an operator may be a whole token.
 const MAX_VALUE: usize = 4 * 1024;
 const MAX_PARAMETERS: usize = 32;
+/// What something depends on.
+const OURS: [&str; 6] = ["t", "sim", "state", "code", "iss", "error"];
 
 /// Names and values, decoded, in their order. Not for logs: they hold tokens and codes.
 pub struct Parameters(Vec<(String, String)>);
@@ -15,15 +17,20 @@ impl Parameters {
         let fields = query.unwrap_or_default().split('&').filter(|field| !field.is_empty());
         let mut parameters = vec![];
         for field in fields {
-            if parameters.len() == MAX_PARAMETERS {
-                return Err(Problem::bad_request(format!("the query has at most {MAX_PARAMETERS} parameters")));
-            }
             let (name, value) = field.split_once('=').unwrap_or((field, ""));
-            if name.len().max(value.len()) > MAX_VALUE {
-                return Err(Problem::bad_request(format!("a query parameter has at most {MAX_VALUE} bytes")));
+            let name = decoded(name).filter(|name| name.len() <= MAX_VALUE);
+            let is_ours = name.as_deref().is_some_and(|name| OURS.contains(&name));
+            let pair = name.zip(decoded(value).filter(|value| value.len() <= MAX_VALUE));
+            match pair {
+                Some(pair) if is_ours || parameters.len() < MAX_PARAMETERS => parameters.push(pair),
+                None if is_ours => {
+                    let problem =
+                        format!("the query is not properly encoded UTF-8 of at most {MAX_VALUE} bytes a value");
+                    return Err(Problem::bad_request(problem));
+                }
+                // An operator may add what it likes, in whatever encoding.
+                Some(_) | None => {}
             }
-            let pair = decoded(name).zip(decoded(value));
-            parameters.push(pair.ok_or_else(|| Problem::bad_request("the query is not properly encoded UTF-8"))?);
         }
         Ok(Parameters(parameters))
     }
@@ -73,20 +80,23 @@ mod tests {
                 Some(vec![("state", "a-_b"), ("code", "x+y z"), ("iss", "https://op.example")])
             }),
             (Some("flag&=v&e=%e2%82%ac"), Some(vec![("flag", ""), ("", "v"), ("e", "€")])),
-            (Some("a=%"), None),
-            (Some("a=%4"), None),
-            (Some("a=%zz"), None),
-            (Some("a=%+1"), None),
-            (Some("a=%ff"), None),
-            (Some("%c3=a"), None),
+            (Some("code=%"), None),
+            (Some("code=%4"), None),
+            (Some("code=%zz"), None),
+            (Some("code=%+1"), None),
+            (Some("code=%ff"), None),
+            (Some("%c3=a&state=b&error_description=Acc%E8s"), Some(vec![("state", "b")])),
         ] {
             let pairs = |parameters: Parameters| parameters.into_pairs();
             let expected = expected.map(|pairs| pairs.into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect());
             assert_eq!(Parameters::parse(query).ok().map(pairs), expected, "{query:?}");
         }
-        for endless in ["a=1&".repeat(33), format!("a={}", "x".repeat(4_097))] {
-            assert!(Parameters::parse(Some(&endless)).is_err());
+        assert!(Parameters::parse(Some(&format!("state={}", "x".repeat(4_097)))).is_err());
+        for (endless, kept) in [("a=1&".repeat(33), 32), (format!("a={}", "x".repeat(4_097)), 0)] {
+            assert_eq!(Parameters::parse(Some(&endless)).map(|query| query.into_pairs().len()).ok(), Some(kept));
         }
+        let late = format!("{}state=b", "a=1&".repeat(40));
+        assert_eq!(Parameters::parse(Some(&late)).unwrap().once("state").unwrap(), Some("b"));
         let twice = Parameters::parse(Some("state=a&code=b&state=a")).unwrap();
         assert!(twice.once("state").is_err());
         assert_eq!(twice.once("code").unwrap(), Some("b"));
