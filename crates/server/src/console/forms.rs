@@ -41,6 +41,11 @@ impl Fields {
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
+
+    /// A box that is ticked.
+    pub fn has(&self, name: &str) -> bool {
+        self.raw(name).is_some()
+    }
 }
 
 /// A form of somebody who has signed in.

@@ -9,12 +9,14 @@
 
 mod checks;
 mod cookies;
+mod credentials;
 mod forms;
 mod handset;
 mod home;
 mod link;
 mod members;
 mod page;
+mod projects;
 mod refusal;
 mod sign_in;
 mod visitor;
@@ -67,6 +69,16 @@ pub fn routes() -> Routes {
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset", handset::create)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", handset::send)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", handset::redeem)
+        .get("/console/workspaces/{workspace_id}/new-project", projects::form)
+        .post("/console/workspaces/{workspace_id}/new-project", projects::create)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::settings)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::change)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/credentials", credentials::list)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/credentials", credentials::create)
+        .post(
+            "/console/workspaces/{workspace_id}/projects/{project_id}/credentials/{client_id}/delete",
+            credentials::delete,
+        )
         .get("/console/{*rest}", nothing);
     ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { asset(file) }))
 }

@@ -28,6 +28,8 @@ pub enum Section {
     Members,
     Checks,
     Handset,
+    Settings,
+    Credentials,
 }
 
 impl Section {
@@ -38,6 +40,8 @@ impl Section {
             Section::Members => "members",
             Section::Checks => "checks",
             Section::Handset => "handset",
+            Section::Settings => "settings",
+            Section::Credentials => "credentials",
         }
     }
 }

@@ -3,5 +3,6 @@
 mod browser;
 mod checks;
 mod pages;
+mod projects;
 mod roles;
 mod sign_in;
