@@ -68,6 +68,12 @@ impl Asking {
         self.success(stage, answer)
     }
 
+    /// A request that is made once, though it changes nothing.
+    pub async fn get_once(&self, stage: Stage, url: &Url, headers: HeaderMap) -> Result<Answer, Fault> {
+        let answer = self.once(Method::GET, url, headers, Vec::new()).await;
+        self.success(stage, answer)
+    }
+
     /// A request that is made once.
     pub async fn post(&self, stage: Stage, url: &Url, headers: HeaderMap, body: Vec<u8>) -> Result<Answer, Fault> {
         let answer = self.once(Method::POST, url, headers, body).await;
@@ -112,6 +118,8 @@ struct Kept<T> {
     url: Url,
     outcome: Result<Arc<T>, Fault>,
     until: Timestamp,
+    /// It was asked for anew in vain, and is not asked for again until then.
+    is_all_there_is: bool,
 }
 
 enum Found<T> {
@@ -146,8 +154,9 @@ impl<T> Document<T> {
     /// Another copy than this one, which lacks something.
     pub async fn newer(&self, asking: &Asking, url: &Url, than: &Arc<T>) -> Result<Arc<T>, Fault> {
         let _turn = self.asking.lock().await;
+        let is_all_there_is = self.kept().as_ref().is_some_and(|kept| kept.is_all_there_is);
         match self.look(url, asking.clock.now()) {
-            Found::Fresh(Ok(copy)) if !Arc::ptr_eq(&copy, than) => Ok(copy),
+            Found::Fresh(Ok(copy)) if is_all_there_is || !Arc::ptr_eq(&copy, than) => Ok(copy),
             _ => self.ask(asking, url, Some(Arc::clone(than))).await,
         }
     }
@@ -168,6 +177,7 @@ impl<T> Document<T> {
             let value = (self.parse)(&answer.body).map_err(|what| Fault::nonsense(self.stage, what))?;
             Ok((Arc::new(value), good_for(&answer.headers, now)))
         });
+        let is_all_there_is = parsed.is_err();
         let (outcome, kept, good_for) = match (parsed, old) {
             (Ok((value, good_for)), _) => (Ok(Arc::clone(&value)), Ok(value), good_for),
             (Err(fault), Some(old)) => {
@@ -178,7 +188,7 @@ impl<T> Document<T> {
             (Err(fault), None) => (Err(fault), Err(fault.again()), PAUSE),
         };
         let until = now.checked_add(good_for).unwrap_or(Timestamp::MAX);
-        *self.kept() = Some(Kept { url: url.clone(), outcome: kept, until });
+        *self.kept() = Some(Kept { url: url.clone(), outcome: kept, until, is_all_there_is });
         outcome
     }
 

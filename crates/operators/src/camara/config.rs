@@ -92,6 +92,9 @@ impl CamaraConfig {
         if !self.sends_devices() && self.sim_swap.is_none() {
             return Err(BadConfig::NoScopes);
         }
+        if self.sends_devices() && !self.pkce && !self.scopes.openid {
+            return Err(BadConfig::NothingTies);
+        }
         if self.sim_swap.as_ref().is_some_and(|sim_swap| sim_swap.operations.is_empty()) {
             return Err(BadConfig::NoOperations);
         }
@@ -141,6 +144,8 @@ pub enum BadConfig {
     BasePath,
     #[error("the client id is empty")]
     ClientId,
+    #[error("a code must be tied to its device: by PKCE, or by an ID token")]
+    NothingTies,
     #[error("the redirect URI is an http or https URL")]
     RedirectUri,
     #[error("an operator that allows no operation is of no use: it needs a scope, or SIM Swap")]

@@ -254,6 +254,19 @@ impl Fault {
         Fault { is_known: true, ..self }
     }
 
+    /// Noticed when a device came back. Unless its request was signed, it may have changed what it asked for on the
+    /// way there, and what it brings it may have made up: then this says nothing of the operator.
+    pub fn of_device(self, request_was_signed: bool) -> Self {
+        let is_of_code = matches!(self.row.symptom, OAuth("invalid_grant" | "invalid_request"));
+        let is_of_request = matches!(
+            self.row.symptom,
+            OAuth("insufficient_scope" | "invalid_scope")
+                | Camara("PERMISSION_DENIED")
+                | Symptom::Nonsense(Nonsense::IdToken)
+        );
+        if is_of_code || (is_of_request && !request_was_signed) { self.again() } else { self }
+    }
+
     pub fn code(&self) -> ErrorCode {
         self.row.code
     }

@@ -62,6 +62,8 @@ pub struct Camara {
     /// Of ours, for questions about SIM cards.
     sim_swap_tokens: TokenKeeper<Fault>,
     breaker: Breaker,
+    /// Another interface of the operator, which may work or fail by itself.
+    sim_swap_breaker: Breaker,
 }
 
 impl Camara {
@@ -77,6 +79,7 @@ impl Camara {
             keys: Document::new(Stage::Keys, |json| KeySet::parse(json).ok_or(Nonsense::Body)),
             sim_swap_tokens: TokenKeeper::new(),
             breaker: Breaker::new(config.breaker),
+            sim_swap_breaker: Breaker::new(config.breaker),
             asking: Asking { connector: config.name.clone(), client, clock },
             entropy,
             config,
@@ -88,9 +91,14 @@ impl Camara {
         &self.config.networks
     }
 
-    /// Whether the operator is asked at the moment.
+    /// Whether the operator is asked about devices at the moment.
     pub fn state(&self) -> BreakerState {
         self.breaker.state(self.asking.clock.now())
+    }
+
+    /// Whether the operator is asked about SIM cards at the moment.
+    pub fn sim_swap_state(&self) -> BreakerState {
+        self.sim_swap_breaker.state(self.asking.clock.now())
     }
 
     /// Whether the operator is asked about devices.
@@ -130,8 +138,8 @@ impl Camara {
         self.ask(arrival.question, arrival.check, tokens).await
     }
 
-    /// Tells whoever runs this, and the breaker.
-    fn note(&self, fault: &Fault) -> ErrorCode {
+    /// Tells whoever runs this, and a breaker.
+    fn note(&self, fault: &Fault, breaker: &Breaker) -> ErrorCode {
         let (connector, stage, code) = (&*self.config.name, fault.stage.as_str(), fault.code().as_str());
         let (symptom, status) = (fault.symptom(), fault.status);
         if fault.is_alarm() {
@@ -148,7 +156,7 @@ impl Camara {
         } else {
             tracing::warn!(connector, stage, ?symptom, status, code, "an operator gave no answer to a check");
         }
-        self.breaker.learn(fault.effect(), fault.retry_after, self.asking.clock.now());
+        breaker.learn(fault.effect(), fault.retry_after, self.asking.clock.now());
         fault.code()
     }
 
@@ -185,11 +193,13 @@ impl SilentRoute for Camara {
         };
         let scope = self.scope_for(product).ok_or(ErrorCode::MnoNotSupported)?;
         self.breaker.admit(self.asking.clock.now())?;
-        self.journey(&departure, scope).await.map_err(|fault| self.note(&fault))
+        self.journey(&departure, scope).await.map_err(|fault| self.note(&fault, &self.breaker))
     }
 
     async fn arrive(&self, arrival: Arrival<'_>) -> Result<Reply, ErrorCode> {
-        let reply = self.answer(&arrival).await.map_err(|fault| self.note(&fault))?;
+        let is_signed = matches!(self.config.request_object, RequestObject::Signed { .. });
+        let noted = |fault: Fault| self.note(&fault.of_device(is_signed), &self.breaker);
+        let reply = self.answer(&arrival).await.map_err(noted)?;
         self.breaker.learn(Effect::Works, None, self.asking.clock.now());
         Ok(reply)
     }

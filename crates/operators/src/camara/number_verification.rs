@@ -49,9 +49,10 @@ impl Camara {
         Ok(Reply::Match(verified.device_phone_number_verified))
     }
 
+    /// Never asked twice either: the token is good for one call.
     async fn device_phone_number(&self, headers: HeaderMap) -> Result<Reply, Fault> {
         let url = self.api_url(&self.config.number_verification_path, "device-phone-number")?;
-        let answer = self.asking.get(Stage::Api, &url, headers).await?;
+        let answer = self.asking.get_once(Stage::Api, &url, headers).await?;
         let shared: Shared = read(&answer.body)?;
         let number = Msisdn::parse(&shared.device_phone_number, self.config.mode);
         number.map(Reply::Number).map_err(|_| Fault::nonsense(Stage::Api, Nonsense::Number))

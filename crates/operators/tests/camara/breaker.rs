@@ -1,10 +1,11 @@
 use ringtrue_domain::lifecycle::ErrorCode;
 use ringtrue_engine::ports::{Question, Reply};
-use ringtrue_operators::camara::{BreakerSettings, BreakerState};
+use ringtrue_operators::camara::{Algorithm, Audience, BreakerSettings, BreakerState, RequestObject};
 use serde_json::json;
 
 use super::{
-    operator::{NUMBER, Saying, TOKEN, VERIFY},
+    keys::Key,
+    operator::{NUMBER, Saying, TOKEN, VERIFY, granted},
     world::{World, number},
 };
 
@@ -73,15 +74,44 @@ async fn silence_is_answered_by_its_name() {
 
 #[tokio::test]
 async fn an_operator_that_does_not_know_us_is_left_alone_at_once() {
-    for (place, status, body) in [
-        (TOKEN, 401, json!({ "error": "invalid_client" })),
-        (TOKEN, 400, json!({ "error": "unauthorized_client" })),
-        (VERIFY, 403, json!({ "code": "PERMISSION_DENIED" })),
-    ] {
+    for (place, status, body) in
+        [(TOKEN, 401, json!({ "error": "invalid_client" })), (TOKEN, 400, json!({ "error": "unauthorized_client" }))]
+    {
         let world = World::start().await;
         world.operator.says(place, Saying::Json(status, body));
         assert_eq!(world.verify().await, Err(ErrorCode::MnoServerError));
         assert!(is_open(&world), "{place}");
+    }
+}
+
+/// A device can ask for less than it was sent to ask for, and bring what it likes. Were the operator left alone for
+/// that, one device would do for all.
+#[tokio::test]
+async fn what_a_device_may_have_caused_is_not_held_against_the_operator() {
+    let mut forged = granted();
+    forged["id_token"] = json!("not.a.token");
+    let error = |error: &str| json!({ "error": error });
+    for (place, status, body, signed_counts) in [
+        (VERIFY, 403, json!({ "code": "PERMISSION_DENIED" }), true),
+        (VERIFY, 403, error("insufficient_scope"), true),
+        (TOKEN, 400, error("invalid_scope"), true),
+        (TOKEN, 200, forged, true),
+        (TOKEN, 400, error("invalid_grant"), false),
+        (TOKEN, 400, error("invalid_request"), false),
+    ] {
+        for is_signed in [false, true] {
+            let world = World::with(|config, _| {
+                config.breaker = BreakerSettings { failures: 1, ..BreakerSettings::default() };
+                if is_signed {
+                    let key = Key::new(Algorithm::Es256, "of-requests").signing();
+                    config.request_object = RequestObject::Signed { key, audience: Audience::Endpoint };
+                }
+            });
+            let world = world.await;
+            world.operator.says(place, Saying::Json(status, body.clone()));
+            assert!(world.verify().await.is_err());
+            assert_eq!(is_open(&world), is_signed && signed_counts, "{body}, signed: {is_signed}");
+        }
     }
 }
 

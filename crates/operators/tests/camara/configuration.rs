@@ -27,6 +27,8 @@ fn what_cannot_work_is_refused() {
         (|config| config.number_verification_path = "/v2?x".to_owned(), Some(BadConfig::BasePath)),
         (|config| config.client_id.clear(), Some(BadConfig::ClientId)),
         (|config| config.redirect_uri = url("https://us.example/#x"), Some(BadConfig::RedirectUri)),
+        (|config| config.pkce = false, None),
+        (|config| (config.pkce, config.scopes.openid) = (false, false), Some(BadConfig::NothingTies)),
         (
             |config| config.scopes = Scopes { verify: None, device_phone_number: None, ..Scopes::default() },
             Some(BadConfig::NoScopes),
@@ -56,6 +58,13 @@ fn what_cannot_work_is_refused() {
         ),
         // About SIM cards alone, devices are sent nowhere and no ID token comes.
         (|config| only_sim_swap(config, SimSwapFlow::ClientCredentials), None),
+        (
+            |config| {
+                only_sim_swap(config, SimSwapFlow::ClientCredentials);
+                (config.pkce, config.scopes.openid) = (false, false);
+            },
+            None,
+        ),
         (|config| only_sim_swap(config, SimSwapFlow::Ciba), Some(BadConfig::NoBackchannel)),
         (
             |config| {

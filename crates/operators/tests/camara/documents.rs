@@ -5,7 +5,7 @@ use ringtrue_operators::camara::{BreakerState, Provider};
 use serde_json::json;
 
 use super::{
-    operator::{DISCOVERY, NUMBER, Saying, TOKEN, VERIFY},
+    operator::{DISCOVERY, NUMBER, Saying, TOKEN, VERIFY, granted},
     world::{World, number},
 };
 
@@ -103,24 +103,26 @@ async fn a_read_is_repeated_once_and_nothing_else_is() {
     let (bad, lost) = (|status| Saying::Json(status, json!({})), Saying::HangUp);
     for saying in [bad(502), bad(503), bad(504), lost] {
         let world = World::start().await;
-        let number = Saying::Json(200, json!({ "devicePhoneNumber": "+447700900123" }));
-        world.operator.says_all(NUMBER, vec![saying.clone(), number]);
         world.operator.says_all(DISCOVERY, vec![saying.clone(), described(&world, "")]);
         assert!(world.ask(Question::WhichNumber).await.is_ok());
-        assert_eq!((world.operator.asked(NUMBER).len(), world.operator.asked(DISCOVERY).len()), (2, 2));
+        assert_eq!(world.operator.asked(DISCOVERY).len(), 2);
 
-        for place in [VERIFY, TOKEN] {
+        // A code and a token are good for one call each, and who was cut off may have used it.
+        for (place, question, answer) in [
+            (TOKEN, Question::WhichNumber, granted()),
+            (VERIFY, Question::IsNumber(&number()), json!({ "devicePhoneNumberVerified": true })),
+            (NUMBER, Question::WhichNumber, json!({ "devicePhoneNumber": "+447700900123" })),
+        ] {
             let world = World::start().await;
-            let verified = Saying::Json(200, json!({ "devicePhoneNumberVerified": true }));
-            world.operator.says_all(place, vec![saying.clone(), verified]);
-            assert!(world.ask(Question::IsNumber(&self::number())).await.is_err());
+            world.operator.says_all(place, vec![saying.clone(), Saying::Json(200, answer)]);
+            assert!(world.ask(question).await.is_err());
             assert_eq!(world.operator.asked(place).len(), 1, "{place}");
         }
     }
     for status in [400, 429, 500] {
         let world = World::start().await;
-        world.operator.says(NUMBER, bad(status));
+        world.operator.says(DISCOVERY, bad(status));
         assert!(world.ask(Question::WhichNumber).await.is_err());
-        assert_eq!(world.operator.asked(NUMBER).len(), 1, "{status}");
+        assert_eq!(world.operator.asked(DISCOVERY).len(), 1, "{status}");
     }
 }

@@ -1,4 +1,5 @@
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use futures_util::future::join_all;
 use ringtrue_domain::lifecycle::ErrorCode;
 use ringtrue_engine::ports::{Clock, Question, Reply};
 use ringtrue_operators::camara::Algorithm;
@@ -134,6 +135,25 @@ async fn a_key_that_is_not_known_is_asked_for_once() {
     assert_eq!(world.operator.asked(KEYS).len(), 3);
 }
 
+/// Everybody who has a token by an unknown key waits for the same answer.
+#[tokio::test]
+async fn keys_that_cannot_be_had_anew_are_not_asked_for_by_each_who_waits() {
+    let (old, new) = (Key::new(Algorithm::Es256, "old"), Key::new(Algorithm::Es256, "new"));
+    let world = World::start().await;
+    publish(&world, &[&old]);
+    assert!(answer(&world, |claims| old.signs(&claims)).await.is_ok());
+    world.operator.says(KEYS, Saying::Json(500, json!({})));
+    let replies = join_all((0..5).map(|_| answer(&world, |claims| new.signs(&claims)))).await;
+    assert!(replies.iter().all(Result::is_err));
+    assert_eq!(world.operator.asked(KEYS).len(), 2, "one asked for all");
+    assert!(answer(&world, |claims| old.signs(&claims)).await.is_ok(), "the old ones are still good");
+
+    world.pass(60);
+    publish(&world, &[&old, &new]);
+    assert!(answer(&world, |claims| new.signs(&claims)).await.is_ok());
+    assert_eq!(world.operator.asked(KEYS).len(), 3);
+}
+
 #[tokio::test]
 async fn keys_of_no_use_to_us_are_passed_over() {
     let key = Key::new(Algorithm::Es256, "right");
@@ -178,7 +198,8 @@ async fn no_keys_no_answer() {
 
 #[tokio::test]
 async fn something_must_tell_that_the_code_is_the_devices() {
-    for (openid, pkce, is_enough) in [(true, true, true), (true, false, false), (false, false, true)] {
+    // Neither is refused before anybody is sent.
+    for (openid, pkce, is_enough) in [(true, true, true), (true, false, false), (false, true, true)] {
         let world = World::with(|config, _| (config.scopes.openid, config.pkce) = (openid, pkce)).await;
         assert_eq!(world.verify().await.is_ok(), is_enough, "openid: {openid}, PKCE: {pkce}");
     }

@@ -201,10 +201,11 @@ async fn a_code_is_redeemed_with_its_proof() {
     let challenge = base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(challenge);
     assert_eq!(carried(&journey)["code_challenge"], challenge);
 
-    let without = World::with(|config, _| (config.pkce, config.scopes.openid) = (false, false)).await;
+    // Only an ID token tells then, and none came.
+    let without = World::with(|config, _| config.pkce = false).await;
     let journey = without.depart(Question::IsNumber(&number())).await.unwrap();
     assert!(!carried(&journey).contains_key("code_challenge"));
-    without.arrive(Question::IsNumber(&number()), &journey, &[("code", "c")]).await.unwrap();
+    without.arrive(Question::IsNumber(&number()), &journey, &[("code", "c")]).await.unwrap_err();
     assert!(!without.operator.asked(TOKEN)[0].form().contains_key("code_verifier"));
 }
 

@@ -1,6 +1,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ringtrue_domain::{lifecycle::ErrorCode, sim_swap::SimHistory};
+use ringtrue_engine::ports::Reply;
 use ringtrue_operators::{
     camara::{BreakerSettings, BreakerState, SimSwapConfig, SimSwapFlow, SimSwapOperation},
     client::{Client, ClientError, ClientSettings},
@@ -10,7 +11,7 @@ use url::Url;
 
 use super::{
     failures::{CAMARA, OAUTH, STATUSES, broken, code},
-    operator::{BACKCHANNEL, CHECK, DATE, DISCOVERY, Saying, TOKEN},
+    operator::{BACKCHANNEL, CHECK, DATE, DISCOVERY, Saying, TOKEN, VERIFY},
     sim_swap::{flows, only_sim_swap},
     world::{World, impatient},
 };
@@ -138,7 +139,7 @@ async fn a_server_without_a_backchannel_is_of_no_use_to_ciba() {
     description.as_object_mut().unwrap().remove("backchannel_authentication_endpoint");
     world.operator.says(DISCOVERY, Saying::Json(200, description));
     assert_eq!(world.sim_history(60).await, Err(ErrorCode::MnoServerError));
-    assert!(matches!(world.camara.state(), BreakerState::Open { .. }));
+    assert!(matches!(world.camara.sim_swap_state(), BreakerState::Open { .. }));
 }
 
 /// It says how often it wants to be asked, and is asked no more often. A decision that would come too late is not
@@ -164,7 +165,7 @@ async fn a_decision_is_waited_for_as_long_as_it_is_of_use() {
         let expected = if is_decided { told.is_ok() } else { told == Err(ErrorCode::MnoTimeout) };
         assert!(expected, "{interval}: {told:?}");
         assert_eq!(world.operator.asked(TOKEN).len(), count, "{interval}");
-        assert_eq!(world.camara.state(), BreakerState::Closed);
+        assert_eq!(world.camara.sim_swap_state(), BreakerState::Closed);
     }
 }
 
@@ -180,11 +181,11 @@ async fn an_answer_that_comes_too_late_for_our_caller_is_none() {
     let world = world.await;
     world.operator.says(DATE, Saying::Silence);
     assert_eq!(world.sim_history(60).await, Err(ErrorCode::MnoTimeout));
-    assert!(matches!(world.camara.state(), BreakerState::Open { .. }), "and the breaker knows");
+    assert!(matches!(world.camara.sim_swap_state(), BreakerState::Open { .. }), "and the breaker knows");
 }
 
 #[tokio::test]
-async fn one_breaker_does_for_all_questions() {
+async fn questions_about_sim_cards_and_about_devices_fail_apart() {
     let world = World::with(|config, _| {
         config.breaker = BreakerSettings { failures: 3, ..BreakerSettings::default() };
         config.sim_swap = Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials));
@@ -195,13 +196,21 @@ async fn one_breaker_does_for_all_questions() {
         assert_eq!(world.sim_history(60).await, Err(ErrorCode::MnoServerError));
     }
     assert_eq!(world.operator.asked(DATE).len(), 3, "the way is closed");
-    assert_eq!(world.verify().await.err(), Some(ErrorCode::MnoServerError));
+    assert_eq!(world.verify().await, Ok(Reply::Match(true)), "the other one is not");
+    assert!(matches!(world.camara.sim_swap_state(), BreakerState::Open { .. }), "nor does it open this one");
     world.pass(30);
     world.operator.says(DATE, Saying::Json(404, json!({ "code": "IDENTIFIER_NOT_FOUND" })));
     assert_eq!(world.sim_history(60).await, Err(ErrorCode::MnoUserNotFound));
-    assert_eq!(world.camara.state(), BreakerState::Closed, "who does not know a number works");
+    assert_eq!(world.camara.sim_swap_state(), BreakerState::Closed, "who does not know a number works");
     world.operator.says(DATE, Saying::Json(200, json!({ "latestSimChange": null, "monitoredPeriod": 1 })));
     assert!(matches!(world.sim_history(60).await, Ok(SimHistory::NoChangeFor(_))));
+
+    world.operator.says(VERIFY, Saying::Json(500, json!({})));
+    for _ in 0..3 {
+        assert_eq!(world.verify().await, Err(ErrorCode::MnoServerError));
+    }
+    assert!(matches!(world.camara.state(), BreakerState::Open { .. }));
+    assert!(world.sim_history(60).await.is_ok());
 }
 
 #[tokio::test]

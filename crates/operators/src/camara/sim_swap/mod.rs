@@ -134,13 +134,14 @@ impl SimSwapRoute for Camara {
 
     async fn sim_history(&self, question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode> {
         let config = self.config.sim_swap.as_ref().ok_or(ErrorCode::MnoNotSupported)?;
-        self.breaker.admit(self.asking.clock.now())?;
-        let history = self.told(config, question).await.map_err(|fault| match self.note(&fault) {
-            // There is no device here whose address could be the matter.
-            ErrorCode::NotMobileIp => ErrorCode::MnoResponseError,
-            code => code,
-        })?;
-        self.breaker.learn(Effect::Works, None, self.asking.clock.now());
+        self.sim_swap_breaker.admit(self.asking.clock.now())?;
+        let history =
+            self.told(config, question).await.map_err(|fault| match self.note(&fault, &self.sim_swap_breaker) {
+                // There is no device here whose address could be the matter.
+                ErrorCode::NotMobileIp => ErrorCode::MnoResponseError,
+                code => code,
+            })?;
+        self.sim_swap_breaker.learn(Effect::Works, None, self.asking.clock.now());
         Ok(history)
     }
 }
