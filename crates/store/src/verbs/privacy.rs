@@ -41,8 +41,8 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                     let ended = tx
                         .run(
                             "select id from checks
-                              where product = 'discovery' and concluded_at is not null and number_tail is not null
-                                and concluded_at < $1
+                              where product = 'discovery' and concluded_at is not null
+                                and (number_tail is not null or callback_url is not null) and concluded_at < $1
                               order by concluded_at, id limit $2",
                             values![ended_before, i64::from(limit)],
                         )
@@ -86,11 +86,17 @@ enum Callbacks {
 
 /// Erases what is kept of these ended checks.
 async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: Callbacks) -> Result<Erased, StoreError> {
-    let (tail, ripe) = match callbacks {
-        Callbacks::AsTheyAre => ("null", "1 = 1"),
+    // Whom a check told goes with the rest, and where its device was sent.
+    let (set, held, ripe) = match callbacks {
+        Callbacks::AsTheyAre => (
+            "number_tail = null, callback_url = null, redirect_url = null",
+            "(number_tail is not null or callback_url is not null)",
+            "1 = 1",
+        ),
         Callbacks::WhenTheyHaveCome => (
-            "case when exists (select 1 from callbacks where check_id = checks.id and state = 'waiting')
-                  then number_tail end",
+            "number_tail = case when exists
+                 (select 1 from callbacks where check_id = checks.id and state = 'waiting') then number_tail end",
+            "number_tail is not null",
             "state <> 'waiting'",
         ),
     };
@@ -103,8 +109,8 @@ async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: Callbacks) -> Resul
         let places = places.join(", ");
         let mut run = async |sql: String| Ok::<_, StoreError>(tx.query(sql.into(), &values).await?.len() as u64);
         erased.checks += run(format!(
-            "update checks set number_hash = null, number_tail = {tail}, number_sealed = null, code_hash = null
-              where id in ({places}) and number_tail is not null
+            "update checks set number_hash = null, number_sealed = null, code_hash = null, {set}
+              where id in ({places}) and {held}
              returning 1"
         ))
         .await?;
