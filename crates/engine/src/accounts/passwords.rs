@@ -78,12 +78,10 @@ impl Passwords {
 
     /// Whether a password is the one that was hashed. Without a hash, it takes as long to say that it is not.
     pub(super) async fn is_right(&self, password: Password, hash: Option<PasswordHash>) -> Result<bool, Busy> {
-        self.run(move || match hash {
-            Some(PasswordHash(text)) => matches(&password, &text),
-            None => {
-                matches(&password, nobodys());
-                false
-            }
+        self.run(move || {
+            let expected = hash.as_ref().map_or_else(|| nobodys(), |PasswordHash(text)| text.as_str());
+            let is_right = matches(&password, expected);
+            is_right && hash.is_some()
         })
         .await
     }

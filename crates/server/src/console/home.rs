@@ -95,7 +95,7 @@ pub async fn home(State(app): State<App>, who: SignedIn, RawQuery(query): RawQue
         created_at: Moment(workspace.created_at),
     };
     let workspaces = found.items.iter().map(row).collect();
-    page::ok(&HomePage { frame: Frame::of(&who, "Workspaces"), workspaces, is_admin, pages })
+    Ok(page::ok(&HomePage { frame: Frame::of(&who, "Workspaces"), workspaces, is_admin, pages }))
 }
 
 /// `GET /console/workspaces/{workspace_id}`
@@ -119,5 +119,5 @@ pub async fn workspace(
         created_at: Moment(project.created_at),
     });
     let projects = projects.collect();
-    page::ok(&WorkspacePage { frame, workspace_id: workspace.id.to_string(), projects, pages })
+    Ok(page::ok(&WorkspacePage { frame, workspace_id: workspace.id.to_string(), projects, pages }))
 }

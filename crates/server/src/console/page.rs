@@ -11,7 +11,7 @@ use ringtrue_domain::{
     tenancy::{Mode, Project, Workspace},
 };
 
-use super::{CONTENT_SECURITY_POLICY, refusal::Refusal, visitor::SignedIn};
+use super::{CONTENT_SECURITY_POLICY, visitor::SignedIn};
 use crate::{
     http::{problem::Problem, time},
     pages::HTML,
@@ -182,8 +182,8 @@ fn text(status: StatusCode, body: String) -> Response {
     response
 }
 
-pub fn ok(page: &impl Template) -> Result<Response, Refusal> {
-    Ok(html(StatusCode::OK, page))
+pub fn ok(page: &impl Template) -> Response {
+    html(StatusCode::OK, page)
 }
 
 /// After a form: to a page that can be loaded again without doing the same again.

@@ -9,6 +9,7 @@ use ringtrue_domain::{
     account::Power,
     product::Product,
     tenancy::{Mode, Name, Project, Ttl},
+    web_url::{CallbackUrl, RedirectUrl},
 };
 use ringtrue_engine::management::{
     ConfigurationPatch, CreatedProject, ManagementError, NewProject, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch,
@@ -33,6 +34,7 @@ struct NewProjectPage {
 
 #[derive(Debug, Template)]
 #[template(path = "console/settings.html")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a box on the page, ticked or not")]
 struct SettingsPage {
     frame: Frame,
     project_id: String,
@@ -175,8 +177,8 @@ fn settings_page(
     let settings = &project.configuration;
     let url = |url: Option<&str>| url.unwrap_or_default().to_owned();
     let urls = |settings: &ringtrue_domain::tenancy::SilentSettings| Urls {
-        callback_url: url(settings.callback_url.as_ref().map(|url| url.as_str())),
-        redirect_url: url(settings.redirect_url.as_ref().map(|url| url.as_str())),
+        callback_url: url(settings.callback_url.as_ref().map(CallbackUrl::as_str)),
+        redirect_url: url(settings.redirect_url.as_ref().map(RedirectUrl::as_str)),
     };
     let tick = |product: Product| Tick {
         name: product.as_str(),
@@ -190,7 +192,7 @@ fn settings_page(
         is_live: project.mode == Mode::Live,
         disabled: project.disabled,
         products: Product::ALL.into_iter().map(tick).collect(),
-        reverse_sms_callback_url: url(settings.reverse_sms.callback_url.as_ref().map(|url| url.as_str())),
+        reverse_sms_callback_url: url(settings.reverse_sms.callback_url.as_ref().map(CallbackUrl::as_str)),
         ttl: settings.reverse_sms.ttl.map(|ttl| ttl.seconds().to_string()).unwrap_or_default(),
         prefix: settings.reverse_sms.prefix.as_ref().map(|prefix| prefix.as_str().to_owned()).unwrap_or_default(),
         auto_reply: settings.reverse_sms.auto_reply,

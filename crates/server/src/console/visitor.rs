@@ -1,7 +1,7 @@
 //! Who is at the door: somebody who has signed in, or a stranger who is asked to.
 
 use axum::extract::FromRequestParts;
-use http::{HeaderMap, Method, request::Parts};
+use http::{HeaderMap, Method, request::Parts, uri::PathAndQuery};
 use ringtrue_domain::{
     account::Power,
     tenancy::{Project, Workspace},
@@ -75,7 +75,7 @@ impl FromRequestParts<App> for SignedIn {
         }
         // Whoever was reading is brought back; what was about to be changed is not done by itself.
         let wanted =
-            if parts.method == Method::GET { parts.uri.path_and_query().map(|path| path.as_str()) } else { None };
+            if parts.method == Method::GET { parts.uri.path_and_query().map(PathAndQuery::as_str) } else { None };
         Err(Refusal::Go(match wanted.filter(|path| *path != "/console") {
             Some(path) => {
                 let next = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", path).finish();

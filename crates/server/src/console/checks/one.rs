@@ -95,7 +95,7 @@ pub async fn one(
     facts.push(("Network", check.network.as_ref().map(ToString::to_string).unwrap_or_default()));
     facts.push(("Mode", check.mode.as_str().to_owned()));
     facts.retain(|(_, value)| !value.is_empty());
-    page::ok(&CheckPage {
+    Ok(page::ok(&CheckPage {
         product: product.title(),
         resend: format!("{back}/{id}/resend"),
         back,
@@ -110,7 +110,7 @@ pub async fn one(
         is_open: matches!(check.state, Lifecycle::Open(_)),
         curl: curl(app.engine.base_url(), product, &id.to_string()),
         frame,
-    })
+    }))
 }
 
 /// `POST …/checks/{product}/{check_id}/resend`
@@ -190,7 +190,7 @@ fn callback_view(log: CallbackLog) -> CallbackView {
 
 fn attempt_view(number: usize, attempt: Attempt) -> AttemptView {
     let lines = |headers: &[(String, String)]| {
-        headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect::<String>()
+        headers.iter().flat_map(|(name, value)| [name, ": ", value, "\n"]).collect::<String>()
     };
     let outcome = outcome_of(&attempt);
     let (request, answer) = attempt.exchange.map_or((None, None), |exchange| {
