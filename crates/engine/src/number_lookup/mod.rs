@@ -19,6 +19,7 @@ use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
 };
+use tokio_util::task::TaskTracker;
 
 use crate::{
     networks::Networks,
@@ -85,6 +86,8 @@ pub struct NumberLookup {
     cache: Cache<Msisdn, (Known, Timestamp)>,
     /// One look-up at a time for each number: who comes meanwhile waits for the same answer.
     pending: Mutex<HashMap<Msisdn, Pending>>,
+    /// Nobody waits for them at the end: whoever needs an answer does, and the deadline ends the rest.
+    tasks: TaskTracker,
 }
 
 impl NumberLookup {
@@ -95,6 +98,7 @@ impl NumberLookup {
             sources: ArcSwap::default(),
             cache: Cache::new(cached),
             pending: Mutex::default(),
+            tasks: TaskTracker::new(),
         })
     }
 
@@ -137,7 +141,7 @@ impl NumberLookup {
         let (answer, waiting) = watch::channel(None);
         pending.insert(number.clone(), waiting.clone());
         let place = Place { lookup: Arc::clone(self), number: number.clone(), waiting: waiting.clone() };
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let (_, answered) = place.lookup.ask(&place.number).await;
             place.leave(answered.as_ref().ok());
             answer.send_replace(Some(answered));
