@@ -30,14 +30,6 @@ pub(crate) enum NoToken<F> {
     RefusedToAnother(F),
 }
 
-impl<F> NoToken<F> {
-    pub fn into_fault(self) -> F {
-        match self {
-            NoToken::Refused(fault) | NoToken::RefusedToAnother(fault) => fault,
-        }
-    }
-}
-
 /// Nobody asks for a token while somebody else does. Who waited for somebody that was refused does not ask again: many
 /// who wait for a server that is silent would wait for each other.
 pub(crate) struct TokenKeeper<F> {

@@ -25,6 +25,11 @@ impl Fault {
         Fault { kind, effect, status: None, retry_after: None }
     }
 
+    /// The same, told once more: the breaker has learned from it.
+    pub fn again(self) -> Self {
+        Fault { effect: Effect::Nothing, retry_after: None, ..self }
+    }
+
     /// Of an answer that came and is of no use.
     pub fn of_answer(kind: SourceFault) -> Self {
         // What is refused may be one number. What makes no sense makes none for others either.
@@ -53,7 +58,9 @@ impl Guard {
             ErrorCode::MnoTimeout => SourceFault::Timeout,
             _ => SourceFault::Refused,
         })?;
+        let mut under_way = UnderWay { guard: self, is_over: false };
         let outcome = question.await;
+        under_way.is_over = true;
         let (effect, retry_after) = match &outcome {
             Ok(_) => (Effect::Works, None),
             Err(fault) => (fault.effect, fault.retry_after),
@@ -70,6 +77,20 @@ impl Guard {
             tracing::warn!(source, status, %fault, "a source of numbers' networks gave no answer");
         }
         fault
+    }
+}
+
+/// A question that is not answered yet. Who asked drops it when the time is up, and the breaker is to know.
+struct UnderWay<'a> {
+    guard: &'a Guard,
+    is_over: bool,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.guard.breaker.learn(Effect::TimesOut, None, self.guard.clock.now());
+        }
     }
 }
 

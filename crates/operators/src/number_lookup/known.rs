@@ -23,7 +23,7 @@ impl KnownNetworks {
     pub fn meant(&self, country: &str, network: &str) -> Option<NetworkId> {
         let (country, network) = (country.trim(), network.trim());
         let are_digits = country.bytes().chain(network.bytes()).all(|byte| byte.is_ascii_digit());
-        if !are_digits || country.len() != 3 || !(1..=3).contains(&network.len()) {
+        if names_nobody(country) || !are_digits || country.len() != 3 || !(1..=3).contains(&network.len()) {
             return None;
         }
         let written: NetworkId = format!("{country}{network:0>2}").parse().ok()?;
@@ -43,6 +43,11 @@ impl KnownNetworks {
         let (country, network) = codes.trim().split_at_checked(3)?;
         self.meant(country, network)
     }
+}
+
+/// Whether a country code, or one that begins with it, is the zeros by which some write that there is no network.
+pub fn names_nobody(codes: &str) -> bool {
+    codes.trim().bytes().take(3).all(|digit| digit == b'0')
 }
 
 #[cfg(test)]
@@ -74,6 +79,8 @@ mod tests {
             ("262", "0x", None),
             ("262", "+1", None),
             ("", "02", None),
+            ("000", "00", None),
+            ("000", "10", None),
             ("２６２", "02", None),
         ] {
             assert_eq!(known.meant(country, network).as_ref().map(NetworkId::as_str), id, "{country} {network}");

@@ -11,6 +11,7 @@ use crate::{
 };
 
 const NO_DATA: Outcome = Ok(Resolved::NoData);
+const STRANGER: Outcome = Ok(Resolved::OtherNetwork);
 
 fn reading() -> Reading {
     let table = |entries: &[(&str, &str)]| entries.iter().map(|(code, id)| (*code, id.parse().unwrap())).collect();
@@ -78,12 +79,14 @@ fn records_are_read_as_the_field_writes_them() {
             network("310260"),
         ),
         (tel, r"!^.*$!tel:+73422461703;npdi;rn=d2701;rn-context=+7!", network("25001")),
-        (tel, r"!^.*$!tel:+73422461703;npdi;rn=d9901;rn-context=+7!", NO_DATA),
+        (tel, r"!^.*$!tel:+73422461703;npdi;rn=d9901;rn-context=+7!", STRANGER),
         (tel, r"!^(.*)$!tel:\1;npdi;spn=41077;q_stat=001!", network("23410")),
-        (tel, r"!^(.*)$!tel:\1;npdi;spn=41078;q_stat=001!", NO_DATA),
+        (tel, r"!^(.*)$!tel:\1;npdi;spn=41078;q_stat=001!", STRANGER),
         (tel, r"!^(.*)$!tel:\1;q_stat=102!", NO_DATA),
         (tel, r"!^(.*)$!tel:\1;spn=41077;q_stat=102!", NO_DATA),
         (tel, r"!^.*$!tel:+1-215-555-0123;npdi!", NO_DATA),
+        (tel, r"!^.*$!tel:+1-215-555-0123;npdi;rn=!", NO_DATA),
+        (tel, r"!^.*$!tel:+44;rn=d9901;spn=41077!", network("23410")),
         // Codes that are none fall to what else there is.
         (tel, r"!^.*$!tel:+44;mcc=;mnc=10;rn=d2701!", network("25001")),
         (tel, r"!^.*$!tel:+44;mcc=23x;mnc=10!", NO_DATA),
@@ -104,7 +107,7 @@ fn records_are_read_as_the_field_writes_them() {
 fn the_configuration_says_what_silence_means() {
     let not_ported = Reading { not_ported: "23430".parse().ok(), ..reading() };
     assert_eq!(says(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44;npdi!"), network("23430"));
-    assert_eq!(says(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44;npdi;rn=unheard!"), NO_DATA);
+    assert_eq!(says(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44;npdi;rn=unheard!"), STRANGER);
     assert_eq!(says(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44!"), NO_DATA);
 
     let authority = Reading { is_authoritative: true, ..reading() };

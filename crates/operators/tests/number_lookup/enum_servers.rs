@@ -1,11 +1,15 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use jiff::SignedDuration;
 use ringtrue_engine::ports::{NumberSource, Resolved, SourceFault, SystemEntropy};
 use ringtrue_operators::{
@@ -218,6 +222,44 @@ async fn a_server_may_have_a_name() {
     assert_eq!(asked("enum.example.com").await, network("23410"));
     assert_eq!(asked("empty.example.com").await, Err(SourceFault::Unreachable));
     assert_eq!(asked("unknown.example.com").await, Err(SourceFault::Unreachable));
+}
+
+/// Knows no name, and how often it was asked.
+#[derive(Debug, Default)]
+struct Nameless(AtomicUsize);
+
+#[async_trait]
+impl Resolver for Nameless {
+    async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err(io::ErrorKind::NotFound.into())
+    }
+}
+
+#[tokio::test]
+async fn the_next_number_begins_with_another_server() {
+    let is_well = Arc::new(AtomicBool::new(false));
+    let state = Arc::clone(&is_well);
+    let other = Server::start(move |query, _| {
+        let code = if state.load(Ordering::Relaxed) { NO_ERROR } else { SERVER_FAILURE };
+        vec![answer(query, code, &[TEL])]
+    })
+    .await;
+    let mut lost = EnumConfig { tries: 1, ..config(&[1, other.port]) };
+    lost.servers[0].host = "lost.example.com".into();
+    let names = Arc::new(Nameless::default());
+    let entropy = Arc::new(SystemEntropy::default());
+    let unlucky = EnumDns::with_resolver(lost, clock(), entropy, names.clone()).unwrap();
+    assert_eq!(unlucky.resolve(&number()).await, Err(SourceFault::Refused));
+    is_well.store(true, Ordering::Relaxed);
+    assert_eq!(unlucky.resolve(&number()).await, network("23410"));
+    assert_eq!(names.0.load(Ordering::Relaxed), 1, "who cannot be reached is not the first again");
+
+    // Who asked did not wait until the first one's time was up.
+    let slow = Server::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
+    let source = source(config(&[slow.port, other.port]));
+    assert_eq!(source.resolve(&number()).now_or_never(), None);
+    assert_eq!(source.resolve(&number()).await, network("23410"));
 }
 
 #[tokio::test]

@@ -43,7 +43,8 @@ async fn infobip_says() {
         (said(value!(null), false, "UNDELIVERABLE", (34, "EC_SYSTEM_FAILURE", false)), REFUSED),
         (said(value!(null), false, "REJECTED", fine), REFUSED),
         (said(value!(""), false, "PENDING", fine), REFUSED),
-        (said(value!("unknown"), false, "DELIVERED", fine), NO_DATA),
+        (said(value!("00000"), false, "DELIVERED", fine), NO_DATA),
+        (said(value!("unknown"), false, "DELIVERED", fine), NONSENSE),
         (json(200, r#"{"results":[]}"#), NONSENSE),
         (json(200, r#"{"results":["23410"]}"#), NONSENSE),
         (
@@ -72,6 +73,7 @@ async fn hlr_lookups_says() {
         (said(value!("CONNECTED"), value!("23410"), "COMPLETED"), network("23410")),
         (said(value!("ABSENT"), value!("26202"), "COMPLETED"), network("26202")),
         (said(value!("ABSENT"), value!(null), "COMPLETED"), NO_DATA),
+        (said(value!("ABSENT"), value!("23"), "COMPLETED"), NONSENSE),
         (said(value!("INVALID_MSISDN"), value!(null), "COMPLETED"), NOBODY),
         (said(value!("INVALID_MSISDN"), value!("23410"), "COMPLETED"), NOBODY),
         (said(value!("UNDETERMINED"), value!("23410"), "COMPLETED"), REFUSED),
@@ -117,6 +119,9 @@ async fn twilio_says() {
         (said(value!(true), line(value!("310"), value!("260"), fine.clone())), network("310260")),
         (said(value!(true), line(value!(234), value!(10), fine.clone())), network("23410")),
         (said(value!(true), line(value!("234"), value!(null), fine.clone())), NO_DATA),
+        (said(value!(true), line(value!("000"), value!("00"), fine.clone())), NO_DATA),
+        (said(value!(true), line(value!("GB"), value!("10"), fine.clone())), NONSENSE),
+        (said(value!(true), line(value!("234"), value!({}), fine.clone())), NONSENSE),
         (said(value!(true), line(value!(null), value!(null), fine)), NO_DATA),
         (said(value!(true), value!(null)), NO_DATA),
         (said(value!(true), line(value!(null), value!(null), value!(60_620))), NO_DATA),
@@ -148,6 +153,7 @@ async fn vonage_says() {
         (said("OK", value!("23410")), network("23410")),
         (said("OK", value!("310260")), network("310260")),
         (said("OK", value!(null)), NO_DATA),
+        (said("OK", value!("234-10")), NONSENSE),
         (said("PARTIAL_SUCCESS", value!("23410")), network("23410")),
         (said("INVALID_NUMBER_FORMAT", value!(null)), NOBODY),
         (said("NOT_FOUND", value!(null)), NO_DATA),
@@ -174,6 +180,8 @@ async fn anybody_says() {
         (said(value!(262), value!(2), value!("0")), network("26202")),
         (said(value!("234"), value!("10"), value!(27)), network("23410")),
         (said(value!(null), value!(""), value!(0)), NO_DATA),
+        (said(value!(0), value!(0), value!(0)), NO_DATA),
+        (said(value!("n/a"), value!("n/a"), value!(0)), NONSENSE),
         (said(value!("234"), value!("10"), value!(1)), NOBODY),
         (said(value!("234"), value!("10"), value!("INVALID")), NOBODY),
         (said(value!("234"), value!("10"), value!(151)), REFUSED),
@@ -190,7 +198,7 @@ async fn anybody_says() {
     let cases = [
         (json(200, r#"[{"network":23410}]"#), network("23410")),
         (json(200, r#"[{"network":null}]"#), NO_DATA),
-        (json(200, r#"[{"network":[]}]"#), NO_DATA),
+        (json(200, r#"[{"network":[]}]"#), NONSENSE),
         (json(200, "[]"), NONSENSE),
     ];
     means(&vendor, Driver::GenericJson(codes), &client, &cases).await;

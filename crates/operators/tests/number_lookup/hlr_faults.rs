@@ -1,5 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use jiff::SignedDuration;
 use ringtrue_engine::ports::{NumberSource, SourceFault, SystemEntropy};
 use ringtrue_operators::number_lookup::{BreakerSettings, HlrConfig, HttpHlr};
@@ -110,6 +111,22 @@ async fn a_failing_vendor_is_left_alone_for_a_while() {
         assert_eq!(resolve().await, network("23410"), "{saying:?}");
         assert_eq!(vendor.heard().len(), 2);
     }
+}
+
+/// Whoever asks several vendors in a row gives none of them all of its time.
+#[tokio::test]
+async fn a_vendor_that_is_not_waited_for_to_the_end_was_too_slow() {
+    let (vendor, client, clock) = (Vendor::start().await, client(), clock());
+    let breaker = BreakerSettings { failures: 2, ..BreakerSettings::default() };
+    let config = HlrConfig { known: known(), breaker, ..HlrConfig::new("hlr", twilio(vendor.url("/"))) };
+    let source = HttpHlr::new(config, client, clock.clone(), Arc::new(SystemEntropy::default())).unwrap();
+    for _ in 0..2 {
+        assert_eq!(source.resolve(&number()).now_or_never(), None);
+    }
+    vendor.says(&[json(200, GOOD)]);
+    assert_eq!(source.resolve(&number()).await, Err(SourceFault::Timeout));
+    clock.advance(SignedDuration::from_secs(30));
+    assert_eq!(source.resolve(&number()).await, network("23410"));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use jsonwebtoken::{DecodingKey, Validation, decode};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
 use ringtrue_engine::ports::{ManualClock, NumberSource, Resolved, SourceFault, SystemEntropy};
 use ringtrue_operators::number_lookup::{
-    Algorithm, Audience, ClientAuthentication, SigningKey, TelcoFinder, TelcoFinderConfig,
+    Algorithm, Audience, BreakerSettings, ClientAuthentication, SigningKey, TelcoFinder, TelcoFinderConfig,
     telco_finder::{BadTelcoFinderConfig, Depth, Question},
 };
 use serde_json::{Value, json as value};
@@ -77,7 +77,7 @@ async fn it_looks_deeper_where_nothing_is_known() {
         (Depth::ShallowThenDeep, vec![miss.clone(), found("op-2")], vec!["SHALLOW", "DEEP"], network("26202")),
         (Depth::ShallowThenDeep, vec![empty, found("op-2")], vec!["SHALLOW", "DEEP"], network("26202")),
         (Depth::ShallowThenDeep, vec![miss.clone(), foreign.clone()], vec!["SHALLOW", "DEEP"], NO_DATA),
-        (Depth::ShallowThenDeep, vec![found("op-3")], vec!["SHALLOW"], NO_DATA),
+        (Depth::ShallowThenDeep, vec![found("op-3")], vec!["SHALLOW"], Ok(Resolved::OtherNetwork)),
         (Depth::Shallow, vec![miss.clone()], vec!["SHALLOW"], NO_DATA),
         (Depth::Deep, vec![found("op-1")], vec!["DEEP"], network("23410")),
         (Depth::Deep, vec![foreign], vec!["DEEP"], NO_DATA),
@@ -102,6 +102,7 @@ async fn a_network_id_is_read() {
     for (saying, outcome) in [
         (json(200, r#"{"networkId":"23410"}"#), network("23410")),
         (json(200, r#"{"networkId":"262002"}"#), network("26202")),
+        (json(200, r#"{"networkId":"00000"}"#), NO_DATA),
         (json(404, "{}"), NO_DATA),
         (json(422, ""), NO_DATA),
         (json(200, "{}"), Err(SourceFault::Nonsense)),
@@ -155,6 +156,21 @@ async fn those_who_ask_at_the_same_time_share_a_token() {
     assert!(all.iter().all(|outcome| *outcome == network("23410")));
     let heard = world.vendor.heard();
     assert_eq!(heard.iter().filter(|heard| heard.line.ends_with(TOKEN)).count(), 1);
+}
+
+#[tokio::test]
+async fn one_refusal_is_one_however_many_waited_for_it() {
+    let world = World::with(search(Depth::Shallow), |config| {
+        config.breaker = BreakerSettings { failures: 2, ..BreakerSettings::default() };
+    });
+    let world = world.await;
+    world.vendor.says_at(TOKEN, &[json(500, "{}")]);
+    let all = futures_util::future::join_all((0..8).map(|_| world.resolve())).await;
+    assert!(all.iter().all(|outcome| *outcome == Err(SourceFault::Refused)));
+    for asked in [1, 1, 0] {
+        assert_eq!(world.vendor.heard().len(), asked);
+        assert_eq!(world.resolve().await, Err(SourceFault::Refused));
+    }
 }
 
 #[tokio::test]

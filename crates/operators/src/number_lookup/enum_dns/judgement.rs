@@ -26,6 +26,8 @@ pub enum Judgement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Saying {
     Network(NetworkId),
+    /// A code that is in no table: somebody serves the number, and not whom its prefix names.
+    OtherNetwork,
     NotPorted,
     UnknownSubscriber,
     Refused,
@@ -44,27 +46,31 @@ impl Reading {
         }
     }
 
-    /// The first record that names a network decides. Without one, what was refused is no answer, and what could not be
-    /// read may have been one.
+    /// The first record that names a network decides, and else one that names a stranger. Without either, what was
+    /// refused is no answer, and what could not be read may have been one.
     fn resolve(&self, answer: &Answer, number: &Msisdn) -> Result<Resolved, SourceFault> {
         let mut records: Vec<&Record> = answer.records.iter().filter(|record| record.is_for_us()).collect();
         records.sort_by_key(|record| (record.order, record.preference));
-        let (mut is_refused, mut is_unknown, mut is_understood) = (false, false, false);
+        let (mut is_strangers, mut is_refused, mut is_unknown, mut is_understood) = (false, false, false, false);
         let mut is_spoilt = answer.is_spoilt;
         for record in records {
             match self.saying(record, number) {
                 Ok(Some(Saying::Network(network))) => return Ok(Resolved::Network(network)),
                 Ok(Some(saying)) => {
                     is_understood = true;
+                    is_strangers |= saying == Saying::OtherNetwork;
                     is_refused |= saying == Saying::Refused;
                     is_unknown |= saying == Saying::UnknownSubscriber;
-                    if let (Saying::NotPorted, Some(network)) = (saying, &self.not_ported) {
+                    if let (Saying::NotPorted, Some(network), false) = (saying, &self.not_ported, is_strangers) {
                         return Ok(Resolved::Network(network.clone()));
                     }
                 }
                 Ok(None) => {}
                 Err(Unreadable) => is_spoilt = true,
             }
+        }
+        if is_strangers {
+            return Ok(Resolved::OtherNetwork);
         }
         match (is_refused, is_unknown) {
             (true, _) => Err(SourceFault::Refused),
@@ -79,6 +85,7 @@ impl Reading {
         let Some(uri) = record.uri(number)? else { return Ok(None) };
         let uri = NumberUri::parse(&uri).ok_or(Unreadable)?;
         let is_code = |name: &str, code: u16| uri.parameter(name).is_some_and(|value| value.parse() == Ok(code));
+        let is_told = |name: &str| uri.parameter(name).is_some_and(|value| !value.is_empty());
         let has_error = uri.parameter("err").is_some_and(|value| value.parse() != Ok(0_u16));
         Ok(Some(if has_error {
             Saying::Refused
@@ -88,6 +95,8 @@ impl Reading {
             Saying::UnknownSubscriber
         } else if let Some(network) = self.network(&uri) {
             Saying::Network(network)
+        } else if is_told("rn") || is_told("spn") {
+            Saying::OtherNetwork
         } else if uri.parameter("npdi").is_some() && uri.parameter("rn").is_none() && uri.parameter("spn").is_none() {
             Saying::NotPorted
         } else {

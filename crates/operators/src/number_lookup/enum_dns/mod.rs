@@ -44,7 +44,7 @@ pub struct EnumDns {
     config: EnumConfig,
     resolver: Arc<dyn Resolver>,
     entropy: Arc<dyn Entropy>,
-    /// Which server answered last. A dead one costs its time once, not with each number.
+    /// Which server is asked first: the one that answered last. A dead one costs its time once, not with each number.
     first: AtomicUsize,
     guard: Guard,
 }
@@ -74,7 +74,11 @@ impl EnumDns {
         for _ in 0..self.config.tries {
             for turn in 0..servers.len() {
                 let place = (first + turn) % servers.len();
-                match self.ask_one(&servers[place], number).await {
+                let mut turn = Turn { first: &self.first, place, next: (place + 1) % servers.len(), is_alive: false };
+                let judgement = self.ask_one(&servers[place], number).await;
+                let is_dead = [SourceFault::Timeout, SourceFault::Unreachable].map(Judgement::AskAnother);
+                turn.is_alive = !is_dead.contains(&judgement);
+                match judgement {
                     Judgement::Final(answer) => {
                         self.first.store(place, Ordering::Relaxed);
                         return answer.map_err(Fault::of_answer);
@@ -120,6 +124,24 @@ impl EnumDns {
         let addresses: io::Result<_> = resolved.await.map_err(|_| SourceFault::Timeout)?;
         let address = addresses.ok().and_then(|addresses| addresses.first().copied());
         address.map(|address| SocketAddr::new(address, server.port)).ok_or(SourceFault::Unreachable)
+    }
+}
+
+/// A server's turn. One that nobody hears from is not the first for the next number, nor is one that whoever asked did
+/// not wait for to the end.
+struct Turn<'a> {
+    first: &'a AtomicUsize,
+    place: usize,
+    next: usize,
+    is_alive: bool,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.is_alive {
+            // Unless another number's turn has moved on already.
+            let _ = self.first.compare_exchange(self.place, self.next, Ordering::Relaxed, Ordering::Relaxed);
+        }
     }
 }
 

@@ -88,7 +88,7 @@ impl GenericJson {
     }
 
     /// Whether there is a place for the network in an answer, with or without one in it.
-    fn network(&self, json: &Value, known: &KnownNetworks) -> Option<Resolved> {
+    fn network(&self, json: &Value, known: &KnownNetworks) -> Option<Result<Resolved, SourceFault>> {
         match &self.network {
             NetworkPointers::Codes(pointer) => Some(of_codes(Some(json.pointer(pointer)?), known)),
             NetworkPointers::Separate { country, network } => {
@@ -144,7 +144,7 @@ impl Dialect for GenericJson {
             return Err(SourceFault::Refused);
         }
         match self.network(&told.json, known) {
-            Some(network) => Ok(network),
+            Some(network) => network,
             None if is_among(&self.absent_values) => Ok(Resolved::NoData),
             // An answer of another form than is configured: no number would ever have a network.
             None => Err(SourceFault::Nonsense),

@@ -88,7 +88,7 @@ impl Dialect for HlrLookups {
         };
         match (self.lookup, status) {
             (Lookup::Hlr, Some("CONNECTED" | "ABSENT")) | (Lookup::Mnp, Some("OK")) => {
-                Ok(of_codes(told.json.get("mccmnc"), known))
+                of_codes(told.json.get("mccmnc"), known)
             }
             (Lookup::Hlr, Some("INVALID_MSISDN")) => Ok(Resolved::NoSubscriber),
             (Lookup::Hlr, Some("UNDETERMINED")) | (Lookup::Mnp, Some("FAILED")) => Err(SourceFault::Refused),

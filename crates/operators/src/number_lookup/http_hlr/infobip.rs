@@ -59,7 +59,7 @@ impl Dialect for Infobip {
         if is_permanent && error.contains("UNKNOWN_SUBSCRIBER") {
             return Ok(Resolved::NoSubscriber);
         }
-        let network = of_codes(result.get("mccMnc"), known);
+        let network = of_codes(result.get("mccMnc"), known)?;
         if network != Resolved::NoData {
             return Ok(network);
         }

@@ -23,6 +23,7 @@ use super::{
     KnownNetworks,
     asking::{Asking, Request, Told, text},
     guard::{Fault, Guard},
+    known::names_nobody,
 };
 use crate::{
     breaker::{BreakerSettings, Effect},
@@ -168,14 +169,31 @@ impl fmt::Debug for HttpHlr {
     }
 }
 
-/// The network of codes that are written in a row. Whose codes are none has no network to tell.
-fn of_codes(codes: Option<&Value>, known: &KnownNetworks) -> Resolved {
-    let network = text(codes).and_then(|codes| known.meant_by(&codes));
-    network.map_or(Resolved::NoData, Resolved::Network)
+/// The network of codes that are written in a row. Where nothing is written, or zeros, there is no network to tell; what
+/// cannot be read may be a network's.
+fn of_codes(codes: Option<&Value>, known: &KnownNetworks) -> Result<Resolved, SourceFault> {
+    let Some(codes) = written(codes)?.filter(|codes| !names_nobody(codes)) else {
+        return Ok(Resolved::NoData);
+    };
+    known.meant_by(&codes).map(Resolved::Network).ok_or(SourceFault::Nonsense)
 }
 
 /// The same, of two codes.
-fn of_two_codes(country: Option<&Value>, network: Option<&Value>, known: &KnownNetworks) -> Resolved {
-    let network = text(country).zip(text(network)).and_then(|(country, network)| known.meant(&country, &network));
-    network.map_or(Resolved::NoData, Resolved::Network)
+fn of_two_codes(
+    country: Option<&Value>,
+    network: Option<&Value>,
+    known: &KnownNetworks,
+) -> Result<Resolved, SourceFault> {
+    let country = written(country)?.filter(|country| !names_nobody(country));
+    let Some((country, network)) = country.zip(written(network)?) else {
+        return Ok(Resolved::NoData);
+    };
+    known.meant(&country, &network).map(Resolved::Network).ok_or(SourceFault::Nonsense)
+}
+
+/// What stands there, if anything does.
+fn written(code: Option<&Value>) -> Result<Option<String>, SourceFault> {
+    let is_nothing = |code: &&Value| code.is_null() || code.as_str().is_some_and(|text| text.trim().is_empty());
+    let code = code.filter(|code| !is_nothing(code));
+    code.map(|code| text(Some(code)).ok_or(SourceFault::Nonsense)).transpose()
 }

@@ -60,7 +60,7 @@ impl Dialect for Twilio {
             _ => return Err(SourceFault::Nonsense),
         }
         let line = told.json.get("line_type_intelligence").unwrap_or(&Value::Null);
-        let network = of_two_codes(line.get("mobile_country_code"), line.get("mobile_network_code"), known);
+        let network = of_two_codes(line.get("mobile_country_code"), line.get("mobile_network_code"), known)?;
         let error = line.get("error_code").and_then(Value::as_u64);
         let is_told = network != Resolved::NoData || error.is_none_or(|error| WITHOUT_DATA.contains(&error));
         if is_told { Ok(network) } else { Err(SourceFault::Refused) }

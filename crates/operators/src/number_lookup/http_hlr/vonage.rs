@@ -49,7 +49,7 @@ impl Dialect for VonageInsights {
         let carrier = told.json.pointer("/insights/current_carrier").ok_or(SourceFault::Nonsense)?;
         let code = carrier.pointer("/status/code").and_then(Value::as_str).ok_or(SourceFault::Nonsense)?;
         match code {
-            "OK" | "PARTIAL_SUCCESS" => Ok(of_codes(carrier.get("network_code"), known)),
+            "OK" | "PARTIAL_SUCCESS" => of_codes(carrier.get("network_code"), known),
             "INVALID_NUMBER_FORMAT" => Ok(Resolved::NoSubscriber),
             // Not found by whom they asked: not the same as nobody's.
             "NOT_FOUND" | "NO_COVERAGE" | "UNSUPPORTED_NETWORK_TYPE" => Ok(Resolved::NoData),

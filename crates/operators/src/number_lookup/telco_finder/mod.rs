@@ -21,6 +21,7 @@ use super::{
     KnownNetworks,
     asking::{Asking, Request, Told, is_web, nonsense, text, under},
     guard::{Fault, Guard},
+    known::names_nobody,
 };
 use crate::{
     authentication::ClientAuthentication,
@@ -172,9 +173,10 @@ impl TelcoFinder {
     fn network_of(&self, operator: &str, operators: &BTreeMap<String, NetworkId>) -> Resolved {
         let network = operators.get(operator).cloned();
         if network.is_none() {
-            tracing::info!(source = &*self.config.name, operator, "an operator is named whose network is not known");
+            // Not its name: what others write is kept out of logs.
+            tracing::info!(source = &*self.config.name, "an operator is named whose network is not known");
         }
-        network.map_or(Resolved::NoData, Resolved::Network)
+        network.map_or(Resolved::OtherNetwork, Resolved::Network)
     }
 
     async fn resolve_network_id(&self, number: &Msisdn) -> Result<Resolved, Fault> {
@@ -184,11 +186,18 @@ impl TelcoFinder {
             return Ok(Resolved::NoData);
         }
         let codes = text(told.json.get("networkId")).ok_or_else(nonsense)?;
+        if names_nobody(&codes) {
+            return Ok(Resolved::NoData);
+        }
         self.config.known.meant_by(&codes).map(Resolved::Network).ok_or_else(nonsense)
     }
 
     async fn token(&self) -> Result<HeaderValue, Fault> {
-        self.tokens.token(&*self.asking.clock, self.ask_for_token()).await.map_err(NoToken::into_fault)
+        let token = self.tokens.token(&*self.asking.clock, self.ask_for_token()).await;
+        token.map_err(|none| match none {
+            NoToken::Refused(fault) => fault,
+            NoToken::RefusedToAnother(fault) => fault.again(),
+        })
     }
 
     /// A token that is good by its own account may have been revoked: one more is asked for, once.
