@@ -33,7 +33,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{Arrival, Clock, Departure, Entropy, Journey, Question, Reply, SilentRoute};
 use url::Url;
 
-use crate::{authentication, breaker::Breaker, client::Client, jwt::KeySet, token_keeper::TokenKeeper};
+use crate::{authentication, breaker::Breaker, client::Client, jwt::KeySet};
 pub use crate::{
     authentication::{Audience, ClientAuthentication, ClientSecret},
     breaker::{BreakerSettings, BreakerState, Effect},
@@ -46,6 +46,7 @@ use faults::Fault;
 pub use faults::{Nonsense, Row, Stage, Symptom, TABLE};
 use memory::Memory;
 use provider::Server;
+use sim_swap::OwnTokens;
 pub use sim_swap::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
 
 const CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
@@ -60,7 +61,7 @@ pub struct Camara {
     server: Server,
     keys: Document<KeySet>,
     /// Of ours, for questions about SIM cards.
-    sim_swap_tokens: TokenKeeper<Fault>,
+    sim_swap_tokens: OwnTokens,
     breaker: Breaker,
     /// Another interface of the operator, which may work or fail by itself.
     sim_swap_breaker: Breaker,
@@ -77,7 +78,7 @@ impl Camara {
         Ok(Camara {
             server: Server::new(&config.provider).ok_or(BadConfig::Provider)?,
             keys: Document::new(Stage::Keys, |json| KeySet::parse(json).ok_or(Nonsense::Body)),
-            sim_swap_tokens: TokenKeeper::new(),
+            sim_swap_tokens: OwnTokens::new(),
             breaker: Breaker::new(config.breaker),
             sim_swap_breaker: Breaker::new(config.breaker),
             asking: Asking { connector: config.name.clone(), client, clock },

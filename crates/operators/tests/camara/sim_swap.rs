@@ -6,7 +6,8 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{Clock, SimSwapQuestion, SimSwapRoute};
 use ringtrue_operators::camara::{
-    Algorithm, Audience, CamaraConfig, LoginHint, ScopeStyle, SimSwapConfig, SimSwapFlow, SimSwapOperation,
+    Algorithm, Audience, BreakerSettings, BreakerState, CamaraConfig, LoginHint, ScopeStyle, SimSwapConfig,
+    SimSwapFlow, SimSwapOperation,
 };
 use serde_json::{Value, json};
 
@@ -167,7 +168,65 @@ async fn an_operator_that_may_not_look_so_far_back_is_asked_for_the_date() {
         world.operator.says(CHECK, too_far.clone());
         assert_eq!(world.sim_history(60).await, expected, "{operations:?}");
         assert_eq!((world.operator.asked(CHECK).len(), world.operator.asked(DATE).len()), asked, "{operations:?}");
-        assert_eq!(world.operator.asked(TOKEN).len(), 1, "one token does for both");
+        assert_eq!(world.operator.asked(TOKEN).len(), asked.0 + asked.1, "a token for each");
+    }
+}
+
+const BOTH: [SimSwapOperation; 2] = [SimSwapOperation::RetrieveDate, SimSwapOperation::Check];
+
+#[tokio::test]
+async fn what_one_operation_does_not_say_the_other_may() {
+    let denied = || Saying::Json(403, json!({ "status": 403, "code": "PERMISSION_DENIED" }));
+    let null = || Saying::Json(200, json!({ "latestSimChange": null }));
+    let too_far = || Saying::Json(400, json!({ "status": 400, "code": "OUT_OF_RANGE" }));
+    let swapped = || Saying::Json(200, json!({ "swapped": true }));
+    let down = || Saying::Json(500, json!({}));
+    let told = Ok(SimHistory::ChangedWithin(hours(1)));
+    let too_little = Err(ErrorCode::MnoNoDataAvailable);
+    let failed = Err(ErrorCode::MnoServerError);
+    for (date, check, expected, is_left_alone) in [
+        (denied(), swapped(), told, false),
+        (null(), swapped(), told, false),
+        (too_far(), swapped(), told, false),
+        (null(), too_far(), too_little, false),
+        // Who answers one of them is in order.
+        (null(), denied(), too_little, false),
+        (denied(), too_far(), too_little, false),
+        (denied(), denied(), failed, true),
+        (null(), down(), failed, true),
+    ] {
+        let world = World::with(|config, _| {
+            let usual = SimSwapConfig::new(SimSwapFlow::ClientCredentials);
+            config.sim_swap = Some(SimSwapConfig { operations: BOTH.to_vec(), ..usual });
+            config.breaker = BreakerSettings { failures: 1, ..BreakerSettings::default() };
+        });
+        let world = world.await;
+        world.operator.says(DATE, date);
+        world.operator.says(CHECK, check);
+        assert_eq!(world.sim_history(60).await, expected);
+        assert_eq!((world.operator.asked(DATE).len(), world.operator.asked(CHECK).len()), (1, 1));
+        let is_open = matches!(world.camara.sim_swap_state(), BreakerState::Open { .. });
+        assert_eq!(is_open, is_left_alone, "{expected:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_scope_that_is_refused_does_not_fail_the_other() {
+    let refused = Saying::Json(400, json!({ "error": "invalid_scope" }));
+    for flow in flows() {
+        let place = if matches!(flow, SimSwapFlow::Ciba) { BACKCHANNEL } else { TOKEN };
+        let begun = if place == TOKEN { granted() } else { json!({ "auth_req_id": "request-of-ours" }) };
+        let world = World::with(|config, operator| {
+            only_sim_swap(flow)(config, operator);
+            if let Some(sim_swap) = &mut config.sim_swap {
+                sim_swap.operations = BOTH.to_vec();
+            }
+        });
+        let world = world.await;
+        world.operator.says_all(place, vec![refused.clone(), Saying::Json(200, begun)]);
+        assert_eq!(world.sim_history(60).await, Ok(SimHistory::ChangedWithin(hours(1))));
+        assert!(world.operator.asked(DATE).is_empty());
+        assert_eq!(world.camara.sim_swap_state(), BreakerState::Closed);
     }
 }
 
@@ -230,7 +289,7 @@ async fn tokens_are_asked_for_as_the_profile_has_it() {
     assert!(claims["jti"].as_str().is_some_and(|jti| jti.len() == 22));
     claims.as_object_mut().unwrap().remove("jti");
     let now = world.clock.now().as_second();
-    let scope = "dpv:FraudPreventionAndDetection#sim-swap:check dpv:FraudPreventionAndDetection#sim-swap:retrieve-date";
+    let scope = "dpv:FraudPreventionAndDetection#sim-swap:check";
     let expected = json!({
         "iss": "client id:1", "sub": "tel:+447700900123", "aud": world.operator.url(TOKEN).as_str(),
         "iat": now, "exp": now + 300, "scope": scope,

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use url::form_urlencoded::Serializer;
 
-use super::{SimSwapConfig, SimSwapFlow};
+use super::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
 use crate::{
     authentication::{Audience, GOOD_FOR},
     camara::{
@@ -16,7 +16,7 @@ use crate::{
         token::Tokens,
     },
     jwt::SigningKey,
-    token_keeper::{Fresh, NoToken},
+    token_keeper::{Fresh, NoToken, TokenKeeper},
 };
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -37,16 +37,38 @@ impl Access {
     }
 }
 
+/// The tokens of ours, one for each scope: an operator that refuses one scope may give the other.
+pub(in crate::camara) struct OwnTokens {
+    retrieve_date: TokenKeeper<Fault>,
+    check: TokenKeeper<Fault>,
+}
+
+impl OwnTokens {
+    pub fn new() -> Self {
+        OwnTokens { retrieve_date: TokenKeeper::new(), check: TokenKeeper::new() }
+    }
+
+    pub(super) fn of(&self, operation: SimSwapOperation, config: &SimSwapConfig) -> &TokenKeeper<Fault> {
+        match operation {
+            SimSwapOperation::Check if config.check_scope != config.retrieve_date_scope => &self.check,
+            SimSwapOperation::Check | SimSwapOperation::RetrieveDate => &self.retrieve_date,
+        }
+    }
+}
+
 impl Camara {
     pub(super) async fn access(
         &self,
         config: &SimSwapConfig,
+        operation: SimSwapOperation,
         number: &Msisdn,
         until: Instant,
     ) -> Result<Access, Fault> {
+        let scope = config.scope(operation);
         match &config.flow {
             SimSwapFlow::ClientCredentials => {
-                let token = self.sim_swap_tokens.token(&*self.asking.clock, self.own_token(config)).await;
+                let tokens = self.sim_swap_tokens.of(operation, config);
+                let token = tokens.token(&*self.asking.clock, self.own_token(scope)).await;
                 let bearer = token.map_err(|none| match none {
                     NoToken::Refused(fault) => fault,
                     // What the breaker has learned from.
@@ -56,21 +78,21 @@ impl Camara {
             }
             SimSwapFlow::Ciba => {
                 let endpoints = self.server.endpoints(&self.asking).await?;
-                let scope = self.scope_of_user(&config.scopes());
+                let scope = self.scope_of_user(&[scope]);
                 self.by_backchannel(&scope, number, &endpoints, until).await.map(Access::of_the_number)
             }
             SimSwapFlow::JwtBearer { key, audience } => {
                 let endpoints = self.server.endpoints(&self.asking).await?;
-                let scope = self.scope_of_user(&config.scopes());
+                let scope = self.scope_of_user(&[scope]);
                 self.by_assertion(&scope, number, key, *audience, &endpoints).await.map(Access::of_the_number)
             }
         }
     }
 
     /// One for all numbers. It has no user, so there is nobody to be told of by the scope `openid`.
-    async fn own_token(&self, config: &SimSwapConfig) -> Result<Fresh, Fault> {
+    async fn own_token(&self, scope: &str) -> Result<Fresh, Fault> {
         let endpoints = self.server.endpoints(&self.asking).await?;
-        let scope = self.purposeful(&config.scopes());
+        let scope = self.purposeful(&[scope]);
         let tokens = self.grant(&[("grant_type", "client_credentials"), ("scope", &scope)], &endpoints).await?;
         Ok(Fresh { token: tokens.bearer, good_for: tokens.good_for })
     }

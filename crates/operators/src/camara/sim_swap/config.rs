@@ -31,18 +31,11 @@ impl SimSwapConfig {
     }
 
     /// What we ask to be allowed.
-    pub(in crate::camara) fn scopes(&self) -> Vec<&str> {
-        let mut scopes: Vec<&str> = vec![];
-        for operation in &self.operations {
-            let scope = match operation {
-                SimSwapOperation::RetrieveDate => &self.retrieve_date_scope,
-                SimSwapOperation::Check => &self.check_scope,
-            };
-            if !scopes.contains(&&**scope) {
-                scopes.push(scope);
-            }
+    pub(super) fn scope(&self, operation: SimSwapOperation) -> &str {
+        match operation {
+            SimSwapOperation::RetrieveDate => &self.retrieve_date_scope,
+            SimSwapOperation::Check => &self.check_scope,
         }
-        scopes
     }
 }
 

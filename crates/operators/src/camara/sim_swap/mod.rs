@@ -26,6 +26,7 @@ use super::{
 };
 use crate::client::ClientError;
 use access::Access;
+pub(super) use access::OwnTokens;
 pub use config::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
 use history::{of_check, of_date};
 
@@ -42,40 +43,70 @@ impl Camara {
 
     async fn told(&self, config: &SimSwapConfig, question: SimSwapQuestion<'_>) -> Result<SimHistory, Fault> {
         let until = Instant::now() + PATIENCE;
-        let exchange = async {
-            let access = self.access(config, question.number, until).await?;
-            match self.history(config, question, &access).await {
-                // A token that is good by its own account may have been revoked: one more is asked for, once.
-                Err(Fault { status: Some(401), .. }) if access.is_kept => {
-                    self.sim_swap_tokens.forget(&access.bearer);
-                    let access = self.access(config, question.number, until).await?;
-                    self.history(config, question, &access).await
-                }
-                outcome => outcome,
-            }
-        };
         let too_late = || Fault::new(Stage::Api, Symptom::NoAnswer(ClientError::Timeout));
-        timeout_at(until, exchange).await.unwrap_or_else(|_| Err(too_late()))
+        timeout_at(until, self.told_in_turn(config, question, until)).await.unwrap_or_else(|_| Err(too_late()))
+    }
+
+    /// By the first operation that can say.
+    async fn told_in_turn(
+        &self,
+        config: &SimSwapConfig,
+        question: SimSwapQuestion<'_>,
+        until: Instant,
+    ) -> Result<SimHistory, Fault> {
+        let (mut knows_too_little, mut refusal) = (false, None);
+        let mut operations = config.operations.iter();
+        while let Some(operation) = operations.next() {
+            let fault = match self.told_by(*operation, config, question, until).await {
+                Err(fault) => fault,
+                history => return history,
+            };
+            match Shortcoming::of(&fault) {
+                Some(Shortcoming::KnowsTooLittle) => knows_too_little = true,
+                Some(Shortcoming::MayNotBeAsked) => {
+                    if operations.len() > 0 {
+                        let (connector, stage, symptom) = (&*self.config.name, fault.stage.as_str(), fault.symptom());
+                        tracing::warn!(connector, stage, ?symptom, "an operator does not allow one of our questions");
+                    }
+                    refusal = Some(fault);
+                }
+                None => return Err(fault),
+            }
+        }
+        // Who answers one question is in order, whatever else it does not let us ask.
+        Err(refusal.filter(|_| !knows_too_little).unwrap_or(Fault::new(Stage::Api, Symptom::NoHistory)))
+    }
+
+    async fn told_by(
+        &self,
+        operation: SimSwapOperation,
+        config: &SimSwapConfig,
+        question: SimSwapQuestion<'_>,
+        until: Instant,
+    ) -> Result<SimHistory, Fault> {
+        let access = self.access(config, operation, question.number, until).await?;
+        match self.history(operation, config, question, &access).await {
+            // A token that is good by its own account may have been revoked: one more is asked for, once.
+            Err(Fault { status: Some(401), .. }) if access.is_kept => {
+                self.sim_swap_tokens.of(operation, config).forget(&access.bearer);
+                let access = self.access(config, operation, question.number, until).await?;
+                self.history(operation, config, question, &access).await
+            }
+            outcome => outcome,
+        }
     }
 
     async fn history(
         &self,
+        operation: SimSwapOperation,
         config: &SimSwapConfig,
         question: SimSwapQuestion<'_>,
         access: &Access,
     ) -> Result<SimHistory, Fault> {
-        let mut outcome = Err(Fault::new(Stage::Api, Symptom::NoHistory));
-        for operation in &config.operations {
-            outcome = match operation {
-                SimSwapOperation::RetrieveDate => self.retrieve_date(config, question, access).await,
-                SimSwapOperation::Check => self.check(config, question, access).await,
-            };
-            if !matches!(&outcome, Err(fault) if fault.symptom() == OUT_OF_RANGE) {
-                return outcome;
-            }
+        match operation {
+            SimSwapOperation::RetrieveDate => self.retrieve_date(config, question, access).await,
+            SimSwapOperation::Check => self.check(config, question, access).await,
         }
-        // The operator may not look as far back as it is asked to, and nothing else may be asked.
-        outcome.map_err(|_| Fault::new(Stage::Api, Symptom::NoHistory))
     }
 
     async fn retrieve_date(
@@ -119,7 +150,25 @@ impl Camara {
     }
 }
 
-const OUT_OF_RANGE: Symptom<'static> = Symptom::Camara("OUT_OF_RANGE");
+/// Why one operation does not say what another one may.
+enum Shortcoming {
+    /// It may not look so far back, or knows no change and not for how long.
+    KnowsTooLittle,
+    /// The operator does not let us.
+    MayNotBeAsked,
+}
+
+impl Shortcoming {
+    fn of(fault: &Fault) -> Option<Self> {
+        match fault.symptom() {
+            Symptom::NoHistory | Symptom::Camara("OUT_OF_RANGE") => Some(Shortcoming::KnowsTooLittle),
+            Symptom::Camara("PERMISSION_DENIED") | Symptom::OAuth("invalid_scope" | "insufficient_scope") => {
+                Some(Shortcoming::MayNotBeAsked)
+            }
+            _ => None,
+        }
+    }
+}
 
 /// The whole hours that hold the period.
 fn hours(period: Period) -> u32 {
