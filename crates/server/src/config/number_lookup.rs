@@ -1,9 +1,9 @@
 //! Who is asked which network serves a number: the order, and each source.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use ringtrue_domain::network::{NetworkDirectory, NetworkId};
+use ringtrue_domain::network::{Network, NetworkDirectory, NetworkId};
 use ringtrue_engine::number_lookup::Prefixes;
 use ringtrue_operators::{
     client::ClientSettings,
@@ -71,7 +71,7 @@ pub(super) fn read(
     networks: &NetworkDirectory,
 ) -> Result<NumberLookupSection, ConfigError> {
     const ORDER: &str = "number_lookup.order";
-    let known: KnownNetworks = networks.networks().map(|network| network.id.clone()).collect();
+    let known = known(networks);
     let order = settings.read(ORDER, &ListOf(word()))?;
     let mut sources = Vec::new();
     for section in settings.named(Family::NumberSources) {
@@ -103,6 +103,15 @@ pub(super) fn read(
             .read("number_lookup.deadline", &Span(Duration::from_millis(100)..=Duration::from_secs(30)))?,
         sources: sources.into_iter().map(|(_, _, source)| source).collect(),
     })
+}
+
+/// By every id that they go by: others may write any of them.
+fn known(networks: &NetworkDirectory) -> KnownNetworks {
+    let ids = |network: &Network| -> Vec<NetworkId> {
+        let aliases = network.aliases.iter().filter_map(|alias| alias.parse().ok());
+        iter::once(network.id.clone()).chain(aliases).collect()
+    };
+    networks.networks().flat_map(ids).collect()
 }
 
 fn enum_dns(reader: &Reader<'_>, known: &KnownNetworks) -> Result<EnumConfig, ConfigError> {

@@ -42,6 +42,24 @@ fn sources_are_asked_in_their_order() {
     assert_eq!(names(r#"["ccc", "aaa"]"#), ["ccc", "aaa", "bbb"]);
 }
 
+/// A brand has an id of its own, and others write it with zeros or without.
+#[test]
+fn networks_are_known_by_every_id_that_they_go_by() {
+    let file =
+        format!("[networks.23410]\nname = \"O2\"\ncountry = \"GB\"\naliases = [\"Giffgaff\", \"23411\"]\n{SOURCES}");
+    let config = good(&file, [("TWILIO_SECRET", "hunter2")]);
+    for source in &config.number_lookup.sources {
+        let known = match source {
+            NumberSourceSection::Enum(config) => &config.reading.known,
+            NumberSourceSection::Hlr(config, _) => &config.known,
+            NumberSourceSection::TelcoFinder(config, _) => &config.known,
+        };
+        for (written, meant) in [("234010", "23410"), ("234011", "23411"), ("234012", "234012")] {
+            assert_eq!(known.meant_by(written).unwrap().as_str(), meant);
+        }
+    }
+}
+
 #[test]
 fn a_source_that_cannot_work_is_refused() {
     for (file, error) in [
