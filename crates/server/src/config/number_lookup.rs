@@ -261,7 +261,7 @@ fn generic(reader: &mut Reader<'_>) -> Result<GenericJson, ConfigError> {
         value.set_sensitive(true);
         headers.append(name, value);
     }
-    let values = |member| Ok::<_, ConfigError>(section.read_if(member, &ListOf(word()))?);
+    let values = |member| section.read_if(member, &ListOf(word()));
     Ok(GenericJson {
         method: section
             .read_if("method", &METHODS)?
