@@ -98,7 +98,8 @@ impl World {
         let engine = engine(store, courier).await?;
         let workspace = engine.create_workspace("Bench".parse()?).await?;
         let client_id = workspace.credential.credential.client_id.clone();
-        let manager = Manager { workspace: workspace.workspace.id, actor: Actor::Credential(client_id), request_id: None };
+        let manager =
+            Manager { workspace: workspace.workspace.id, actor: Actor::Credential(client_id), request_id: None };
         let new = NewProject {
             name: "Bench".parse()?,
             mode: Mode::Sandbox,

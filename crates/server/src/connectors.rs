@@ -68,6 +68,12 @@ enum Prepared {
 /// Connectors that can be put to work.
 pub struct AllPrepared(BTreeMap<Arc<str>, (Fingerprint, Prepared)>);
 
+impl std::fmt::Debug for AllPrepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
 impl Connectors {
     pub fn new(engine: &Engine, enrichment_url: Option<Url>) -> Self {
         Connectors {
