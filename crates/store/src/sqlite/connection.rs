@@ -5,7 +5,9 @@ use std::{borrow::Cow, path::Path, time::Duration};
 use futures_util::{FutureExt, future::BoxFuture};
 use ringtrue_engine::ports::StoreError;
 use rusqlite::{
-    Connection, OpenFlags, Statement, ToSql, params_from_iter,
+    Connection, OpenFlags, Statement, ToSql,
+    config::DbConfig,
+    params_from_iter,
     types::{ToSqlOutput, ValueRef},
 };
 
@@ -38,6 +40,8 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Connection, StoreError
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
+        // A plan that depends on the values would be made anew for each of them.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if access != Access::Read {
             connection.pragma_update(None, "journal_mode", "wal")?;
             // A commit has reached the disk when it returns.
