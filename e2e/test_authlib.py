@@ -1,9 +1,6 @@
 """PyPI `authlib`, unmodified, against the token endpoints."""
 
-import json
 import os
-import signal
-import subprocess
 
 import pytest
 import requests
@@ -13,22 +10,6 @@ from authlib.oauth2.rfc8414 import AuthorizationServerMetadata, get_well_known_u
 
 # `dev` speaks plain HTTP, on loopback only; authlib asks to be told that this is meant.
 os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"
-
-
-@pytest.fixture(scope="module")
-def ringtrue(tmp_path_factory):
-    data = tmp_path_factory.mktemp("ringtrue")
-    command = [os.environ["BINARY_UNDER_TEST"], "dev", "--data", str(data), "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if "curl" in line:
-                break
-        else:
-            pytest.fail("ringtrue ended before it was ready")
-        yield json.loads((data / "dev.json").read_text())
-        process.send_signal(signal.SIGTERM)
-        process.stdout.read()
-        assert process.wait() == 0
 
 
 @pytest.fixture(scope="module")

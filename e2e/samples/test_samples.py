@@ -1,8 +1,6 @@
 """The samples for integrators, end to end against the real binary, and against those who would deceive them."""
 
 import json
-import os
-import signal
 import subprocess
 import time
 from dataclasses import replace
@@ -12,22 +10,6 @@ import requests
 from peers import COMPONENTS, SAMPLES, Impostor, environment, listening, record_one
 
 every_sample = pytest.mark.parametrize("sample", SAMPLES)
-
-
-@pytest.fixture(scope="module")
-def ringtrue(tmp_path_factory):
-    data = tmp_path_factory.mktemp("ringtrue")
-    command = [os.environ["BINARY_UNDER_TEST"], "dev", "--data", str(data), "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if "curl" in line:
-                break
-        else:
-            pytest.fail("ringtrue ended before it was ready")
-        yield json.loads((data / "dev.json").read_text())
-        process.send_signal(signal.SIGTERM)
-        process.stdout.read()
-        assert process.wait() == 0
 
 
 @pytest.fixture(scope="module")

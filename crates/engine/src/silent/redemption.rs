@@ -10,8 +10,8 @@ use ringtrue_domain::{
 
 use crate::{
     Engine,
-    checks::{ReadError, whole_millis},
-    ports::{Recorded, Reply, StoreError},
+    checks::{ReadError, narrowed, whole_millis},
+    ports::{JourneyRecord, Recorded, Reply, StoreError},
 };
 
 /// Why a code reveals nothing.
@@ -51,12 +51,15 @@ impl Engine {
         id: CheckId,
         code: &str,
     ) -> Result<SilentCheck, RedeemError> {
-        let check = self.silent_check(project, product, id).await?;
-        let progress = match check.status() {
-            Status::Accepted | Status::Pending => self.store().journey(id).await?.and_then(|record| record.progress),
-            Status::Completed | Status::Expired | Status::Error => None,
+        let record = self.store().journey(id).await?.filter(|JourneyRecord { check, .. }| {
+            let is_callers = check.project == project && check.product == product;
+            is_callers && !check.is_overdue(self.clock().now())
+        });
+        // Whoever else's it is, and however it ended, is for a reading of the caller's own to say.
+        let Some(JourneyRecord { check, progress: Some(progress) }) = record else {
+            return Err(self.why_not(project, product, id).await);
         };
-        let Some(progress) = progress else { return Err(self.why_not(project, product, id).await) };
+        let check: SilentCheck = narrowed(check)?;
         let Some(decision) = progress.decision else { return Err(RedeemError::NotReady) };
         if progress.wrong_codes >= WRONG_CODES {
             // Whoever counted the last one did not come to record the end.
