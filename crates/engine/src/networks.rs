@@ -82,7 +82,7 @@ impl Networks {
     /// The connector that asks this network's operator for a product.
     pub fn silent_route(&self, network: &NetworkId, product: Product) -> Option<Arc<dyn SilentRoute>> {
         let routes = self.routes.load();
-        let serves = |route: &&Route| route.networks.contains(network) && route.connector.serves(product);
+        let serves = |route: &&Route| self.is_among(network, &route.networks) && route.connector.serves(product);
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
@@ -94,7 +94,7 @@ impl Networks {
         product: Product,
     ) -> Option<Arc<dyn SilentRoute>> {
         let routes = self.routes.load();
-        let of_both = |route: &&Route| route.networks.contains(one) && route.networks.contains(other);
+        let of_both = |route: &&Route| self.is_among(one, &route.networks) && self.is_among(other, &route.networks);
         routes.iter().filter(of_both).map(|route| &route.connector).find(|route| route.serves(product)).cloned()
     }
 
@@ -121,7 +121,7 @@ impl Networks {
     /// The connector that asks this network's operator about SIM cards.
     pub fn sim_swap_route(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapRoute>> {
         let routes = self.sim_swap_routes.load();
-        routes.iter().find(|route| route.networks.contains(network)).map(|route| Arc::clone(&route.connector))
+        routes.iter().find(|route| self.is_among(network, &route.networks)).map(|route| Arc::clone(&route.connector))
     }
 
     pub fn set_simulated_sim_swap(&self, connector: Arc<dyn SimSwapRoute>) {
@@ -130,6 +130,11 @@ impl Networks {
 
     pub fn simulated_sim_swap(&self) -> Option<Arc<dyn SimSwapRoute>> {
         self.simulated_sim_swap.load().as_deref().map(Arc::clone)
+    }
+
+    /// Connectors may name a network by any id that it goes by.
+    fn is_among(&self, id: &NetworkId, named: &[NetworkId]) -> bool {
+        named.contains(id) || self.directory().get(id).is_some_and(|network| network.is_among(named))
     }
 
     /// What connections to a network's operator can do.

@@ -11,6 +11,8 @@ pub struct NetworkDirectory {
     networks: BTreeMap<NetworkId, Network>,
     /// Digits that numbers begin with, and whose numbers those are.
     prefixes: BTreeMap<String, NetworkId>,
+    /// Other ids that networks go by.
+    aliases: BTreeMap<NetworkId, NetworkId>,
     countries: Vec<(Country, Pool)>,
     everybody: Pool,
 }
@@ -24,6 +26,8 @@ pub enum DirectoryError {
     Twice(NetworkId),
     #[error("the prefix {prefix} is of {first} and of {second}")]
     SharedPrefix { prefix: String, first: NetworkId, second: NetworkId },
+    #[error("the id {alias} is of {first} and of {second}")]
+    SharedAlias { alias: NetworkId, first: NetworkId, second: NetworkId },
     #[error("a prefix is 1 to 15 digits and does not begin with a zero: {0}")]
     NotAPrefix(String),
 }
@@ -52,7 +56,23 @@ impl NetworkDirectory {
                 return Err(DirectoryError::Twice(first.id));
             }
         }
+        directory.aliases = directory.other_ids()?;
         Ok(directory)
+    }
+
+    /// Names may be shared, as those of brands are in several countries. Ids lead to one network only.
+    fn other_ids(&self) -> Result<BTreeMap<NetworkId, NetworkId>, DirectoryError> {
+        let mut aliases = BTreeMap::new();
+        for network in self.networks.values() {
+            for alias in network.other_ids() {
+                let first = if self.networks.contains_key(&alias) { Some(&alias) } else { aliases.get(&alias) };
+                if let Some(first) = first.filter(|first| **first != network.id).cloned() {
+                    return Err(DirectoryError::SharedAlias { alias, first, second: network.id.clone() });
+                }
+                aliases.insert(alias, network.id.clone());
+            }
+        }
+        Ok(aliases)
     }
 
     pub fn get(&self, id: &NetworkId) -> Option<&Network> {
@@ -61,8 +81,7 @@ impl NetworkDirectory {
 
     /// A network by its id, or by one that it also goes by.
     pub fn known_as(&self, id: &NetworkId) -> Option<&Network> {
-        let goes_by = |network: &&Network| network.aliases.iter().any(|alias| alias == id.as_str());
-        self.networks.get(id).or_else(|| self.networks.values().find(goes_by))
+        self.networks.get(id).or_else(|| self.networks.get(self.aliases.get(id)?))
     }
 
     pub fn networks(&self) -> impl Iterator<Item = &Network> {
@@ -140,6 +159,17 @@ mod tests {
     }
 
     #[test]
+    fn a_network_is_known_by_its_other_ids() {
+        let o2 = Network { aliases: vec!["O2".to_owned(), "23411".to_owned()], ..network("23410", &[], &[]) };
+        let brand = Network { aliases: vec!["O2".to_owned()], ..network("26207", &[], &[]) };
+        let directory = NetworkDirectory::new(vec![o2, brand], vec![], vec![]).unwrap();
+        for (id, known) in [("23410", Some("23410")), ("23411", Some("23410")), ("23412", None)] {
+            let found = directory.known_as(&id.parse().unwrap()).map(|network| network.id.as_str());
+            assert_eq!(found, known, "{id}");
+        }
+    }
+
+    #[test]
     fn what_contradicts_itself_is_refused() {
         let build = |networks| NetworkDirectory::new(networks, vec![], vec![]);
         assert!(matches!(
@@ -150,6 +180,14 @@ mod tests {
             build(vec![network("23410", &["447"], &[]), network("23420", &["447"], &[])]),
             Err(DirectoryError::SharedPrefix { .. })
         ));
+        let alias = |id: &str, alias: &str| Network { aliases: vec![alias.to_owned()], ..network(id, &[], &[]) };
+        for (networks, first) in [
+            (vec![alias("23410", "23411"), alias("23420", "23411")], "23410"),
+            (vec![alias("23410", "23420"), network("23420", &[], &[])], "23420"),
+        ] {
+            let error = build(networks).unwrap_err();
+            assert!(matches!(&error, DirectoryError::SharedAlias { first: of, .. } if of.as_str() == first), "{error}");
+        }
         for bad in ["", "+44", "044", "44x", "1234567890123456"] {
             assert!(matches!(build(vec![network("23410", &[bad], &[])]), Err(DirectoryError::NotAPrefix(_))), "{bad}");
         }

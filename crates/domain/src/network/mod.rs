@@ -53,6 +53,18 @@ pub struct Network {
     pub receivers: Vec<Msisdn>,
 }
 
+impl Network {
+    /// The ids among its aliases; the others are names.
+    pub fn other_ids(&self) -> impl Iterator<Item = NetworkId> {
+        self.aliases.iter().filter_map(|alias| alias.parse().ok())
+    }
+
+    /// Whether one of these ids is the network's, or one that it also goes by.
+    pub fn is_among(&self, ids: &[NetworkId]) -> bool {
+        ids.contains(&self.id) || self.aliases.iter().any(|alias| ids.iter().any(|id| id.as_str() == alias))
+    }
+}
+
 /// A network that a project may use, and for which products: the authorisation gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedNetwork {

@@ -2,11 +2,13 @@
 
 mod code;
 mod inbound;
+mod link;
 
 use jiff::Timestamp;
 
 pub use code::{Code, candidates};
 pub use inbound::{InboundSms, Sender};
+pub use link::{Platform, sms_link};
 
 use crate::{
     lifecycle::{AlreadyConcluded, Check, Concluded, ErrorCode, NumberHash, Outcome, Verdict},

@@ -18,6 +18,7 @@ pub use workspaces::CreatedWorkspace;
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     id::time_ordered,
+    network::NetworkId,
     tenancy::WorkspaceId,
 };
 
@@ -42,6 +43,8 @@ pub enum ManagementError {
     InvalidUrl(#[from] InvalidUrl),
     #[error("{problem}")]
     InvalidMember { member: &'static str, problem: String },
+    #[error("`/networks/{position}`: {given} is another id of {network}, which the list has already")]
+    SameNetwork { position: usize, given: NetworkId, network: NetworkId },
     /// Others changed the same thing again and again while we tried.
     #[error("the project is being changed by others; try again")]
     Contended,

@@ -126,11 +126,27 @@ impl Engine {
         id: ProjectId,
         networks: Vec<AllowedNetwork>,
     ) -> Result<Project, ManagementError> {
+        let networks = self.by_their_own_ids(networks)?;
         self.change_project(manager, workspace, id, Action::AllowedNetworksReplaced, |project| {
             let changes = if project.allowed_networks == networks { vec![] } else { vec!["networks".to_owned()] };
             Ok((Project { allowed_networks: networks.clone(), ..project.clone() }, changes))
         })
         .await
+    }
+
+    /// The gate knows networks by their own ids: another one that a network goes by would never let anything pass. Ids
+    /// of networks that this deployment does not know, yet, stay as they are.
+    fn by_their_own_ids(&self, networks: Vec<AllowedNetwork>) -> Result<Vec<AllowedNetwork>, ManagementError> {
+        let directory = self.networks().directory();
+        let mut own: Vec<AllowedNetwork> = Vec::with_capacity(networks.len());
+        for (position, allowed) in networks.into_iter().enumerate() {
+            let network = directory.known_as(&allowed.network).map_or(&allowed.network, |known| &known.id).clone();
+            if own.iter().any(|other| other.network == network) {
+                return Err(ManagementError::SameNetwork { position, given: allowed.network, network });
+            }
+            own.push(AllowedNetwork { network, products: allowed.products });
+        }
+        Ok(own)
     }
 
     /// Reads, changes and writes a project; again from the start when someone was faster. A change that changes

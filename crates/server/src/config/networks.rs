@@ -52,21 +52,35 @@ fn network(section: &Named<'_>) -> Result<Network, ConfigError> {
 
 /// Says where it stands that networks contradict each other.
 fn contradiction(sections: &[Named<'_>], error: &DirectoryError) -> ConfigError {
-    let (id, found, allowed) = match error {
-        DirectoryError::SharedPrefix { prefix, first, second } if first == second => {
-            (Some(second), format!("{prefix:?} twice"), "each prefix once".to_owned())
+    let (id, member) = match error {
+        DirectoryError::SharedAlias { second, .. } => (Some(second), "aliases"),
+        DirectoryError::SharedPrefix { second, .. } => (Some(second), "prefixes"),
+        DirectoryError::Twice(id) => (Some(id), "prefixes"),
+        DirectoryError::NotAPrefix(_) => (None, "prefixes"),
+    };
+    let (found, allowed) = match error {
+        DirectoryError::SharedAlias { alias, first, .. } if alias == first => {
+            let allowed = format!("ids that are of this network alone; this one is that of `networks.{first}`");
+            (format!("\"{alias}\""), allowed)
         }
-        DirectoryError::SharedPrefix { prefix, first, second } => {
+        DirectoryError::SharedAlias { alias, first, .. } => {
+            let allowed = format!("ids that are of this network alone; this one is in `networks.{first}.aliases` too");
+            (format!("\"{alias}\""), allowed)
+        }
+        DirectoryError::SharedPrefix { prefix, first, second } if first == second => {
+            (format!("{prefix:?} twice"), "each prefix once".to_owned())
+        }
+        DirectoryError::SharedPrefix { prefix, first, .. } => {
             let allowed = format!("prefixes of this network alone; this one is in `networks.{first}.prefixes` too");
-            (Some(second), format!("{prefix:?}"), allowed)
+            (format!("{prefix:?}"), allowed)
         }
         // Names are different from each other, and prefixes have been read as such: this is for the compiler.
-        DirectoryError::Twice(id) => (Some(id), error.to_string(), "each network once".to_owned()),
-        DirectoryError::NotAPrefix(_) => (None, error.to_string(), prefix().allowed()),
+        DirectoryError::Twice(_) => (error.to_string(), "each network once".to_owned()),
+        DirectoryError::NotAPrefix(_) => (error.to_string(), prefix().allowed()),
     };
     let section = sections.iter().find(|section| id.is_some_and(|id| id.as_str() == section.name));
     match section {
-        Some(section) => section.invalid("prefixes", found, allowed),
+        Some(section) => section.invalid(member, found, allowed),
         None => {
             ConfigError::Invalid { key: Family::Networks.section().to_owned(), origin: Origin::Default, found, allowed }
         }

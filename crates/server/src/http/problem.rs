@@ -183,6 +183,7 @@ impl From<ManagementError> for Problem {
             ManagementError::InvalidMember { member, problem } => {
                 Problem::bad_request(format!("`{member}`: {problem}"))
             }
+            ManagementError::SameNetwork { .. } => Problem::bad_request(detail),
             ManagementError::Contended => Problem::unavailable(detail),
             ManagementError::Store(cause) => cause.into(),
         }

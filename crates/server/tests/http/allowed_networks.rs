@@ -77,6 +77,22 @@ async fn a_long_list_is_kept_in_its_order(world: World) {
 
 on_both_stores!(a_list_is_replaced_as_a_whole, lists_that_are_refused, a_long_list_is_kept_in_its_order);
 
+#[tokio::test]
+async fn another_id_of_a_network_is_taken_for_its_own() {
+    let world = crate::networks::world_with(
+        "networks.23410 = { name = \"O2\", country = \"GB\", aliases = [\"23411\", \"Telefonica\"] }",
+    )
+    .await;
+    let project = world.project("Shop", json!({})).await;
+    let path = format!("{}/allowed-networks", project.path);
+    let one = |id: &str| json!({"network_id": id, "products": ["sim_swap"]});
+    let answer = put(&world, &path, &json!({"networks": [one("310004"), one("23411")]})).await.assert(200);
+    assert_eq!(answer.json(), json!({"networks": [one("310004"), one("23410")]}), "nobody knows the first");
+    let both = put(&world, &path, &json!({"networks": [one("23410"), one("23411")]})).await;
+    let refused = both.assert_problem(400, "bad_request").detail();
+    assert_eq!(refused, "`/networks/1`: 23411 is another id of 23410, which the list has already");
+}
+
 async fn put(world: &World, path: &str, body: &Value) -> Answer {
     world.manage(Request::put(path).json(body)).await
 }

@@ -110,6 +110,16 @@ fn a_network_that_is_none() {
              alone; this one is in `networks.23410.prefixes` too",
         ),
         (
+            named("aliases = [\"23411\"]\n[networks.23415]\nname = \"V\"\ncountry = \"GB\"\naliases = [\"23411\"]"),
+            "networks.23415.aliases (/etc/ringtrue/ringtrue.toml:15): found \"23411\"; allowed: ids that are of this \
+             network alone; this one is in `networks.23410.aliases` too",
+        ),
+        (
+            named("aliases = [\"23415\"]\n[networks.23415]\nname = \"V\"\ncountry = \"GB\""),
+            "networks.23410.aliases (/etc/ringtrue/ringtrue.toml:11): found \"23415\"; allowed: ids that are of this \
+             network alone; this one is that of `networks.23415`",
+        ),
+        (
             "networks.23410 = \"O2\"".to_owned(),
             "connectors.o2.networks.23410 (/etc/ringtrue/ringtrue.toml:8): there is no such key",
         ),
