@@ -7,6 +7,7 @@ pub mod callback;
 pub mod checks;
 pub mod control_plane;
 pub mod eligibility;
+pub mod deployment;
 pub mod idempotency;
 pub mod keys;
 pub mod management;

@@ -5,7 +5,7 @@
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::key_schedule::KeyState;
 use ringtrue_engine::{
-    keys::{MasterKey, RotateError, ensure_keys, key_summaries, policy, rotate},
+    keys::{MasterKey, RotateError, Rotation, ensure_keys, key_summaries, policy, rotate},
     ports::{Clock, KeyPurpose, ManualClock, Store, SystemEntropy},
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
@@ -28,7 +28,10 @@ async fn a_key_can_always_be_rotated_again() {
     ensure_keys(&*store, &master, &clock, &entropy).await.unwrap();
 
     for purpose in KeyPurpose::ROTATING {
-        let rotate = async |emergency| rotate(purpose, emergency, &*store, &master, &clock, &entropy).await;
+        let rotate = async |emergency| {
+            let rotation = Rotation::by_operator(purpose, emergency);
+            rotate(rotation, &*store, &master, &clock, &entropy).await
+        };
         for emergency in [false, true, true, false, true, false] {
             let made = rotate(emergency).await.unwrap();
             assert_eq!(made.state == KeyState::Active, emergency, "{purpose}");
@@ -42,6 +45,6 @@ async fn a_key_can_always_be_rotated_again() {
         clock.advance(policy(purpose).announce);
         assert_eq!(active(&*store, &clock, purpose).await, 1, "{purpose} at {}", clock.now());
     }
-    let hash = rotate(KeyPurpose::Hash, true, &*store, &master, &clock, &entropy).await;
+    let hash = rotate(Rotation::by_operator(KeyPurpose::Hash, true), &*store, &master, &clock, &entropy).await;
     assert!(matches!(hash, Err(RotateError::Fixed(KeyPurpose::Hash))), "{hash:?}");
 }

@@ -71,6 +71,27 @@ impl Person {
             Some(_) => Ok(Manager { workspace, actor: Actor::Account(self.account.id), request_id }),
         }
     }
+
+    /// Lets a person at what concerns the whole deployment. The one place where that is decided.
+    pub fn administer(&self, request_id: Option<String>) -> Result<Administrator, Denied> {
+        let actor = Actor::Account(self.account.id);
+        if self.account.is_admin { Ok(Administrator { actor, request_id }) } else { Err(Denied::NotAnAdmin) }
+    }
+}
+
+/// Somebody who runs the deployment, about to do something that concerns all of it. Only [`Person::administer`] makes
+/// one.
+#[derive(Clone, Debug)]
+pub struct Administrator {
+    actor: Actor,
+    request_id: Option<String>,
+}
+
+impl Administrator {
+    /// Who is named in the audit log, and by which request.
+    pub(crate) fn named(&self) -> (Actor, Option<String>) {
+        (self.actor.clone(), self.request_id.clone())
+    }
 }
 
 /// What a browser keeps.

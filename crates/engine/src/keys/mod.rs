@@ -11,4 +11,4 @@ mod rotation;
 pub use callback::CallbackSigner;
 pub use master::{MasterKey, NotAMasterKey};
 pub use ring::{KeyRing, PublicKey, UnopenedKey};
-pub use rotation::{KeySummary, RotateError, ensure_keys, key_summaries, policy, rotate};
+pub use rotation::{KeySummary, RotateError, Rotation, ensure_keys, key_summaries, policy, rotate};

@@ -85,6 +85,14 @@ impl KeyRing {
             .collect()
     }
 
+    /// Every callback key that there ever was, with when it is used.
+    pub fn callback_keys(&self) -> impl Iterator<Item = (KeyId, KeySchedule, &PublicKey)> {
+        self.keys.iter().filter_map(|(id, schedule, material)| match &**material {
+            Material::Callback(signer) => Some((*id, *schedule, signer.public())),
+            Material::Token { .. } | Material::Seal(_) | Material::Hash(_) => None,
+        })
+    }
+
     /// The key that callbacks are signed with now. `None`: there is none.
     pub fn callback_signer(&self, now: Timestamp) -> Option<CallbackSigner> {
         self.in_use(now, |material| match material {

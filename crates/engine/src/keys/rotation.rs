@@ -69,15 +69,31 @@ pub enum RotateError {
     Store(#[from] StoreError),
 }
 
+/// Which key is to be relieved, how, and by whom.
+#[derive(Clone, Debug)]
+pub struct Rotation {
+    pub purpose: KeyPurpose,
+    pub emergency: bool,
+    pub actor: Actor,
+    pub request_id: Option<String>,
+}
+
+impl Rotation {
+    /// At the command line.
+    pub fn by_operator(purpose: KeyPurpose, emergency: bool) -> Self {
+        Rotation { purpose, emergency, actor: Actor::Operator, request_id: None }
+    }
+}
+
 /// Makes a successor of the newest key. In an emergency it is used, and the others are gone, from now on.
 pub async fn rotate(
-    purpose: KeyPurpose,
-    emergency: bool,
+    rotation: Rotation,
     store: &dyn Store,
     master: &MasterKey,
     clock: &dyn Clock,
     entropy: &dyn Entropy,
 ) -> Result<KeySummary, RotateError> {
+    let Rotation { purpose, emergency, actor, request_id } = rotation;
     if !KeyPurpose::ROTATING.contains(&purpose) {
         return Err(RotateError::Fixed(purpose));
     }
@@ -110,7 +126,7 @@ pub async fn rotate(
         }
     };
     let successor = generate(purpose, schedule, master, now, entropy);
-    let audit = audit(Action::KeyRotated, &successor, Actor::Operator, now, entropy);
+    let audit = AuditEvent { request_id, ..audit(Action::KeyRotated, &successor, actor, now, entropy) };
     if store.rotate_key(newest.id, &successor, &relieved, &audit).await? {
         Ok(KeySummary::of(&successor, now))
     } else {

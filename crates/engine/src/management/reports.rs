@@ -10,7 +10,7 @@ use ringtrue_domain::{
 use super::{ManagementError, Manager};
 use crate::{
     Engine,
-    ports::{UsageFilter, UsageGrouping, UsageRow},
+    ports::{AuditFilter, UsageFilter, UsageGrouping, UsageRow},
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +74,10 @@ impl Engine {
         &self,
         manager: &Manager,
         workspace: WorkspaceId,
+        filter: &AuditFilter,
         page: PageRequest,
     ) -> Result<Page<AuditEvent>, ManagementError> {
         self.enter(manager, workspace).await?;
-        Ok(self.store().audit_events(workspace, page).await?)
+        Ok(self.store().audit_events(workspace, filter, page).await?)
     }
 }

@@ -17,7 +17,7 @@ pub use inbox::{Disposition, Glimpse, Inbox};
 pub use numbers::{NumberSource, Resolved, SimSwapQuestion, SimSwapRoute, SourceFault};
 pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
-    AccountRecord, AccountStore, Admitted, AttemptLog, AuditStore, Awaits, CallbackRecord, CallbackState,
+    AccountRecord, AccountStore, Admitted, AttemptLog, AuditFilter, AuditStore, Awaits, CallbackRecord, CallbackState,
     CallbackStore, Changes, CheckStore, ClaimOutcome, ClaimRequest, CodeHash, Completion, ControlPlaneStore,
     CredentialStore, Decision, Erased, Found, Housekeeping, IdempotencyStore, JourneyRecord, JourneyStore, KeyId,
     KeyPurpose, KeyStore, LeasedCallback, LinkPurpose, LinkRecord, NewCallback, NewCheck, NewLink, NewSession, NodeId,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use ringtrue_engine::{
-    keys::{self, KeySummary},
+    keys::{self, KeySummary, Rotation},
     ports::{KeyPurpose, SystemClock, SystemEntropy},
 };
 use serde_json::{Value, json};
@@ -35,7 +35,8 @@ async fn rotate(desk: &Desk, purpose: KeyPurpose, emergency: bool) -> Result<(),
     let master = desk.master_key(&config)?;
     let store = open_store(&config).await?;
     open_keys(&*store, &master).await?;
-    let successor = keys::rotate(purpose, emergency, &*store, &master, &SystemClock, &SystemEntropy::default()).await?;
+    let rotation = Rotation::by_operator(purpose, emergency);
+    let successor = keys::rotate(rotation, &*store, &master, &SystemClock, &SystemEntropy::default()).await?;
     Ok(desk.printer.record(record(&successor))?)
 }
 

@@ -1,7 +1,10 @@
 //! Tokens die before their time: at once on the node that did it, and soon on every other.
 
 use jiff::SignedDuration;
-use ringtrue_engine::{keys, ports::KeyPurpose};
+use ringtrue_engine::{
+    keys::{self, Rotation},
+    ports::KeyPurpose,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -160,7 +163,6 @@ async fn bring_about(world: &World, end: End, doomed: &Doomed) {
 /// As the command line does it, beside the running nodes.
 async fn rotate(world: &World, emergency: bool) {
     let engine = &world.node.engine;
-    keys::rotate(KeyPurpose::Token, emergency, engine.store(), &master(), engine.clock(), engine.entropy())
-        .await
-        .expect("a rotation");
+    let rotation = Rotation::by_operator(KeyPurpose::Token, emergency);
+    keys::rotate(rotation, engine.store(), &master(), engine.clock(), engine.entropy()).await.expect("a rotation");
 }

@@ -3,7 +3,10 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::SignedDuration;
-use ringtrue_engine::{keys, ports::KeyPurpose};
+use ringtrue_engine::{
+    keys::{self, Rotation},
+    ports::KeyPurpose,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -129,7 +132,6 @@ async fn key_ids(world: &World) -> Vec<Value> {
 
 async fn rotate(world: &World, emergency: bool) {
     let engine = &world.node.engine;
-    keys::rotate(KeyPurpose::Callback, emergency, engine.store(), &master(), engine.clock(), engine.entropy())
-        .await
-        .expect("a rotation");
+    let rotation = Rotation::by_operator(KeyPurpose::Callback, emergency);
+    keys::rotate(rotation, engine.store(), &master(), engine.clock(), engine.entropy()).await.expect("a rotation");
 }

@@ -54,6 +54,22 @@ impl<D: Database> AccountStore for SqlStore<D> {
         .transpose()
     }
 
+    async fn emails(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, Email)>, StoreError> {
+        if accounts.is_empty() {
+            return Ok(vec![]);
+        }
+        let places: Vec<_> = (1..=accounts.len()).map(|place| format!("${place}")).collect();
+        let select = format!("select id, email from accounts where id in ({})", places.join(", "));
+        let values: Vec<Value> = accounts.iter().map(|account| (*account).into()).collect();
+        let rows =
+            self.database.read(move |tx| Box::pin(async move { tx.query(select.into(), &values).await })).await?;
+        let named = |row: Row| {
+            let mut row = row.of("accounts");
+            Ok((AccountId(row.uuid("id")?), row.parsed("email")?))
+        };
+        rows.into_iter().map(named).collect()
+    }
+
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError> {
         let update = "update accounts set is_admin = $1 where id = $2 and is_admin <> $1 returning id";
         self.write(update, values![true, account].to_vec(), audit).await

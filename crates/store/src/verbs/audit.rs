@@ -6,11 +6,11 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     tenancy::WorkspaceId,
 };
-use ringtrue_engine::ports::{AuditStore, StoreError};
+use ringtrue_engine::ports::{AuditFilter, AuditStore, StoreError};
 
 use super::{List, SqlStore};
 use crate::{
-    driver::{Database, Tx, values},
+    driver::{Database, Tx, Value, values},
     rows::{self, audit_columns},
 };
 
@@ -38,14 +38,61 @@ pub(super) async fn record(tx: &mut dyn Tx, event: &AuditEvent) -> Result<(), St
 
 #[async_trait]
 impl<D: Database> AuditStore for SqlStore<D> {
-    async fn audit_events(&self, workspace: WorkspaceId, page: PageRequest) -> Result<Page<AuditEvent>, StoreError> {
-        let list = List {
-            columns: audit_columns!(),
-            from: "audit_events where workspace_id = $1".into(),
-            values: values![workspace].to_vec(),
-            order: "at desc, id desc",
-            page,
+    async fn audit_events(
+        &self,
+        workspace: WorkspaceId,
+        filter: &AuditFilter,
+        page: PageRequest,
+    ) -> Result<Page<AuditEvent>, StoreError> {
+        let mut wanted = Conditions::default();
+        wanted.add("workspace_id", workspace);
+        wanted.narrow(filter);
+        self.read_page(wanted.list(page), rows::audit_event).await
+    }
+
+    async fn all_audit_events(&self, filter: &AuditFilter, page: PageRequest) -> Result<Page<AuditEvent>, StoreError> {
+        let mut wanted = Conditions::default();
+        wanted.narrow(filter);
+        self.read_page(wanted.list(page), rows::audit_event).await
+    }
+}
+
+/// What all events of a list have in common.
+#[derive(Default)]
+struct Conditions {
+    sql: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    fn add(&mut self, column: &str, value: impl Into<Value>) {
+        self.values.push(value.into());
+        self.sql.push(format!("{column} = ${}", self.values.len()));
+    }
+
+    fn narrow(&mut self, AuditFilter { action, actor }: &AuditFilter) {
+        if let Some(action) = action {
+            self.add("action", action.as_str());
+        }
+        if let Some(actor) = actor {
+            let (kind, client, account) = rows::actor_columns(actor);
+            self.add("actor", kind);
+            if let Some(client) = client {
+                self.add("client_id", client);
+            }
+            if let Some(account) = account {
+                self.add("account_id", account);
+            }
+        }
+    }
+
+    fn list(self, page: PageRequest) -> List {
+        let Conditions { sql, values } = self;
+        let from = if sql.is_empty() {
+            "audit_events".into()
+        } else {
+            format!("audit_events where {}", sql.join(" and ")).into()
         };
-        self.read_page(list, rows::audit_event).await
+        List { columns: audit_columns!(), from, values, order: "at desc, id desc", page }
     }
 }

@@ -82,9 +82,18 @@ pub async fn members_belong_to_their_workspace(bench: &Bench) {
     assert!(!store.withdraw(joe.id, acme.id, &audit).await.unwrap());
     assert_eq!(store.members(acme.id).await.unwrap(), [(jane.clone(), Role::Owner)]);
 
-    let events = store.audit_events(acme.id, sample::whole()).await.unwrap().items;
+    let events = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap().items;
     let granted = events.iter().filter(|event| event.action == Action::MembershipGranted).count();
     assert_eq!((granted, &events[0].actor), (3, &Actor::Account(joe.id)));
+}
+
+pub async fn accounts_have_addresses(bench: &Bench) {
+    let store = &*bench.store;
+    let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
+    let mut found = store.emails(&[joe.id, AccountId(sample::uuid()), jane.id]).await.unwrap();
+    found.sort();
+    assert_eq!(found, [(jane.id, jane.email), (joe.id, joe.email)]);
+    assert_eq!(store.emails(&[]).await.unwrap(), []);
 }
 
 pub async fn a_session_is_good_until_it_expires_or_ends(bench: &Bench) {

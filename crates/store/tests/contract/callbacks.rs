@@ -196,7 +196,7 @@ pub async fn a_callback_is_sent_again_in_a_new_series(bench: &Bench) {
     assert!(store.settle(settlement(check, 3, Then::GivenUp)).await.unwrap());
     let ended = record(store, project, check).await;
     assert_eq!((ended.state, ended.attempts.len()), (CallbackState::GivenUp, 3));
-    let events = store.audit_events(workspace.id, sample::whole()).await.unwrap().items;
+    let events = store.audit_events(workspace.id, sample::ANY, sample::whole()).await.unwrap().items;
     assert_eq!(events.iter().filter(|event| event.action == Action::CallbackResent).count(), 1);
 
     bench.database.execute("update callbacks set body = null").await;

@@ -31,7 +31,7 @@ pub async fn a_credential_is_found_by_its_owner_alone(bench: &Bench) {
     let id = &of_workspace.client_id;
     assert_eq!(store.find_credential(mine, id).await.unwrap(), Found::SomeoneElses);
     assert_eq!(store.find_credential(of_workspace.owner, id).await.unwrap(), Found::Mine(of_workspace.clone()));
-    assert_eq!(store.audit_events(acme.id, sample::page(1, 1)).await.unwrap().items, [event]);
+    assert_eq!(store.audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items, [event]);
 }
 
 pub async fn a_deleted_credential_is_nothing(bench: &Bench) {
@@ -41,7 +41,7 @@ pub async fn a_deleted_credential_is_nothing(bench: &Bench) {
     let (owner, id) = (credential.owner, &credential.client_id);
     let event = sample::event(acme.id, Action::CredentialDeleted);
     assert_eq!(store.delete_credential(owner, id, sample::now(), &event).await.unwrap(), Found::Mine(()));
-    let newest = store.audit_events(acme.id, sample::page(1, 1)).await.unwrap().items;
+    let newest = store.audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items;
     assert_eq!(newest, std::slice::from_ref(&event));
 
     assert_eq!(store.find_credential(owner, id).await.unwrap(), Found::Nothing);
@@ -61,7 +61,7 @@ pub async fn only_the_owner_deletes_a_credential(bench: &Bench) {
     }
     let nobodys = store.delete_credential(credential.owner, &sample::client_id(), sample::now(), &event).await;
     assert_eq!(nobodys.unwrap(), Found::Nothing);
-    assert_eq!(store.audit_events(other.id, sample::whole()).await.unwrap().total_items, 1);
+    assert_eq!(store.audit_events(other.id, sample::ANY, sample::whole()).await.unwrap().total_items, 1);
     let found = store.find_credential(credential.owner, &credential.client_id).await.unwrap();
     assert_eq!(found, Found::Mine(credential));
 }
@@ -70,7 +70,7 @@ pub async fn of_many_who_delete_a_credential_one_does(bench: &Bench) {
     let stores = [bench.store.clone(), bench.database.open().await];
     let acme = sample::stored_workspace(&*bench.store).await;
     let (_, credential) = sample::stored_project(&*bench.store, acme.id, "Shop").await;
-    let before = bench.store.audit_events(acme.id, sample::whole()).await.unwrap().total_items;
+    let before = bench.store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap().total_items;
     let attempts = (0..8).map(|number| {
         let (store, credential) = (stores[number % 2].clone(), &credential);
         async move {
@@ -81,7 +81,7 @@ pub async fn of_many_who_delete_a_credential_one_does(bench: &Bench) {
     });
     let answers = join_all(attempts).await;
     assert_eq!(answers.iter().filter(|&answer| *answer == Found::Mine(())).count(), 1);
-    assert_eq!(bench.store.audit_events(acme.id, sample::whole()).await.unwrap().total_items, before + 1);
+    assert_eq!(bench.store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap().total_items, before + 1);
 }
 
 pub async fn credentials_are_listed_newest_first_by_owner(bench: &Bench) {

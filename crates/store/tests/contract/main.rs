@@ -60,6 +60,7 @@ contract! {
         an_address_has_one_account,
         somebody_becomes_an_admin_once,
         members_belong_to_their_workspace,
+        accounts_have_addresses,
         a_session_is_good_until_it_expires_or_ends,
         a_link_is_good_once,
         of_many_who_use_a_link_one_comes_in,
@@ -82,7 +83,8 @@ contract! {
         a_name_that_is_taken_is_not_given_by_an_update,
         projects_are_listed_newest_first_and_in_pages,
         a_change_leaves_its_audit_event,
-        audit_events_are_listed_newest_first;
+        audit_events_are_listed_newest_first,
+        audit_events_are_found_by_what_was_done_and_by_whom;
     credentials:
         a_credential_is_found_by_its_owner_alone,
         a_deleted_credential_is_nothing,

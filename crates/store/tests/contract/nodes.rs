@@ -48,7 +48,7 @@ pub async fn a_node_lives_on_while_tenants_keep_the_database_busy(bench: &Bench)
     let slow = bench.database.slow_audit_log_down().await;
 
     // More than there are connections or readers. They are asked for first.
-    let tenants = join_all((0..12).map(|_| store.audit_events(acme.id, sample::whole())));
+    let tenants = join_all((0..12).map(|_| store.audit_events(acme.id, sample::ANY, sample::whole())));
     let node = async {
         let id = NodeId(sample::uuid());
         let changes = store.changes_since(Version(0), sample::now()).await.unwrap();
@@ -107,7 +107,7 @@ pub async fn a_credential_that_was_deleted_long_ago_is_forgotten(bench: &Bench) 
     assert_eq!(after.version, before.version, "nobody has to take anything over");
 
     assert_eq!(store.find_credential(kept.owner, &kept.client_id).await.unwrap(), Found::Mine(kept));
-    let log = store.audit_events(acme.id, sample::whole()).await.unwrap();
+    let log = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap();
     assert!(log.items.contains(&event), "the log still tells of it");
 }
 

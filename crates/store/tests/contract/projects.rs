@@ -2,11 +2,12 @@ use std::collections::HashSet;
 
 use futures_util::future::join_all;
 use ringtrue_domain::{
+    account::AccountId,
     audit::{Action, Actor, AuditEvent},
     product::Product,
     tenancy::{Configuration, CredentialOwner, Mode, Name, Project, ProjectId},
 };
-use ringtrue_engine::ports::{Found, ProjectUpdated, ProjectWritten};
+use ringtrue_engine::ports::{AuditFilter, Found, KeyPurpose, ProjectUpdated, ProjectWritten};
 
 use crate::{bench::Bench, sample};
 
@@ -50,12 +51,12 @@ pub async fn a_name_is_unique_in_its_workspace(bench: &Bench) {
     let twin = sample::project(acme.id, "Shop");
     let credential = sample::credential(CredentialOwner::Project(acme.id, twin.id));
     let event = sample::event(acme.id, Action::ProjectCreated);
-    let before = store.audit_events(acme.id, sample::whole()).await.unwrap();
+    let before = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap();
     let written = store.create_project(&twin, &credential, &[event], None).await.unwrap();
     assert_eq!(written, ProjectWritten::NameTaken);
     assert_eq!(store.find_project(acme.id, twin.id).await.unwrap(), Found::Nothing);
     assert_eq!(store.find_credential(credential.owner, &credential.client_id).await.unwrap(), Found::Nothing);
-    assert_eq!(store.audit_events(acme.id, sample::whole()).await.unwrap(), before);
+    assert_eq!(store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap(), before);
 }
 
 pub async fn of_many_who_want_a_name_one_gets_it(bench: &Bench) {
@@ -93,7 +94,7 @@ pub async fn a_project_is_updated(bench: &Bench) {
     let event = sample::event(acme.id, Action::ProjectUpdated);
     assert_eq!(store.update_project(&changed, &event).await.unwrap(), ProjectUpdated::Done);
     assert_eq!(store.find_project(acme.id, changed.id).await.unwrap(), Found::Mine(changed));
-    assert_eq!(store.audit_events(acme.id, sample::page(1, 1)).await.unwrap().items, [event]);
+    assert_eq!(store.audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items, [event]);
 }
 
 pub async fn an_update_of_an_old_reading_is_stale(bench: &Bench) {
@@ -174,7 +175,7 @@ pub async fn a_change_leaves_its_audit_event(bench: &Bench) {
     for (actor, request_id) in [(Actor::Operator, None), (Actor::System, Some("r".to_owned()))] {
         event = AuditEvent { id: sample::uuid(), actor, request_id, changes: vec![], ..event };
         store.rename_workspace(acme.id, &acme.name, sample::now(), &event).await.unwrap();
-        assert_eq!(store.audit_events(acme.id, sample::page(1, 1)).await.unwrap().items, [event.clone()]);
+        assert_eq!(store.audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items, [event.clone()]);
     }
 }
 
@@ -185,10 +186,44 @@ pub async fn audit_events_are_listed_newest_first(bench: &Bench) {
         let event = AuditEvent { at: sample::later(seconds), ..sample::event(acme.id, Action::WorkspaceUpdated) };
         store.rename_workspace(acme.id, &acme.name, sample::now(), &event).await.unwrap();
     }
-    let listed = store.audit_events(acme.id, sample::page(3, 1)).await.unwrap();
+    let listed = store.audit_events(acme.id, sample::ANY, sample::page(3, 1)).await.unwrap();
     let instants: Vec<_> = listed.items.iter().map(|event| event.at).collect();
     assert_eq!(instants, [sample::later(3), sample::later(2), sample::later(1)]);
     assert_eq!(listed.total_items, 4);
     assert_eq!(listed.items.iter().map(|event| event.id).collect::<HashSet<_>>().len(), 3);
-    assert_eq!(store.audit_events(other.id, sample::whole()).await.unwrap().total_items, 1);
+    assert_eq!(store.audit_events(other.id, sample::ANY, sample::whole()).await.unwrap().total_items, 1);
+}
+
+pub async fn audit_events_are_found_by_what_was_done_and_by_whom(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    let (client, jane) = (sample::client_id(), AccountId(sample::uuid()));
+    let actors = [Actor::Operator, Actor::Credential(client.clone()), Actor::Account(jane)];
+    for (seconds, actor) in (1..).zip(actors.iter().cycle().take(5)) {
+        let event = sample::event(acme.id, Action::WorkspaceUpdated);
+        let event = AuditEvent { at: sample::later(seconds), actor: actor.clone(), ..event };
+        store.rename_workspace(acme.id, &acme.name, sample::now(), &event).await.unwrap();
+    }
+    let key = AuditEvent { at: sample::later(9), ..sample::event(None, Action::KeyCreated) };
+    store.add_first_key(&sample::key(KeyPurpose::Seal), &key).await.unwrap();
+
+    let by = |action, actor: &Actor| AuditFilter { action, actor: Some(actor.clone()) };
+    let updated = Some(Action::WorkspaceUpdated);
+    for (filter, of_acme, of_all) in [
+        (by(updated, &Actor::Operator), 2, 2),
+        (by(updated, &Actor::Credential(client)), 2, 2),
+        (by(None, &Actor::Account(jane)), 1, 1),
+        (by(None, &Actor::Account(AccountId(sample::uuid()))), 0, 0),
+        (by(Some(Action::KeyRotated), &Actor::Operator), 0, 0),
+        (AuditFilter { action: Some(Action::KeyCreated), actor: None }, 0, 1),
+        (AuditFilter { action: updated, actor: None }, 5, 5),
+        (AuditFilter::ANY, 6, 8),
+    ] {
+        let own = store.audit_events(acme.id, &filter, sample::page(1, 1)).await.unwrap();
+        let all = store.all_audit_events(&filter, sample::page(1, 1)).await.unwrap();
+        assert_eq!((own.total_items, all.total_items), (of_acme, of_all), "{filter:?}");
+    }
+    let all = store.all_audit_events(sample::ANY, sample::whole()).await.unwrap().items;
+    assert_eq!(all[0], key, "newest first");
+    assert!(all.iter().any(|event| event.workspace == Some(other.id)));
 }

@@ -18,7 +18,7 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl},
 };
 use ringtrue_engine::ports::{
-    ClaimRequest, Entropy, KeyId, KeyPurpose, Revocation, SealedKey, Store, SystemEntropy, TokenId,
+    AuditFilter, ClaimRequest, Entropy, KeyId, KeyPurpose, Revocation, SealedKey, Store, SystemEntropy, TokenId,
 };
 use uuid::Uuid;
 
@@ -41,6 +41,9 @@ pub fn uuid() -> Uuid {
     let at = now() + SignedDuration::from_millis(MADE.fetch_add(1, Ordering::SeqCst));
     time_ordered(at, random())
 }
+
+/// Whatever happened.
+pub const ANY: &AuditFilter = &AuditFilter::ANY;
 
 pub fn page(size: u32, number: u32) -> PageRequest {
     PageRequest::new(size, number).unwrap()

@@ -58,7 +58,7 @@ pub async fn what_is_not_there_is_not_renamed(bench: &Bench) {
     assert_eq!(store.rename_workspace(nowhere, &name, sample::now(), &event).await.unwrap(), None);
     let limits = RateLimits::default();
     assert_eq!(store.limit_workspace(nowhere, limits, sample::now(), &event).await.unwrap(), None);
-    let audit = store.audit_events(acme.id, sample::whole()).await.unwrap();
+    let audit = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap();
     assert_eq!(audit.total_items, 1, "only the creation was recorded");
 }
 

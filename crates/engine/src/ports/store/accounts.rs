@@ -90,6 +90,9 @@ pub trait AccountStore: Send + Sync {
 
     async fn account_by_email(&self, email: &Email) -> Result<Option<AccountRecord>, StoreError>;
 
+    /// The addresses of these accounts. Those that are none are left out.
+    async fn emails(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, Email)>, StoreError>;
+
     /// `false`: it was one already, or is none, and nothing was written.
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 

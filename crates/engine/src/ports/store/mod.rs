@@ -31,7 +31,7 @@ pub use control_plane::{
 };
 pub use idempotency::{ClaimOutcome, ClaimRequest, Completion, IdempotencyStore};
 pub use journeys::{Decision, JourneyRecord, JourneyStore, Progress, SetOut, TokenHash};
-pub use operation::{AuditStore, Housekeeping, NodeId, NodeStore};
+pub use operation::{AuditFilter, AuditStore, Housekeeping, NodeId, NodeStore};
 pub use privacy::{Erased, PrivacyStore};
 pub use tenants::{CredentialStore, ProjectStore, ProjectUpdated, ProjectWritten, WorkspaceStore};
 pub use usage::{UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore};

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    audit::AuditEvent,
+    audit::{Action, Actor, AuditEvent},
     page::{Page, PageRequest},
     tenancy::WorkspaceId,
 };
@@ -11,10 +11,30 @@ use uuid::Uuid;
 
 use super::StoreError;
 
+/// Which events of an audit log are wanted. `None` is any.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    pub action: Option<Action>,
+    pub actor: Option<Actor>,
+}
+
+impl AuditFilter {
+    /// All of them.
+    pub const ANY: AuditFilter = AuditFilter { action: None, actor: None };
+}
+
 #[async_trait]
 pub trait AuditStore: Send + Sync {
-    /// Newest first.
-    async fn audit_events(&self, workspace: WorkspaceId, page: PageRequest) -> Result<Page<AuditEvent>, StoreError>;
+    /// Of a workspace, newest first.
+    async fn audit_events(
+        &self,
+        workspace: WorkspaceId,
+        filter: &AuditFilter,
+        page: PageRequest,
+    ) -> Result<Page<AuditEvent>, StoreError>;
+
+    /// Of the whole deployment: all workspaces, and what concerns none of them. Newest first.
+    async fn all_audit_events(&self, filter: &AuditFilter, page: PageRequest) -> Result<Page<AuditEvent>, StoreError>;
 }
 
 /// Names a running process.

@@ -8,7 +8,7 @@ use http::StatusCode;
 use ringtrue_domain::audit::{Actor, AuditEvent};
 use ringtrue_engine::{
     management::{UsageReport, UsageRequest},
-    ports::{UsageGrouping, UsageRow},
+    ports::{AuditFilter, UsageGrouping, UsageRow},
 };
 use serde::Serialize;
 
@@ -149,6 +149,6 @@ pub async fn audit_events(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let page = Query::parse(query.as_deref(), &["size", "page"])?.page()?;
-    let page = app.engine.audit_events(&caller.manager(), ids.workspace()?, page).await?;
+    let page = app.engine.audit_events(&caller.manager(), ids.workspace()?, &AuditFilter::ANY, page).await?;
     Ok(json(StatusCode::OK, &PageBody::new(page, AuditEventBody::from)))
 }
