@@ -37,30 +37,33 @@ after(async () => {
   assert.equal(await ringtrue.stop(), 0, 'SIGTERM ends it in good order');
 });
 
-/** A test that is one person's visit. */
-export function journey(name, walk) {
-  test(name, { timeout: 180_000 }, async () => {
-    const visitor = await Visitor.arrive();
-    try {
-      await walk(visitor, ringtrue);
-      assert.deepEqual(visitor.faults, [], 'nothing goes wrong on the way');
-    } catch (error) {
-      await visitor.page.screenshot({ path: `${SCREENSHOTS}/failed.png`, fullPage: true }).catch(() => {});
-      throw error;
-    } finally {
-      await visitor.context.close();
-    }
-  });
+/** A test that is one person's visit, with options of Playwright's for their browser. */
+export function journey(name, walk, options) {
+  test(name, { timeout: 180_000 }, () => visit((visitor) => walk(visitor, ringtrue), options));
+}
+
+/** A visit, from the first page to the last. */
+export async function visit(walk, options = {}) {
+  const visitor = await Visitor.arrive(options);
+  try {
+    await walk(visitor);
+    assert.deepEqual(visitor.faults, [], 'nothing goes wrong on the way');
+  } catch (error) {
+    await visitor.page.screenshot({ path: `${SCREENSHOTS}/failed.png`, fullPage: true }).catch(() => {});
+    throw error;
+  } finally {
+    await visitor.context.close();
+  }
 }
 
 /** Somebody at a browser that has no cookies yet. */
-export class Visitor {
+class Visitor {
   /** What went wrong so far. */
   faults = [];
   /** Answers that the journey means to get. */
   #refusals = new Set();
 
-  static async arrive(options = {}) {
+  static async arrive(options) {
     const context = await browser.newContext({ baseURL: ringtrue.base_url, viewport: WIDE, ...options });
     context.setDefaultTimeout(PATIENCE);
     const visitor = new Visitor();
