@@ -5,6 +5,7 @@
 //! failed. URL, body and the log of attempts are kept sealed ([`sealing`]).
 
 mod courier;
+mod examination;
 mod exchange;
 mod log;
 pub mod payload;
@@ -12,5 +13,6 @@ pub mod sealing;
 pub mod signature;
 
 pub use courier::{Courier, CourierParts, Figures, KeySource, LATENCY_BOUNDS, LEASE, Limits, UNREADABLE};
+pub use examination::{Examination, ExaminationError, Paste};
 pub use exchange::{Exchange, Received, Sent};
 pub use log::{Attempt, CallbackLog, ResendError};

@@ -7,6 +7,7 @@
 //! Everything here is pure. Keys are fetched and clocks are read by whoever calls.
 
 mod authorization;
+pub mod diagnosis;
 mod jwks;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use jiff::{Timestamp, fmt::rfc2822};
 
 pub use authorization::{Authorization, InvalidAuthorization};
 pub use jwks::{NotAJwks, read_jwks};
-pub use verify::{Part, Rejection, Request, Verified, verify};
+pub use verify::{Rejection, Request, Verified, verify};
 
 use crate::keys::CallbackSigner;
 

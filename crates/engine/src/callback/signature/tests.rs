@@ -144,22 +144,6 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn a_part_that_was_changed_on_the_way_is_named() {
-    let altered = |part| Err(Rejection::Signature { altered: part });
-    let usual = Arrived::usual;
-    assert_eq!(Arrived { method: "PUT".to_owned(), ..usual() }.verdict(), altered(Some(Part::Method)));
-    assert_eq!(Arrived { target: "/hook/?a=1".to_owned(), ..usual() }.verdict(), altered(Some(Part::Target)));
-    assert_eq!(usual().with_header("host", "RECEIVER.example:8443").verdict(), altered(Some(Part::Host)));
-    assert_eq!(usual().with_header("x-service-callback", "discovery").verdict(), altered(Some(Part::Source)));
-    assert_eq!(usual().with_header("date", "Sat, 14 Nov 2026 09:30:01 GMT").verdict(), altered(None));
-
-    let mut behind_a_proxy = usual().with_header("host", "127.0.0.1:3000");
-    assert_eq!(behind_a_proxy.verdict(), altered(None));
-    behind_a_proxy.headers.push(("X-Forwarded-Host".to_owned(), "receiver.example:8443".to_owned()));
-    assert_eq!(behind_a_proxy.verdict(), altered(Some(Part::Host)));
-}
-
-#[test]
 fn keys_of_other_kinds_in_a_set_are_passed_over() {
     let PublicKey { kid, n, e } = SIGNER.public();
     let set = format!(

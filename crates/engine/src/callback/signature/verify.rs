@@ -49,41 +49,14 @@ pub enum Rejection {
     BodyDiffers,
     #[error("the `date` header is not an IMF-fixdate")]
     DateMalformed,
-    #[error("the signature does not fit the request{}", blame(*.altered))]
-    Signature {
-        /// The part that was changed on the way, if putting it back makes the signature fit.
-        altered: Option<Part>,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    Method,
-    Target,
-    Host,
-    Source,
-}
-
-fn blame(altered: Option<Part>) -> &'static str {
-    match altered {
-        None => "",
-        Some(Part::Method) => ": the method is not the one that was signed, `POST`",
-        Some(Part::Target) => ": the path or query is not the one that was signed; a proxy may rewrite it",
-        Some(Part::Host) => ": the `host` is not the one that was signed; a proxy may replace it",
-        Some(Part::Source) => ": the header `x-service-callback` is not the one that was signed",
-    }
+    /// Why not, a [diagnosis](super::diagnosis) may tell.
+    #[error("the signature does not fit the request")]
+    Signature,
 }
 
 /// Checks a request against the keys that are published.
 pub fn verify(request: &Request<'_>, keys: &[PublicKey]) -> Result<Verified, Rejection> {
-    let covered = Covered {
-        method: request.method,
-        target: request.target,
-        host: request.header("host")?,
-        date: request.header("date")?,
-        source: request.header(SOURCE_HEADER)?,
-        digest: request.header("digest")?,
-    };
+    let covered = request.covered()?;
     let authorization = Authorization::parse(request.header("authorization")?)?;
     if authorization.algorithm != ALGORITHM {
         return Err(Rejection::Algorithm);
@@ -93,28 +66,57 @@ pub fn verify(request: &Request<'_>, keys: &[PublicKey]) -> Result<Verified, Rej
     }
     let kid = authorization.key_id.to_owned();
     let Some(public) = keys.iter().find(|key| key.kid == kid) else { return Err(Rejection::UnknownKey(kid)) };
-    let Some(key) = components(public) else { return Err(Rejection::UnusableKey(kid)) };
+    if components(public).is_none() {
+        return Err(Rejection::UnusableKey(kid));
+    }
     check_digest(covered.digest, request.body)?;
-
-    let fits = |covered: &Covered<'_>| {
-        let text = covered.signing_string();
-        key.verify(&RSA_PKCS1_2048_8192_SHA256, text.as_bytes(), &authorization.signature).is_ok()
-    };
-    if !fits(&covered) {
-        return Err(Rejection::Signature { altered: altered_part(request, &covered, fits) });
+    if !fits(public, &covered, &authorization.signature) {
+        return Err(Rejection::Signature);
     }
     let date = read_date(covered.date).ok_or(Rejection::DateMalformed)?;
     Ok(Verified { kid, date, source: covered.source.to_owned() })
 }
 
+/// Whether a signature of this key covers this.
+pub(super) fn fits(public: &PublicKey, covered: &Covered<'_>, signature: &[u8]) -> bool {
+    let text = covered.signing_string();
+    components(public).is_some_and(|key| key.verify(&RSA_PKCS1_2048_8192_SHA256, text.as_bytes(), signature).is_ok())
+}
+
+/// How long the signatures of a key are, in bytes.
+pub(super) fn length(public: &PublicKey) -> Option<usize> {
+    components(public).map(|key| key.n.len())
+}
+
 impl<'a> Request<'a> {
+    /// What a signature of this request would have to cover.
+    pub(super) fn covered(&self) -> Result<Covered<'a>, Rejection> {
+        Ok(Covered {
+            method: self.method,
+            target: self.target,
+            host: self.header("host")?,
+            date: self.header("date")?,
+            source: self.header(SOURCE_HEADER)?,
+            digest: self.header("digest")?,
+        })
+    }
+
+    /// The headers, with another value of this one.
+    pub(super) fn with_header(&self, wanted: &str, value: &str) -> Vec<(String, String)> {
+        let mut headers = self.headers.to_vec();
+        for (_, old) in headers.iter_mut().filter(|(name, _)| name.eq_ignore_ascii_case(wanted)) {
+            value.clone_into(old);
+        }
+        headers
+    }
+
     fn header(&self, wanted: &'static str) -> Result<&'a str, Rejection> {
         let mut values = self.values(wanted);
         let value = values.next().ok_or(Rejection::HeaderMissing(wanted))?;
         if values.next().is_some() { Err(Rejection::HeaderTwice(wanted)) } else { Ok(value) }
     }
 
-    fn values(&self, wanted: &'static str) -> impl Iterator<Item = &'a str> {
+    pub(super) fn values(&self, wanted: &'static str) -> impl Iterator<Item = &'a str> + use<'a> {
         self.headers.iter().filter(move |(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.as_str())
     }
 }
@@ -136,32 +138,6 @@ fn check_digest(header: &str, body: &[u8]) -> Result<(), Rejection> {
         && header.ends_with('=')
         && header["SHA-256=".len()..].bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=".contains(&b));
     Err(if has_the_form { Rejection::BodyDiffers } else { Rejection::DigestMalformed })
-}
-
-/// Puts back, one by one, what frameworks and proxies are known to change, and sees whether the signature fits then.
-fn altered_part(request: &Request<'_>, seen: &Covered<'_>, fits: impl Fn(&Covered<'_>) -> bool) -> Option<Part> {
-    if fits(&Covered { method: "post", ..*seen }) {
-        return Some(Part::Method);
-    }
-    let forwarded = request.values("x-forwarded-host").map(str::to_owned);
-    let mut hosts = vec![seen.host.to_ascii_lowercase()];
-    hosts.extend(seen.host.rsplit_once(':').map(|(name, _)| name.to_owned()));
-    hosts.extend(forwarded);
-    if hosts.iter().any(|host| fits(&Covered { host, ..*seen })) {
-        return Some(Part::Host);
-    }
-    let (path, query) = seen.target.split_once('?').map_or((seen.target, None), |(path, query)| (path, Some(query)));
-    let with_query = |path: &str| query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
-    let mut targets = vec![path.to_owned(), format!("{path}?"), with_query(&format!("{path}/"))];
-    targets.extend(path.strip_suffix('/').map(with_query));
-    targets.extend(request.values("x-original-uri").map(str::to_owned));
-    targets.extend(request.values("x-forwarded-uri").map(str::to_owned));
-    targets.extend(request.values("x-forwarded-prefix").map(|prefix| format!("{prefix}{}", seen.target)));
-    if targets.iter().any(|target| fits(&Covered { target, ..*seen })) {
-        return Some(Part::Target);
-    }
-    let sources = ["reverse_sms", "secure_sna", "discovery"];
-    sources.iter().any(|source| fits(&Covered { source, ..*seen })).then_some(Part::Source)
 }
 
 /// Masked: target and headers may carry a token.
