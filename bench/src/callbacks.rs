@@ -149,6 +149,7 @@ async fn engine(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Re
         retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
         cached_lookups: 1_000,
+        keep_requests: None,
     };
     Ok(Engine::start(parts, settings).await?)
 }

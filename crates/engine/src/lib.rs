@@ -17,6 +17,7 @@ pub mod number_lookup;
 pub mod ports;
 mod privacy;
 pub mod rate_limit;
+pub mod requests;
 pub mod reverse_sms;
 pub mod silent;
 pub mod sim_swap;
@@ -37,6 +38,7 @@ use crate::{
     number_lookup::NumberLookup,
     ports::{Clock, Entropy, NodeId, Store, Transport},
     rate_limit::{Limits, RateLimiter},
+    requests::RequestLog,
 };
 
 /// What a deployment decides once.
@@ -57,6 +59,8 @@ pub struct Settings {
     pub discovery_retention: SignedDuration,
     /// How many numbers' networks are remembered.
     pub cached_lookups: usize,
+    /// How long requests are kept in their log. `None`: not at all.
+    pub keep_requests: Option<SignedDuration>,
 }
 
 /// What an engine works with.
@@ -89,6 +93,7 @@ struct Inner {
     limiter: RateLimiter,
     passwords: Passwords,
     sign_in_delays: SignInDelays,
+    request_log: RequestLog,
     settings: Settings,
     /// The beginning of every token's claims.
     token_claims: String,
@@ -118,6 +123,7 @@ impl Engine {
             limiter: RateLimiter::new(settings.limits),
             passwords: Passwords::default(),
             sign_in_delays: SignInDelays::default(),
+            request_log: RequestLog::new(settings.keep_requests),
             token_claims: tokens::shared_claims(&settings.base_url, settings.region),
             store,
             clock,
@@ -174,6 +180,10 @@ impl Engine {
 
     pub fn limiter(&self) -> &RateLimiter {
         &self.0.limiter
+    }
+
+    pub fn request_log(&self) -> &RequestLog {
+        &self.0.request_log
     }
 
     fn passwords(&self) -> &Passwords {

@@ -43,7 +43,7 @@ impl Engine {
     pub async fn tidy_up(&self) -> Result<u64, StoreError> {
         let now = self.clock().now();
         self.control_plane().forget_expired(now);
-        let mut deleted = 0;
+        let mut deleted = self.forget_old_requests(now).await?;
         loop {
             match self.store().forget_expired(now).await? {
                 0 => return Ok(deleted),

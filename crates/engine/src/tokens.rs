@@ -177,6 +177,12 @@ impl Engine {
         Ok(TokenBearer { credential, scope })
     }
 
+    /// Whose a token is that this deployment made, whether or not it is still good.
+    pub fn whose_token(&self, token: &str) -> Option<std::sync::Arc<Credential>> {
+        let payload = self.open(token, self.clock().now()).ok()?;
+        self.control_plane().credential(&read(&payload)?.client_id)
+    }
+
     /// Revokes a token of this client. A token of another client, and what is no good token, are left as they are.
     pub async fn revoke_token(&self, client: &Credential, token: &str) -> Result<(), StoreError> {
         let now = self.clock().now();

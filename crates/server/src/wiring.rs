@@ -183,6 +183,7 @@ pub fn settings(config: &Config, base_url: String, own_hosts: Vec<String>) -> Se
         retention: config.retention,
         discovery_retention: config.discovery_retention,
         cached_lookups: 100_000,
+        keep_requests: config.keep_requests,
     }
 }
 
@@ -219,6 +220,8 @@ fn work_in_background(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
     background(tasks, shutdown, engine, |engine| async move { engine.keep_tidy().await });
     let (sweeping, until) = (engine.clone(), shutdown.clone());
     tasks.spawn(async move { sweeping.keep_sweeping(until).await });
+    let (writing, until) = (engine.clone(), shutdown.clone());
+    tasks.spawn(async move { writing.keep_writing_requests(until).await });
     let (courier, shutdown) = (engine.courier().clone(), shutdown.clone());
     // The courier ends by itself: it finishes what is under way, and gives the rest back.
     tasks.spawn(async move { courier.run(shutdown).await });

@@ -25,4 +25,5 @@ pub use store::{
     Recorded, Resent, Revocation, RevocationStore, SealedKey, SessionRecord, SetOut, Settlement, Store, StoreError,
     Then, TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
 };
+pub use store::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
 pub use transport::{Answer, Outgoing, Transport, Undelivered};

@@ -184,5 +184,6 @@ fn settings() -> Settings {
         retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
         cached_lookups: 100,
+        keep_requests: None,
     }
 }

@@ -176,5 +176,6 @@ fn settings(courier: callback::Limits) -> Settings {
         retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
         cached_lookups: 1_000,
+        keep_requests: None,
     }
 }

@@ -18,6 +18,7 @@ mod members;
 mod page;
 mod projects;
 mod refusal;
+mod requests;
 mod sign_in;
 mod visitor;
 
@@ -65,6 +66,8 @@ pub fn routes() -> Routes {
             "/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}/resend",
             checks::resend,
         )
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests", requests::list)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests/{request_id}", requests::one)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/handset", handset::show)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset", handset::create)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", handset::send)

@@ -8,7 +8,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     accounts::{Person, SessionToken},
-    management::Manager,
+    management::{ManagementError, Manager},
 };
 
 use super::{cookies::Cookie, refusal::Refusal};
@@ -60,7 +60,11 @@ impl SignedIn {
     /// Lets the person into the project of the path.
     pub async fn project(&self, app: &App, ids: &PathIds, power: Power) -> Result<InProject, Refusal> {
         let InWorkspace { manager, workspace } = self.workspace(app, ids, power).await?;
-        let project = app.engine.project(&manager, workspace.id, ids.project()?).await.map_err(Problem::from)?;
+        let project = app.engine.project(&manager, workspace.id, ids.project()?).await.map_err(|error| match error {
+            // People are not told what other workspaces have.
+            ManagementError::NotYours(_) => Problem::from(ManagementError::ProjectNotFound),
+            other => other.into(),
+        })?;
         Ok(InProject { manager, workspace, project })
     }
 }

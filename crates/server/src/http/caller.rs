@@ -8,7 +8,11 @@ use std::{
 
 use axum::extract::FromRequestParts;
 use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
-use ringtrue_domain::{audit::Actor, product::Scope, tenancy::Project};
+use ringtrue_domain::{
+    audit::Actor,
+    product::Scope,
+    tenancy::{Credential, Project},
+};
 use ringtrue_engine::{
     management::Manager,
     rate_limit::{CallKind, Standing},
@@ -114,8 +118,9 @@ impl<S: Required> FromRequestParts<App> for ProjectCaller<S> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let caller = Caller::<S>::from_request_parts(parts, app).await?;
-        let project = caller.bearer.owner().project().and_then(|id| app.engine.control_plane().project(id));
+        let Caller { bearer, .. } = Caller::<S>::from_request_parts(parts, app).await?;
+        let project = bearer.owner().project().and_then(|id| app.engine.control_plane().project(id));
+        leave(parts, bearer.credential);
         let project = project.ok_or_else(|| Problem::new(Code::Unauthorized, "the token's project is gone"))?;
         Ok(ProjectCaller { project, scope: PhantomData })
     }
@@ -131,6 +136,9 @@ impl<S: Required> FromRequestParts<App> for Caller<S> {
         let bearer = match authenticate(app, parts) {
             Ok(bearer) => bearer,
             Err(problem) => {
+                if let Some(client) = whose(app, &parts.headers) {
+                    leave(parts, client);
+                }
                 meter.record(stranger(app, meter.kind, *address))?;
                 return Err(problem);
             }
@@ -138,8 +146,9 @@ impl<S: Required> FromRequestParts<App> for Caller<S> {
         let workspace = bearer.owner().workspace();
         let own = app.engine.control_plane().workspace(workspace).map(|workspace| workspace.rate_limits);
         let now = app.engine.clock().now();
-        meter.record(app.engine.limiter().workspace(meter.kind, workspace, &own.unwrap_or_default(), now))?;
-        require(app, &bearer, S::SCOPE)?;
+        let standing = app.engine.limiter().workspace(meter.kind, workspace, &own.unwrap_or_default(), now);
+        let admitted = meter.record(standing).and_then(|()| require(app, &bearer, S::SCOPE));
+        admitted.inspect_err(|_| leave(parts, Arc::clone(&bearer.credential)))?;
         Ok(Caller { bearer, request_id: request_id.clone(), scope: PhantomData })
     }
 }
@@ -180,6 +189,18 @@ fn authenticate(app: &App, parts: &Parts) -> Result<TokenBearer, Problem> {
         Problem::new(Code::Unauthorized, rejected.to_string())
             .with(header::WWW_AUTHENTICATE, HeaderValue::from_static(r#"Bearer error="invalid_token""#))
     })
+}
+
+/// Whose a token is that was not taken, if it is one of ours.
+fn whose(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
+    app.engine.whose_token(headers.get(header::AUTHORIZATION).and_then(bearer_token)?)
+}
+
+/// Says for the log of requests whose this one is.
+fn leave(parts: &Parts, client: Arc<Credential>) {
+    if let Some(Arrival { trail: Some(trail), .. }) = parts.extensions.get::<Arrival>() {
+        trail.is_of(client);
+    }
 }
 
 fn bearer_token(value: &HeaderValue) -> Option<&str> {

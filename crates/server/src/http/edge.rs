@@ -13,6 +13,7 @@ use axum::{
 };
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use jiff::Timestamp;
 use ringtrue_domain::{id::time_ordered, region::Region};
 use ringtrue_operators::header_enrichment::is_enrichment;
 use tokio::time::Instant;
@@ -20,7 +21,14 @@ use tower::Service;
 use tracing::{Instrument, Span, field};
 use uuid::fmt::Hyphenated;
 
-use super::{App, Routes, caller::Meter, catalogue::Code, problem::Problem, routes::RouteName};
+use super::{
+    App, Routes,
+    caller::Meter,
+    catalogue::Code,
+    problem::Problem,
+    routes::RouteName,
+    trail::{Answered, Trail},
+};
 use crate::config::RequestLog;
 
 const MAX_URL: usize = 8 * 1024;
@@ -39,6 +47,8 @@ pub struct Arrival {
     pub peer: SocketAddr,
     pub request_id: RequestId,
     pub meter: Option<Meter>,
+    /// For requests that may get into their project's log.
+    pub trail: Option<Trail>,
 }
 
 /// Names a request in logs, in the audit log and in its answer.
@@ -98,12 +108,15 @@ impl Door {
     pub async fn answer(&self, peer: SocketAddr, mut request: Request) -> Response {
         let Door { app, router, keeps_enrichment } = self;
         let started = Instant::now();
-        let request_id = request_id(app, request.headers());
+        let arrived = app.engine.clock().now();
+        let request_id = request_id(app, request.headers(), arrived);
         let method = request.method().clone();
         let accept = accept(request.headers());
         let address = client_address(app, peer.ip(), request.headers());
         let meter = Meter::of(&method, request.uri().path());
-        let arrival = Arrival { address, peer, request_id: request_id.clone(), meter: meter.clone() };
+        let trail = Trail::of(app, request.uri(), arrived);
+        let arrival =
+            Arrival { address, peer, request_id: request_id.clone(), meter: meter.clone(), trail: trail.clone() };
         request.extensions_mut().insert(arrival);
 
         let span = span(app, &method, &request_id);
@@ -127,6 +140,9 @@ impl Door {
         let elapsed = started.elapsed();
         app.metrics.request(&method, route, response.status(), elapsed);
         log(app, &method, route, &response, &request_id, elapsed);
+        if let Some(trail) = trail {
+            trail.end(app, &Answered { method: &method, route, request_id: &request_id, response: &response, elapsed });
+        }
         response
     }
 }
@@ -260,7 +276,7 @@ fn accept(headers: &HeaderMap) -> Option<HeaderValue> {
     })
 }
 
-fn request_id(app: &App, headers: &HeaderMap) -> RequestId {
+fn request_id(app: &App, headers: &HeaderMap, arrived: Timestamp) -> RequestId {
     let is_sane = |id: &&HeaderValue| {
         let id = id.as_bytes();
         (1..=128).contains(&id.len())
@@ -269,7 +285,7 @@ fn request_id(app: &App, headers: &HeaderMap) -> RequestId {
     if let Some(given) = headers.get(X_REQUEST_ID).filter(is_sane) {
         return RequestId::Given(given.clone());
     }
-    let id = time_ordered(app.engine.clock().now(), app.engine.entropy().bytes());
+    let id = time_ordered(arrived, app.engine.entropy().bytes());
     let mut text = [0; Hyphenated::LENGTH];
     id.hyphenated().encode_lower(&mut text);
     RequestId::Made(text)

@@ -25,6 +25,7 @@ mod silent;
 mod sim_swap;
 mod site;
 pub mod time;
+mod trail;
 
 use std::{sync::Arc, time::Duration};
 

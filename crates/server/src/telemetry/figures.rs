@@ -37,6 +37,13 @@ impl Collector for Figures {
         ] {
             gauges(&mut encoder, name, help, [(vec![], value)])?;
         }
+        let omitted = self.engine.request_log().omissions();
+        for (name, help, count) in [
+            ("request_log_skipped", "Requests that are not in their log because there were too many", omitted.skipped),
+            ("request_log_lost", "Requests that could not be written into their log", omitted.lost),
+        ] {
+            counters(&mut encoder, name, help, [(vec![], count)])?;
+        }
         let counts = self.connectors.counts();
         let inbound =
             counts.iter().map(|(name, outcome, count)| (vec![("connector", &**name), ("outcome", *outcome)], *count));

@@ -18,6 +18,7 @@ mod keys;
 mod nodes;
 mod privacy;
 mod projects;
+mod requests;
 pub(crate) mod usage;
 mod workspaces;
 

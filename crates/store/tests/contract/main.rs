@@ -23,6 +23,7 @@ mod nodes;
 mod outages;
 mod privacy;
 mod projects;
+mod requests;
 mod revocations;
 mod sample;
 mod silent_sample;
@@ -196,6 +197,11 @@ contract! {
         what_is_old_is_erased_a_little_at_a_time,
         what_was_discovered_is_erased_sooner,
         a_discovered_number_is_erased_by_its_hash;
+    requests:
+        requests_come_back_as_they_were_kept,
+        requests_are_found_by_what_they_were_answered,
+        a_projects_oldest_requests_go_first,
+        old_requests_are_forgotten_a_bounded_number_at_a_time;
     check_lists:
         counters_agree_with_the_checks,
         lists_agree_with_an_evaluation_in_memory,

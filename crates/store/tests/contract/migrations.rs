@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -17,6 +17,7 @@ const NAMES: [&str; 12] = [
     "0010_codes",
     "0011_resends",
     "0012_audit_by_time",
+    "0013_requests",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -15,6 +15,7 @@ mod idempotency;
 mod journeys;
 mod operation;
 mod privacy;
+mod requests;
 mod tenants;
 mod usage;
 
@@ -33,6 +34,7 @@ pub use idempotency::{ClaimOutcome, ClaimRequest, Completion, IdempotencyStore};
 pub use journeys::{Decision, JourneyRecord, JourneyStore, Progress, SetOut, TokenHash};
 pub use operation::{AuditFilter, AuditStore, Housekeeping, NodeId, NodeStore};
 pub use privacy::{Erased, PrivacyStore};
+pub use requests::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
 pub use tenants::{CredentialStore, ProjectStore, ProjectUpdated, ProjectWritten, WorkspaceStore};
 pub use usage::{UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore};
 
@@ -54,6 +56,7 @@ pub trait Store:
     + CallbackStore
     + PrivacyStore
     + AccountStore
+    + RequestStore
 {
 }
 

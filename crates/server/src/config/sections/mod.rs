@@ -111,6 +111,7 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         courier: callbacks::courier(settings)?,
         retention: retention(settings, "retention.numbers")?,
         discovery_retention: retention(settings, "retention.discovered_numbers")?,
+        keep_requests: keep_requests(settings)?,
         sandbox: SandboxSection { enabled: settings.read("sandbox.enabled", &Flag)? },
         number_lookup: number_lookup::read(settings, environment, &networks)?,
         networks,
@@ -154,6 +155,12 @@ fn retention(settings: &Settings, key: &'static str) -> Result<SignedDuration, C
     const DAY: Duration = Duration::from_hours(24);
     let kept = settings.read(key, &Span(Duration::from_hours(1)..=365 * DAY))?;
     Ok(SignedDuration::try_from(kept).unwrap_or(SignedDuration::MAX))
+}
+
+fn keep_requests(settings: &Settings) -> Result<Option<SignedDuration>, ConfigError> {
+    const DAY: Duration = Duration::from_hours(24);
+    let kept = settings.read("requests.keep", &OrNone(Span(Duration::from_mins(1)..=30 * DAY)))?;
+    Ok(kept.map(|kept| SignedDuration::try_from(kept).unwrap_or(SignedDuration::MAX)))
 }
 
 fn log(settings: &Settings, environment: &Environment) -> Result<LogSection, ConfigError> {

@@ -57,6 +57,12 @@ pub fn authenticate(
     Ok(credential)
 }
 
+/// Whom a request names that is not served, whether or not it knows the secret.
+pub fn named(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
+    let pair = basic_pair(headers).ok()?;
+    app.engine.control_plane().credential(&id_and_secret(&pair)?.0)
+}
+
 fn refuse(error: ClientError) -> Problem {
     let code = match error {
         ClientError::InvalidClient => Code::InvalidClient,

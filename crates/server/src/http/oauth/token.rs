@@ -1,11 +1,14 @@
 //! The token and revoke endpoints.
 
+use std::sync::Arc;
+
 use axum::{
     Extension,
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, StatusCode, header};
+use ringtrue_domain::tenancy::Credential;
 use ringtrue_engine::tokens::MintError;
 
 use super::client;
@@ -15,6 +18,7 @@ use crate::http::{
     catalogue::Code,
     edge::Arrival,
     problem::Problem,
+    trail::Trail,
 };
 
 /// Room for the headers of an answer with a token, those of the edge included: the map need not grow on the way.
@@ -23,7 +27,7 @@ const HEADERS: usize = 8;
 /// `POST /oauth2/token` (RFC 6749, client credentials)
 pub async fn issue(
     State(app): State<App>,
-    Extension(Arrival { address, .. }): Extension<Arrival>,
+    Extension(Arrival { address, trail, .. }): Extension<Arrival>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
@@ -41,6 +45,7 @@ pub async fn issue(
             MintError::Scope(error) => Problem::new(Code::InvalidScope, error.to_string()),
             MintError::NoKey => Problem::unavailable("no key for tokens is in use yet"),
         })?;
+        leave(trail.as_ref(), Some(client));
         // Written by hand: base64url, a number and a name of ours need no escape.
         let (expires_in, scope) = (token.expires_in.to_string(), token.scope.as_str());
         let body = [
@@ -60,13 +65,16 @@ pub async fn issue(
         headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
         Ok(response)
     };
-    issue.await.map_err(Problem::for_oauth)
+    issue.await.map_err(|problem: Problem| {
+        leave(trail.as_ref(), client::named(&app, &parts.headers));
+        problem.for_oauth()
+    })
 }
 
 /// `POST /oauth2/revoke` (RFC 7009)
 pub async fn revoke(
     State(app): State<App>,
-    Extension(Arrival { address, .. }): Extension<Arrival>,
+    Extension(Arrival { address, trail, .. }): Extension<Arrival>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
@@ -76,9 +84,20 @@ pub async fn revoke(
         let client = client::authenticate(&app, address, &parts.headers, &form, app.engine.clock().now())?;
         let token = form.get("token").ok_or_else(|| missing("token"))?;
         app.engine.revoke_token(&client, token).await?;
+        leave(trail.as_ref(), Some(client));
         Ok(StatusCode::OK.into_response())
     };
-    revoke.await.map_err(Problem::for_oauth)
+    revoke.await.map_err(|problem: Problem| {
+        leave(trail.as_ref(), client::named(&app, &parts.headers));
+        problem.for_oauth()
+    })
+}
+
+/// Says for the log of requests whose this one is.
+fn leave(trail: Option<&Trail>, client: Option<Arc<Credential>>) {
+    if let (Some(trail), Some(client)) = (trail, client) {
+        trail.is_of(client);
+    }
 }
 
 fn missing(parameter: &str) -> Problem {

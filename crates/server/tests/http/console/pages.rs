@@ -104,6 +104,7 @@ pub fn filled(template: &str, workspace: &str) -> String {
         .replace("{workspace_id}", workspace)
         .replace("{project_id}", id)
         .replace("{check_id}", id)
+        .replace("{request_id}", id)
         .replace("{account_id}", id)
         .replace("{client_id}", "prj_x")
         .replace("{product}", "reverse_sms")

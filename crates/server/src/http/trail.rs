@@ -1,0 +1,103 @@
+//! The trail of a request: whose it is and what it brought, for the log of requests.
+//!
+//! Only the edge knows how a request was answered, and only handlers know whose it was. What they leave here on the way
+//! costs a reference or two; all else is done for the few requests that get into the log.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use axum::response::Response;
+use bytes::Bytes;
+use http::{Method, Uri, uri::PathAndQuery};
+use jiff::Timestamp;
+use ringtrue_domain::{id::time_ordered, tenancy::Credential};
+use ringtrue_engine::{
+    ports::{Rejection, RequestRecord},
+    requests::mask,
+};
+
+use super::{App, edge::RequestId, problem::Problem};
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Trail(Arc<Marks>);
+
+struct Marks {
+    at: Timestamp,
+    client: OnceLock<Arc<Credential>>,
+    body: OnceLock<Bytes>,
+    /// Kept only where there is a query.
+    target: Option<PathAndQuery>,
+}
+
+/// How a request was answered.
+#[derive(Debug)]
+pub struct Answered<'a> {
+    pub method: &'a Method,
+    pub route: &'static str,
+    pub request_id: &'a RequestId,
+    pub response: &'a Response,
+    pub elapsed: Duration,
+}
+
+impl Trail {
+    /// Of calls for projects. Who manages leaves a trail in the audit log.
+    pub fn of(app: &App, uri: &Uri, at: Timestamp) -> Option<Self> {
+        let path = uri.path();
+        let is_for_projects = path.strip_prefix("/v1/").is_some_and(|rest| !rest.starts_with("management/"));
+        if !(is_for_projects || path.starts_with("/oauth2/")) || !app.engine.request_log().is_kept() {
+            return None;
+        }
+        let target = uri.query().and(uri.path_and_query()).cloned();
+        Some(Trail(Arc::new(Marks { at, client: OnceLock::new(), body: OnceLock::new(), target })))
+    }
+
+    /// Whose request it is.
+    pub fn is_of(&self, client: Arc<Credential>) {
+        let _ = self.0.client.set(client);
+    }
+
+    /// What came with it. Only its shape is kept, and only when the request is rejected.
+    pub fn brings(&self, body: &Bytes) {
+        let _ = self.0.body.set(body.clone());
+    }
+
+    /// Puts the request into the log, if it is known whose it is and there is room.
+    pub fn end(&self, app: &App, answered: &Answered<'_>) {
+        let Marks { at, client, body, target } = &*self.0;
+        let Some(client) = client.get() else { return };
+        let Some(project) = client.owner.project() else { return };
+        let status = answered.response.status().as_u16();
+        let log = app.engine.request_log();
+        let Some(skipped) = log.admits(project, status, *at) else { return };
+        let problem = answered.response.extensions().get::<Problem>();
+        log.put(RequestRecord {
+            id: time_ordered(*at, app.engine.entropy().bytes()),
+            project,
+            at: *at,
+            request_id: answered.request_id.as_str().to_owned(),
+            method: answered.method.as_str().to_owned(),
+            route: answered.route.to_owned(),
+            status,
+            rejection: problem.map(|problem| Rejection {
+                error_code: problem.code.entry().code.to_owned(),
+                detail: mask::detail(&problem.detail),
+            }),
+            client: client.client_id.clone(),
+            micros: u64::try_from(answered.elapsed.as_micros()).unwrap_or(u64::MAX),
+            query: target.as_ref().and_then(PathAndQuery::query).map(mask::query),
+            body: body.get().filter(|_| problem.is_some()).map(|body| mask::body(body)),
+            skipped,
+        });
+    }
+}
+
+/// Nothing of what came.
+impl fmt::Debug for Trail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Trail(…)")
+    }
+}

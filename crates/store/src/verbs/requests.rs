@@ -1,0 +1,164 @@
+//! The log of requests.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{
+    page::{Page, PageRequest},
+    tenancy::ProjectId,
+};
+use ringtrue_engine::ports::{Rejection, RequestFilter, RequestRecord, RequestStore, StoreError};
+
+use super::{List, SqlStore};
+use crate::{
+    driver::{Database, Ending, Value, values},
+    row::Row,
+};
+
+macro_rules! columns {
+    () => {
+        "id, project_id, at, request_id, method, route, status, error_code, detail, client_id, micros, query, body, \
+         skipped"
+    };
+}
+/// How many columns these are.
+const WIDTH: usize = 14;
+/// How many rows one statement writes at most: both databases limit its values.
+const CHUNK: usize = 1_000;
+
+#[async_trait]
+impl<D: Database> RequestStore for SqlStore<D> {
+    async fn keep_requests(&self, requests: Vec<RequestRecord>) -> Result<(), StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    for rows in requests.chunks(CHUNK) {
+                        let places = |row: usize| {
+                            let places: Vec<_> = (1..=WIDTH).map(|place| format!("${}", row * WIDTH + place)).collect();
+                            format!("({})", places.join(", "))
+                        };
+                        let places: Vec<_> = (0..rows.len()).map(places).collect();
+                        let sql =
+                            format!(concat!("insert into requests (", columns!(), ") values {}"), places.join(", "));
+                        let values: Vec<Value> = rows.iter().flat_map(columns_of).collect();
+                        tx.query(sql.into(), &values).await?;
+                    }
+                    Ok(Ending::Commit(()))
+                })
+            })
+            .await
+    }
+
+    async fn requests(
+        &self,
+        project: ProjectId,
+        filter: &RequestFilter,
+        page: PageRequest,
+    ) -> Result<Page<RequestRecord>, StoreError> {
+        let mut values = values![project].to_vec();
+        let mut condition = "project_id = $1".to_owned();
+        let mut also = |column: &str, operator: &str, value: Value| {
+            values.push(value);
+            condition = format!("{condition} and {column} {operator} ${}", values.len());
+        };
+        if let Some(range) = filter.class.map(|class| class.range()) {
+            also("status", ">=", i64::from(*range.start()).into());
+            also("status", "<=", i64::from(*range.end()).into());
+        }
+        if let Some(code) = &filter.error_code {
+            also("error_code", "=", code.as_str().into());
+        }
+        if let Some(id) = &filter.request_id {
+            also("request_id", "=", id.as_str().into());
+        }
+        let from = format!("requests where {condition}").into();
+        self.read_page(List { columns: columns!(), from, values, order: "id desc", page }, request).await
+    }
+
+    async fn trim_requests(&self, project: ProjectId, most: u32) -> Result<u64, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let gone = tx
+                        .run(
+                            "delete from requests where project_id = $1 and id <=
+                               (select id from requests where project_id = $1 order by id desc limit 1 offset $2)
+                             returning 1",
+                            values![project, i64::from(most)],
+                        )
+                        .await?;
+                    Ok(Ending::Commit(gone.len() as u64))
+                })
+            })
+            .await
+    }
+
+    async fn forget_requests(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let gone = tx
+                        .run(
+                            "delete from requests where (project_id, id) in
+                               (select project_id, id from requests where at < $1 order by at limit 1000)
+                             returning 1",
+                            values![before],
+                        )
+                        .await?;
+                    Ok(Ending::Commit(gone.len() as u64))
+                })
+            })
+            .await
+    }
+}
+
+fn columns_of(request: &RequestRecord) -> [Value; WIDTH] {
+    let rejection = request.rejection.as_ref();
+    [
+        request.id.into(),
+        request.project.into(),
+        request.at.into(),
+        request.request_id.as_str().into(),
+        request.method.as_str().into(),
+        request.route.as_str().into(),
+        i64::from(request.status).into(),
+        rejection.map(|rejection| rejection.error_code.as_str()).into(),
+        rejection.map(|rejection| rejection.detail.as_str()).into(),
+        request.client.as_str().into(),
+        i64::try_from(request.micros).unwrap_or(i64::MAX).into(),
+        request.query.as_deref().into(),
+        request.body.as_deref().into(),
+        i64::from(request.skipped).into(),
+    ]
+}
+
+fn request(row: Row) -> Result<RequestRecord, StoreError> {
+    let mut row = row.of("requests");
+    let (id, project) = (row.uuid("id")?, ProjectId(row.uuid("project_id")?));
+    let (at, request_id) = (row.instant("at")?, row.text("request_id")?);
+    let (method, route) = (row.text("method")?, row.text("route")?);
+    let status = row.int("status")?;
+    let status = u16::try_from(status).map_err(|problem| row.inconsistent("status", problem))?;
+    let rejection = match (row.text_or_null("error_code")?, row.text_or_null("detail")?) {
+        (Some(error_code), Some(detail)) => Some(Rejection { error_code, detail }),
+        _ => None,
+    };
+    let client = row.parsed("client_id")?;
+    let micros = row.int("micros")?.unsigned_abs();
+    let (query, body) = (row.text_or_null("query")?, row.text_or_null("body")?);
+    let skipped = u32::try_from(row.int("skipped")?).unwrap_or(u32::MAX);
+    Ok(RequestRecord {
+        id,
+        project,
+        at,
+        request_id,
+        method,
+        route,
+        status,
+        rejection,
+        client,
+        micros,
+        query,
+        body,
+        skipped,
+    })
+}
