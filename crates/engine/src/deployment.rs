@@ -28,8 +28,8 @@ impl Engine {
     pub async fn keys(&self, _: &Administrator) -> Result<Vec<NamedKey>, StoreError> {
         let summaries = keys::key_summaries(self.store(), self.clock()).await?;
         let ring = self.control_plane().keys();
-        let names: HashMap<_, _> = ring.callback_keys().map(|(id, _, public)| (id, &public.kid)).collect();
-        let named = |summary: KeySummary| NamedKey { kid: names.get(&summary.id).map(ToString::to_string), summary };
+        let kids: HashMap<_, _> = ring.callback_keys().map(|(id, _, public)| (id, &public.kid)).collect();
+        let named = |summary: KeySummary| NamedKey { kid: kids.get(&summary.id).map(ToString::to_string), summary };
         Ok(summaries.into_iter().map(named).collect())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The list of products is derived from what connectors can do and what the project may use: there is no table of it.
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 use ringtrue_domain::{
     eligibility::{Gate, PRODUCTS, Standing},
@@ -53,7 +53,50 @@ pub enum EligibilityError {
     LookupUnavailable,
 }
 
-/// Why a user can use what, for whoever runs the service. Callers are never told.
+/// Whom a question about eligibility is about.
+#[derive(Clone, PartialEq, Eq)]
+pub enum User {
+    Number(Msisdn),
+    Address(IpAddr),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAUser {
+    #[error("this is not a number in E.164 form: {0}")]
+    Number(NotE164),
+    #[error("this is neither a number in E.164 form nor an IP address")]
+    Neither,
+}
+
+impl User {
+    /// What was typed is not repeated: it is about a person.
+    pub fn parse(typed: &str, project: Option<&Project>) -> Result<Self, NotAUser> {
+        if typed.starts_with('+') {
+            let mode = project.map_or(Mode::Live, |project| project.mode);
+            return Msisdn::parse(typed, mode).map(User::Number).map_err(NotAUser::Number);
+        }
+        let address: Result<IpAddr, _> = typed.parse();
+        address.map(|address| User::Address(address.to_canonical())).map_err(|_| NotAUser::Neither)
+    }
+
+    /// As much of them as may be shown.
+    pub fn shown(&self) -> String {
+        match self {
+            User::Number(number) => format!("…{}", number.tail()),
+            User::Address(IpAddr::V4(_)) => "an IPv4 address".to_owned(),
+            User::Address(IpAddr::V6(_)) => "an IPv6 address".to_owned(),
+        }
+    }
+}
+
+/// Masked: it is about a person.
+impl fmt::Debug for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "User({})", self.shown())
+    }
+}
+
+/// Why a user can use what, for people who run the service or build on it. Callers of the API are never told.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// What was asked for the network, and what it said. Empty for an address, and in a sandbox.
@@ -62,7 +105,29 @@ pub struct Explanation {
     pub gates: Vec<(Product, Result<(), Gate>)>,
 }
 
+impl Explanation {
+    /// Why a gate keeps a product from a project's users, in a sentence.
+    pub fn why(gate: Gate, product: Product, project: Option<&Project>) -> &'static str {
+        let is_enabled = project.is_none_or(|project| project.products.contains(&product));
+        match gate {
+            Gate::Connectivity => "no connector asks this operator, and its subscribers have nobody to text",
+            Gate::Authorisation if is_enabled => "the project is not allowed to use this network for it",
+            Gate::Authorisation => "the project is not enabled for it",
+            Gate::ProductSupport => "no connector to this operator does it",
+        }
+    }
+}
+
 impl Engine {
+    /// Which source answered, which network the user is of, and which gate lets which product fall. Without a project,
+    /// nobody asks for its authorisation.
+    pub async fn explain(&self, project: Option<&Project>, user: &User) -> Explanation {
+        match user {
+            User::Number(number) => self.explain_number(project, number).await,
+            User::Address(address) => self.explain_address(project, *address),
+        }
+    }
+
     pub async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
         let number = Msisdn::parse(text, project.mode)?;
         if project.mode == Mode::Sandbox {
@@ -108,9 +173,7 @@ impl Engine {
         Some(Eligibility { network: network.into(), products })
     }
 
-    /// Which source answered for a number, which network it is of, and which gate lets which product fall. Without a
-    /// project, nobody asks for its authorisation.
-    pub async fn explain_number(&self, project: Option<&Project>, number: &Msisdn) -> Explanation {
+    async fn explain_number(&self, project: Option<&Project>, number: &Msisdn) -> Explanation {
         if is_sandbox(project) {
             return explained_simulation(simulated(number));
         }
@@ -124,7 +187,7 @@ impl Engine {
         self.explained(project, asked, network)
     }
 
-    pub fn explain_address(&self, project: Option<&Project>, address: IpAddr) -> Explanation {
+    fn explain_address(&self, project: Option<&Project>, address: IpAddr) -> Explanation {
         if is_sandbox(project) {
             return explained_simulation(simulated_address(address));
         }

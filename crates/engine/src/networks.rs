@@ -163,6 +163,15 @@ impl Networks {
         });
     }
 
+    /// Which connectors bring what is sent to a number, and whether each hears it at the moment.
+    pub fn lines_of(&self, receiver: &Msisdn) -> Vec<(Arc<str>, bool)> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let connectors = lines.get(receiver).into_iter().flatten();
+        let mut found: Vec<_> = connectors.map(|(connector, hears)| (Arc::clone(connector), *hears)).collect();
+        found.sort();
+        found
+    }
+
     /// A connector that is no longer configured serves nothing.
     pub fn forget(&self, connector: &str) {
         self.change(|lines| {
@@ -226,6 +235,8 @@ mod tests {
         assert_eq!([next(), next()], [Some(3), Some(3)], "the next pool helps out");
         networks.hears(&other, &[number(2)], true);
         assert_eq!([next(), next()], [Some(2), Some(2)]);
+        assert_eq!(networks.lines_of(&number(2)), [(one.clone(), false), (other.clone(), true)]);
+        assert_eq!(networks.lines_of(&number(3)), []);
         networks.hears(&one, &[number(3)], false);
         networks.hears(&other, &[number(2)], false);
         assert_eq!(next(), None);

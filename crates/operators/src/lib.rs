@@ -15,3 +15,4 @@ pub mod outbound;
 pub mod smpp;
 pub mod sms_http;
 mod token_keeper;
+mod vital_signs;

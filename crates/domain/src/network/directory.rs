@@ -20,6 +20,17 @@ pub struct NetworkDirectory {
 /// Numbers to text, used in turn.
 pub type Pool = Vec<Msisdn>;
 
+/// Who texts the numbers of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience<'a> {
+    /// The network's own subscribers.
+    Network(&'a Network),
+    /// Subscribers of networks in the country that have no numbers of their own, or none that is heard.
+    Country(Country),
+    /// Everybody else.
+    Everybody,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
     #[error("the network {0} is there twice")]
@@ -101,6 +112,14 @@ impl NetworkDirectory {
         [&network.receivers].into_iter().chain(country).chain([&self.everybody]).filter(|pool| !pool.is_empty())
     }
 
+    /// Every pool, and whose it is. None of them is empty.
+    pub fn all_pools(&self) -> impl Iterator<Item = (Audience<'_>, &Pool)> {
+        let of_networks = self.networks.values().map(|network| (Audience::Network(network), &network.receivers));
+        let of_countries = self.countries.iter().map(|(country, pool)| (Audience::Country(*country), pool));
+        let all = of_networks.chain(of_countries).chain([(Audience::Everybody, &self.everybody)]);
+        all.filter(|(_, pool)| !pool.is_empty())
+    }
+
     /// Every number that anybody is told to text.
     pub fn receivers(&self) -> impl Iterator<Item = &Msisdn> {
         let of_networks = self.networks.values().flat_map(|network| &network.receivers);
@@ -156,6 +175,9 @@ mod tests {
         assert_eq!(tails(&own), [1, 2, 3]);
         assert_eq!(tails(&none), [2, 3]);
         assert_eq!(directory.receivers().count(), 4);
+        let audiences: Vec<_> = directory.all_pools().map(|(audience, _)| audience).collect();
+        let (de, gb) = (Audience::Country("DE".parse().unwrap()), Audience::Country("GB".parse().unwrap()));
+        assert_eq!(audiences, [Audience::Network(&own), de, gb, Audience::Everybody]);
     }
 
     #[test]

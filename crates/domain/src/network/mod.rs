@@ -9,7 +9,7 @@ use crate::{
 
 mod directory;
 
-pub use directory::{DirectoryError, NetworkDirectory, Pool};
+pub use directory::{Audience, DirectoryError, NetworkDirectory, Pool};
 
 /// A mobile network: its country code (MCC, three digits) and network code (MNC, two or three) in a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

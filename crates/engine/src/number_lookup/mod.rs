@@ -75,6 +75,19 @@ pub struct Asked {
     pub said: Result<Resolved, SourceFault>,
 }
 
+impl Asked {
+    /// What it said, for people.
+    pub fn in_words(&self) -> String {
+        match &self.said {
+            Ok(Resolved::Network(network)) => network.to_string(),
+            Ok(Resolved::NoSubscriber) => "nobody has this number".to_owned(),
+            Ok(Resolved::OtherNetwork) => "a network that is not known here".to_owned(),
+            Ok(Resolved::NoData) => "nothing known".to_owned(),
+            Err(fault) => format!("failed: {fault}"),
+        }
+    }
+}
+
 type Answer = Result<Known, Unavailable>;
 /// Where the answer of a look-up under way will be.
 type Pending = watch::Receiver<Option<Answer>>;

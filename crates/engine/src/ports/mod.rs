@@ -6,6 +6,7 @@ mod clock;
 mod entropy;
 mod inbox;
 mod numbers;
+mod reporting;
 mod silent;
 mod store;
 mod transport;
@@ -15,6 +16,9 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};
 pub use inbox::{Disposition, Glimpse, Inbox};
 pub use numbers::{NumberSource, Resolved, SimSwapQuestion, SimSwapRoute, SourceFault};
+pub use reporting::{
+    Breaker, BreakerPosition, Condition, ConnectorReport, Counts, Links, Mishap, Reporting, Signs,
+};
 pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
     AccountRecord, AccountStore, Admitted, AttemptLog, AuditFilter, AuditStore, Awaits, CallbackRecord, CallbackState,

@@ -3,6 +3,8 @@
 //! A row says what the check ends with, and what the breaker learns. What comes by the device is hearsay: whoever holds
 //! the device can write it, so it may end a check of that device but moves no breaker.
 
+use std::fmt;
+
 use jiff::SignedDuration;
 use ringtrue_domain::lifecycle::ErrorCode::{
     self, InternalError, MnoNoDataAvailable, MnoNotSupported, MnoResponseError, MnoServerError, MnoTimeout,
@@ -289,5 +291,31 @@ impl Fault {
     /// In our words only: what an operator or a device wrote may hold anything.
     pub fn symptom(&self) -> Symptom<'static> {
         self.row.symptom
+    }
+}
+
+/// For people, in our words only.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = match self.stage {
+            Stage::Discovery => "at the discovery document",
+            Stage::Keys => "at the operator's keys",
+            Stage::Redirect => "at a device's return",
+            Stage::Backchannel => "at the backchannel",
+            Stage::Token => "at the token endpoint",
+            Stage::IdToken => "at an ID token",
+            Stage::Api => "at the API",
+        };
+        match self.row.symptom {
+            OAuth(error) => write!(f, "the error `{error}`")?,
+            Camara(code) => write!(f, "the code `{code}`")?,
+            Status(_) | StatusClass(_) => f.write_str("an unexpected status")?,
+            NoAnswer(error) => write!(f, "{error}")?,
+            Symptom::Nonsense(_) => f.write_str("an answer that does not say what it must")?,
+            NoHistory => f.write_str("no history of the SIM")?,
+            Ours => f.write_str("a fault of our own")?,
+        }
+        write!(f, " {place}")?;
+        self.status.map_or(Ok(()), |status| write!(f, " (status {status})"))
     }
 }

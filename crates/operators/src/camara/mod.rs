@@ -18,6 +18,7 @@ mod id_token;
 mod memory;
 mod number_verification;
 mod provider;
+mod report;
 mod sim_swap;
 mod token;
 
@@ -33,7 +34,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{Arrival, Clock, Departure, Entropy, Journey, Question, Reply, SilentRoute};
 use url::Url;
 
-use crate::{authentication, breaker::Breaker, client::Client, jwt::KeySet};
+use crate::{authentication, breaker::Breaker, client::Client, jwt::KeySet, vital_signs::VitalSigns};
 pub use crate::{
     authentication::{Audience, ClientAuthentication, ClientSecret},
     breaker::{BreakerSettings, BreakerState, Effect},
@@ -65,6 +66,7 @@ pub struct Camara {
     breaker: Breaker,
     /// Another interface of the operator, which may work or fail by itself.
     sim_swap_breaker: Breaker,
+    signs: VitalSigns,
 }
 
 impl Camara {
@@ -81,6 +83,7 @@ impl Camara {
             sim_swap_tokens: OwnTokens::new(),
             breaker: Breaker::new(config.breaker),
             sim_swap_breaker: Breaker::new(config.breaker),
+            signs: VitalSigns::default(),
             asking: Asking { connector: config.name.clone(), client, clock },
             entropy,
             config,
@@ -157,7 +160,14 @@ impl Camara {
         } else {
             tracing::warn!(connector, stage, ?symptom, status, code, "an operator gave no answer to a check");
         }
-        breaker.learn(fault.effect(), fault.retry_after, self.asking.clock.now());
+        let now = self.asking.clock.now();
+        // A subscriber's own matter is an answer like any other.
+        if fault.is_usual() {
+            self.signs.heard(now);
+        } else {
+            self.signs.failed(fault.to_string(), now);
+        }
+        breaker.learn(fault.effect(), fault.retry_after, now);
         fault.code()
     }
 
@@ -201,7 +211,9 @@ impl SilentRoute for Camara {
         let is_signed = matches!(self.config.request_object, RequestObject::Signed { .. });
         let noted = |fault: Fault| self.note(&fault.of_device(is_signed), &self.breaker);
         let reply = self.answer(&arrival).await.map_err(noted)?;
-        self.breaker.learn(Effect::Works, None, self.asking.clock.now());
+        let now = self.asking.clock.now();
+        self.signs.heard(now);
+        self.breaker.learn(Effect::Works, None, now);
         Ok(reply)
     }
 }

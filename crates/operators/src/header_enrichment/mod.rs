@@ -25,13 +25,13 @@ mod config;
 mod names;
 mod value;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, phone::Msisdn, product::Product};
+use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    ports::{Arrival, Departure, Journey, Question, Reply, SilentRoute},
+    ports::{Arrival, Condition, ConnectorReport, Departure, Journey, Question, Reply, Reporting, Signs, SilentRoute},
     rate_limit::subscriber,
 };
 
@@ -43,6 +43,8 @@ pub use self::{
     value::{BadPattern, Encoding, Pattern, ValueFormat},
 };
 
+use crate::vital_signs::VitalSigns;
+
 /// How long a device may be on its way.
 pub const WINDOW: SignedDuration = SignedDuration::from_secs(30);
 
@@ -50,6 +52,7 @@ pub const WINDOW: SignedDuration = SignedDuration::from_secs(30);
 #[derive(Debug)]
 pub struct HeaderEnrichment {
     config: HeaderEnrichmentConfig,
+    signs: VitalSigns,
 }
 
 /// Why a device is not known by its request.
@@ -98,7 +101,7 @@ impl HeaderEnrichment {
     /// Refuses a configuration by which anybody could say that they are anyone, or nobody could be known.
     pub fn new(config: HeaderEnrichmentConfig) -> Result<Self, BadConfig> {
         config.check()?;
-        Ok(HeaderEnrichment { config })
+        Ok(HeaderEnrichment { config, signs: VitalSigns::default() })
     }
 
     /// The networks whose devices are sent here.
@@ -148,14 +151,40 @@ impl SilentRoute for HeaderEnrichment {
 
     async fn arrive(&self, arrival: Arrival<'_>) -> Result<Reply, ErrorCode> {
         match self.identify(&arrival) {
-            Ok(found) => Ok(match arrival.question {
-                Question::IsNumber(number) => Reply::Match(*number == found),
-                Question::WhichNumber => Reply::Number(found),
-            }),
+            Ok(found) => {
+                self.signs.heard(arrival.now);
+                Ok(match arrival.question {
+                    Question::IsNumber(number) => Reply::Match(*number == found),
+                    Question::WhichNumber => Reply::Number(found),
+                })
+            }
             Err(refusal) => {
+                self.signs.failed(refusal.to_string(), arrival.now);
                 tracing::info!(connector = %self.config.name, check = %arrival.check, %refusal, "no enriched header");
                 Err(refusal.code())
             }
+        }
+    }
+}
+
+impl Reporting for HeaderEnrichment {
+    fn report(&self) -> ConnectorReport {
+        let signs = self.signs.read();
+        ConnectorReport {
+            name: Arc::clone(&self.config.name),
+            kind: "Header enrichment",
+            mode: Mode::Live,
+            condition: match &signs {
+                Signs { heard_at: Some(_), .. } => Condition::Up,
+                Signs { mishap: Some(_), .. } => Condition::Impaired,
+                _ => Condition::Waiting,
+            },
+            networks: self.config.networks.clone(),
+            receivers: vec![],
+            links: None,
+            breakers: vec![],
+            counts: None,
+            signs,
         }
     }
 }

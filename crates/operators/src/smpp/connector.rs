@@ -4,12 +4,15 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use ringtrue_engine::{
     networks::Networks,
-    ports::{Clock, Entropy, Inbox},
+    ports::{Clock, Condition, ConnectorReport, Counts, Entropy, Inbox, Links, Mishap, Reporting, Signs},
 };
 use tokio::time::{Instant, interval};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Counters, Outcome, SmppConfig, Status, bind, desk::Desk, long::LongMessages, presence::Presence};
+use super::{
+    Counters, LastError, Outcome, SmppConfig, Status, bind, desk::Desk, long::LongMessages, presence::Presence,
+};
+use crate::vital_signs::VitalSigns;
 
 /// How often unfinished SMS are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -71,6 +74,7 @@ impl Connector {
                 clock,
                 counters,
                 long,
+                signs: VitalSigns::default(),
                 stop: CancellationToken::new(),
             },
             entropy,
@@ -103,6 +107,34 @@ impl Connector {
     pub async fn shutdown(&self) {
         self.running.desk.stop.cancel();
         self.tasks.wait().await;
+    }
+}
+
+impl Reporting for Connector {
+    fn report(&self) -> ConnectorReport {
+        let Desk { config, counters, signs, .. } = &self.running.desk;
+        let Status { binds, binds_up, since, hears, last_error } = self.status();
+        let mishap = last_error.map(|LastError { what, at }| Mishap { what, at });
+        ConnectorReport {
+            name: Arc::clone(&config.name),
+            kind: "SMPP",
+            mode: config.mode,
+            condition: match binds_up {
+                0 if hears => Condition::Impaired,
+                0 => Condition::Down,
+                up if up < binds => Condition::Impaired,
+                _ => Condition::Up,
+            },
+            networks: vec![],
+            receivers: config.receivers.clone(),
+            links: Some(Links { up: binds_up, wanted: binds, since }),
+            breakers: vec![],
+            counts: Some(Counts {
+                taken: counters.get(Outcome::Received),
+                refused: counters.get(Outcome::TemporaryError) + counters.get(Outcome::Malformed),
+            }),
+            signs: Signs { mishap, ..signs.read() },
+        }
     }
 }
 

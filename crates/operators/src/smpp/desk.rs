@@ -6,7 +6,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     reverse_sms::{InboundSms, Sender},
 };
-use ringtrue_engine::ports::{Clock, Glimpse, Inbox};
+use ringtrue_engine::ports::{Clock, Disposition, Glimpse, Inbox};
 use ringtrue_smpp::{
     pdu::{CommandStatus, MessageType},
     session::{Answer, Application, Event, Incoming, Link},
@@ -18,6 +18,8 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::vital_signs::VitalSigns;
 
 use super::{
     Counters, Outcome, SmppConfig, address,
@@ -32,6 +34,7 @@ pub(super) struct Desk {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) counters: Arc<Counters>,
     pub(super) long: Arc<LongMessages>,
+    pub(super) signs: VitalSigns,
     /// Cancelled when the connector stops: from then on nothing is waited for.
     pub(super) stop: CancellationToken,
 }
@@ -83,6 +86,7 @@ impl Line<'_> {
         }
         let Desk { config, receivers, counters, .. } = self.desk;
         counters.count(Outcome::Received);
+        self.desk.signs.heard(self.desk.clock.now());
         if request.esm_class().message_type() != MessageType::Ordinary {
             counters.count(Outcome::NotAnSms);
             return CommandStatus::OK;
@@ -171,10 +175,14 @@ impl Desk {
             return CommandStatus::OK;
         }
         let Envelope { from, to } = envelope;
-        let sms = InboundSms { mode: self.config.mode, from, to, text, received_at: self.clock.now() };
+        let received_at = self.clock.now();
+        let sms = InboundSms { mode: self.config.mode, from, to, text, received_at };
         match self.inbox.receive(sms).await {
             Ok(disposition) => {
                 self.counters.count(disposition.into());
+                if disposition == Disposition::Concluded {
+                    self.signs.concluded(received_at, self.clock.now());
+                }
                 CommandStatus::OK
             }
             Err(error) => {

@@ -49,7 +49,9 @@ use ringtrue_domain::{
     phone::{Address, Msisdn},
     reverse_sms::{InboundSms, Sender},
 };
-use ringtrue_engine::ports::{Clock, Glimpse, Inbox};
+use ringtrue_engine::ports::{
+    Clock, Condition, ConnectorReport, Counts, Disposition, Glimpse, Inbox, Reporting, Signs,
+};
 use url::Url;
 
 pub use self::{
@@ -75,6 +77,8 @@ use self::{
     vendor::{Message, Text},
 };
 
+use crate::vital_signs::VitalSigns;
+
 /// Vendors send again for a day at most.
 const REMEMBERED_FOR: Duration = Duration::from_hours(25);
 const REMEMBERED: usize = 65_536;
@@ -92,6 +96,7 @@ pub struct Webhook {
     /// The nonces of acknowledged requests, and which requests those were.
     nonces: Mutex<Memory<Digest>>,
     parts: Mutex<Parts>,
+    signs: VitalSigns,
 }
 
 /// What an authentic request brought.
@@ -114,6 +119,7 @@ impl Webhook {
             done: Mutex::new(Memory::new(REMEMBERED_FOR, REMEMBERED)),
             nonces: Mutex::new(Memory::new(REMEMBERED_FOR, REMEMBERED)),
             parts: Mutex::new(Parts::new()),
+            signs: VitalSigns::default(),
         })
     }
 
@@ -207,8 +213,10 @@ impl Webhook {
             }
         };
         let sms = InboundSms { mode: self.config.mode, from, to, text, received_at: now };
-        if self.inbox.receive(sms).await.is_err() {
-            return Outcome::StoreDown;
+        match self.inbox.receive(sms).await {
+            Err(_) => return Outcome::StoreDown,
+            Ok(Disposition::Concluded) => self.signs.concluded(now, self.clock.now()),
+            Ok(_) => {}
         }
         let mut done = held(&self.done);
         for key in keys {
@@ -233,6 +241,10 @@ impl Webhook {
     /// Counts an outcome and says what the vendor hears if there is nothing else in its request.
     fn answer(&self, outcome: Outcome) -> Reply {
         self.tally.add(outcome);
+        match outcome.complaint() {
+            None => self.signs.heard(self.clock.now()),
+            Some(what) => self.signs.failed(what, self.clock.now()),
+        }
         tracing::debug!(webhook.name = %self.config.name, webhook.outcome = outcome.as_str(), "a webhook was called");
         let vendor = self.config.driver.vendor();
         match outcome {
@@ -251,6 +263,39 @@ impl Webhook {
             }
             Outcome::Unreadable => vendor.dismissal(),
         }
+    }
+}
+
+impl Reporting for Webhook {
+    fn report(&self) -> ConnectorReport {
+        let signs = self.signs.read();
+        let sum = |is_counted: fn(&Outcome) -> bool| {
+            Outcome::ALL.into_iter().filter(is_counted).map(|outcome| self.tally.get(outcome)).sum()
+        };
+        ConnectorReport {
+            name: Arc::clone(&self.config.name),
+            kind: "SMS by webhook",
+            mode: self.config.mode,
+            condition: condition(&signs),
+            networks: vec![],
+            receivers: self.config.receivers.clone(),
+            links: None,
+            breakers: vec![],
+            counts: Some(Counts {
+                taken: sum(|outcome| outcome.complaint().is_none()),
+                refused: sum(|outcome| outcome.complaint().is_some()),
+            }),
+            signs,
+        }
+    }
+}
+
+/// Of the last call: nobody can tell whether a vendor will call again.
+fn condition(Signs { heard_at, mishap, .. }: &Signs) -> Condition {
+    match (heard_at, mishap) {
+        (None, None) => Condition::Waiting,
+        (heard_at, Some(mishap)) if heard_at.is_none_or(|heard_at| heard_at < mishap.at) => Condition::Impaired,
+        _ => Condition::Up,
     }
 }
 

@@ -70,6 +70,27 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// What is wrong with a call that ended so, in a sentence. `None`: nothing.
+    pub fn complaint(self) -> Option<&'static str> {
+        match self {
+            Outcome::Accepted
+            | Outcome::Duplicate
+            | Outcome::UnknownReceiver
+            | Outcome::Ignored
+            | Outcome::PartHeld
+            | Outcome::PartAbandoned => None,
+            Outcome::PartRefused => Some("there was no room for part of a longer message"),
+            Outcome::Stranger => Some("a call came from an address, or to a path, that the vendor does not use"),
+            Outcome::Forged => Some("a call had no valid signature"),
+            Outcome::Stale => Some("a call was signed too long ago, or in the future"),
+            Outcome::Replayed => Some("a call repeated the nonce of another one"),
+            Outcome::Unreadable => Some("a call was nothing that the vendor's documentation describes"),
+            Outcome::StoreDown => Some("a message could not be stored, and must come again"),
+        }
+    }
+}
+
 /// One counter per outcome.
 #[derive(Debug, Default)]
 pub struct Tally([AtomicU64; Outcome::ALL.len()]);

@@ -1,19 +1,17 @@
 //! `ringtrue eligibility`: why a user can use what.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use ringtrue_domain::{
     eligibility::Gate,
-    phone::Msisdn,
     product::Product,
-    tenancy::{Mode, Project, ProjectId},
+    tenancy::{Project, ProjectId},
 };
 use ringtrue_engine::{
     Engine,
-    eligibility::{Explanation, UserNetwork},
+    eligibility::{Explanation, User, UserNetwork},
     management::ManagementError,
     number_lookup::Asked,
-    ports::Resolved,
 };
 use serde_json::{Value, json};
 
@@ -34,12 +32,6 @@ const AS_CONFIGURED: &str = "as configured; whether links are up, only a running
 const EXPECTED: &str = "Write a number with its country code and nothing else, such as +447700900123, or an address, such \
                         as 203.0.113.10 or 2001:db8::1.";
 
-/// Whom the question is about.
-enum User {
-    Number(Msisdn),
-    Address(IpAddr),
-}
-
 pub(super) async fn run(desk: &Desk, action: EligibilityAction) -> Result<(), Failure> {
     match action {
         EligibilityAction::Number { number, identity } => caller::of_number(desk, &identity, &number.0).await,
@@ -54,11 +46,10 @@ async fn explain(desk: &Desk, ExplainArguments { user, project }: ExplainArgumen
     desk.with_engine_of(&config, async |engine| {
         wiring::rehearse(engine, &config)?;
         let project = project.map(|id| project_of(engine, id)).transpose()?;
-        let user = User::parse(&typed, project.as_deref())?;
-        let explanation = match &user {
-            User::Number(number) => engine.explain_number(project.as_deref(), number).await,
-            User::Address(address) => engine.explain_address(project.as_deref(), *address),
-        };
+        // What was typed is not repeated: it is about a person.
+        let user = User::parse(&typed, project.as_deref());
+        let user = user.map_err(|problem| Failure::refused(problem.to_string(), EXPECTED))?;
+        let explanation = engine.explain(project.as_deref(), &user).await;
         print(desk, &user, project.as_deref(), explanation)
     })
     .await
@@ -66,30 +57,6 @@ async fn explain(desk: &Desk, ExplainArguments { user, project }: ExplainArgumen
 
 fn project_of(engine: &Engine, id: ProjectId) -> Result<Arc<Project>, Failure> {
     engine.control_plane().project(id).ok_or_else(|| ManagementError::ProjectNotFound.into())
-}
-
-impl User {
-    /// What was typed is not repeated: it is about a person.
-    fn parse(typed: &str, project: Option<&Project>) -> Result<Self, Failure> {
-        if typed.starts_with('+') {
-            let mode = project.map_or(Mode::Live, |project| project.mode);
-            return Msisdn::parse(typed, mode).map(User::Number).map_err(|problem| {
-                Failure::refused(format!("this is not a number in E.164 form: {problem}"), EXPECTED)
-            });
-        }
-        let address: Result<IpAddr, _> = typed.parse();
-        address
-            .map(|address| User::Address(address.to_canonical()))
-            .map_err(|_| Failure::refused("this is neither a number in E.164 form nor an IP address", EXPECTED))
-    }
-
-    fn shown(&self) -> String {
-        match self {
-            User::Number(number) => format!("…{}", number.tail()),
-            User::Address(IpAddr::V4(_)) => "an IPv4 address".to_owned(),
-            User::Address(IpAddr::V6(_)) => "an IPv6 address".to_owned(),
-        }
-    }
 }
 
 fn print(desk: &Desk, user: &User, project: Option<&Project>, explanation: Explanation) -> Result<(), Failure> {
@@ -127,25 +94,12 @@ fn network_shown(network: &Result<UserNetwork, String>) -> String {
     }
 }
 
-fn source(Asked { source, said }: &Asked) -> Record {
-    let said = match said {
-        Ok(Resolved::Network(network)) => network.to_string(),
-        Ok(Resolved::NoSubscriber) => "nobody has this number".to_owned(),
-        Ok(Resolved::OtherNetwork) => "a network that is not known here".to_owned(),
-        Ok(Resolved::NoData) => "nothing known".to_owned(),
-        Err(fault) => format!("failed: {fault}"),
-    };
-    SOURCE_COLUMNS.into_iter().zip([json!(source), json!(said)]).collect()
+fn source(asked: &Asked) -> Record {
+    SOURCE_COLUMNS.into_iter().zip([json!(asked.source), json!(asked.in_words())]).collect()
 }
 
 fn fate(product: Product, gate: Result<(), Gate>, project: Option<&Project>) -> Record {
-    let is_enabled = project.is_none_or(|project| project.products.contains(&product));
-    let why = gate.err().map(|gate| match gate {
-        Gate::Connectivity => "no connector asks this operator, and its subscribers have nobody to text",
-        Gate::Authorisation if is_enabled => "the project is not allowed to use this network for it",
-        Gate::Authorisation => "the project is not enabled for it",
-        Gate::ProductSupport => "no connector to this operator does it",
-    });
+    let why = gate.err().map(|gate| Explanation::why(gate, product, project));
     let values = [json!(product.as_str()), json!(gate.is_ok()), json!(gate.err().map(Gate::as_str)), json!(why)];
     PRODUCT_COLUMNS.into_iter().zip(values).collect()
 }

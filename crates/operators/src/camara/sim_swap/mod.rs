@@ -190,7 +190,9 @@ impl SimSwapRoute for Camara {
                 ErrorCode::NotMobileIp => ErrorCode::MnoResponseError,
                 code => code,
             })?;
-        self.sim_swap_breaker.learn(Effect::Works, None, self.asking.clock.now());
+        let now = self.asking.clock.now();
+        self.signs.heard(now);
+        self.sim_swap_breaker.learn(Effect::Works, None, now);
         Ok(history)
     }
 }

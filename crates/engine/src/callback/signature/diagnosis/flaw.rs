@@ -189,16 +189,7 @@ impl fmt::Display for Flaw {
                 "the `date` header is not the one that was signed: `{signed}` was, and `{arrived}` arrived. A proxy has \
                  replaced it, or it was written anew in another form"
             ),
-            Flaw::DateSkew(age) => {
-                let (seconds, direction) = (age.abs().as_secs(), if age.is_positive() { "past" } else { "future" });
-                let (minutes, seconds, most) = (seconds / 60, seconds % 60, TOLERANCE.as_mins());
-                write!(
-                    f,
-                    "the signature fits, but its `date` is {minutes} min {seconds} s in the {direction}. More than {most} \
-                     minutes are not to be trusted: it is a request that someone sent again, or one of the two clocks is \
-                     wrong"
-                )
-            }
+            Flaw::DateSkew(age) => f.write_str(&skew(*age)),
             Flaw::Method(found) => {
                 write!(f, "the method is not the one that was signed, `POST`: `{found}` arrived")
             }
@@ -228,6 +219,15 @@ impl fmt::Display for Flaw {
             ),
         }
     }
+}
+
+fn skew(age: SignedDuration) -> String {
+    let (seconds, direction) = (age.abs().as_secs(), if age.is_positive() { "past" } else { "future" });
+    let (minutes, seconds, most) = (seconds / 60, seconds % 60, TOLERANCE.as_mins());
+    format!(
+        "the signature fits, but its `date` is {minutes} min {seconds} s in the {direction}. More than {most} minutes are \
+         not to be trusted: it is a request that someone sent again, or one of the two clocks is wrong"
+    )
 }
 
 /// Masked: a target may carry a token.

@@ -280,7 +280,7 @@ fn search(
         .chain(hosts.iter().map(|host| Covered { host, ..*arrived }))
         .chain(targets.iter().map(|target| Covered { target, ..*arrived }))
         .chain(sources);
-    let of_host = |host| targets.iter().map(move |target| Covered { host, target, ..*arrived });
+    let of_host = |host| targets.iter().map(move |target| Covered { target, host, ..*arrived });
     let both = hosts.iter().flat_map(|host| of_host(host.as_str()));
     single.chain(both).find(|covered| is_signed(covered)).map(|covered| Parts::of(&covered))
 }
