@@ -4,6 +4,7 @@
 //! arguments, so every rule here can be tested as a list of cases.
 
 pub mod account;
+pub mod activity;
 pub mod audit;
 pub mod callback;
 pub mod eligibility;

@@ -18,6 +18,7 @@ use ringtrue_domain::{
 
 use crate::{
     Engine,
+    activity::Activity,
     number_lookup::{Known, Unavailable},
     ports::{Admitted, Found, NewCheck, StoreError},
 };
@@ -72,8 +73,12 @@ impl Engine {
 
     pub(crate) async fn store_new(&self, new: NewCheck) -> Result<(), CreateError> {
         let now = new.check.created_at;
+        let place = Activity::place_of(&new.check);
         match self.store().create_check(new).await? {
-            Admitted::Stored => Ok(()),
+            Admitted::Stored => {
+                self.activity().created(place);
+                Ok(())
+            }
             Admitted::TooOften { until } => {
                 let wait = (until.as_millisecond() - now.as_millisecond()).max(1);
                 Err(CreateError::TooOften { retry_after: u32::try_from((wait + 999) / 1000).unwrap_or(u32::MAX) })

@@ -3,11 +3,12 @@
 //! No HTTP server and no SQL here: requests come in as values, and a [`ports::Store`] keeps what must be kept.
 
 pub mod accounts;
+pub mod activity;
 pub mod callback;
 pub mod checks;
 pub mod control_plane;
-pub mod eligibility;
 pub mod deployment;
+pub mod eligibility;
 pub mod idempotency;
 pub mod keys;
 pub mod management;
@@ -31,6 +32,7 @@ use ringtrue_domain::{id::time_ordered, region::Region, reverse_sms::NumberGuard
 
 use crate::{
     accounts::{Passwords, SignInDelays},
+    activity::Activity,
     callback::{Courier, CourierParts},
     control_plane::{ControlPlane, RefreshError},
     keys::MasterKey,
@@ -90,6 +92,7 @@ struct Inner {
     networks: Arc<Networks>,
     lookup: Arc<NumberLookup>,
     courier: Courier,
+    activity: Arc<Activity>,
     limiter: RateLimiter,
     passwords: Passwords,
     sign_in_delays: SignInDelays,
@@ -106,12 +109,14 @@ impl Engine {
         let Parts { store, clock, entropy, transport, master } = parts;
         let node = NodeId(time_ordered(clock.now(), entropy.bytes()));
         let control_plane = Arc::new(ControlPlane::empty(master));
+        let activity = Arc::<Activity>::default();
         let courier = Courier::new(CourierParts {
             store: Arc::clone(&store) as _,
             transport,
             keys: Arc::clone(&control_plane) as _,
             clock: Arc::clone(&clock),
             entropy: Arc::clone(&entropy),
+            activity: Arc::clone(&activity),
             limits: settings.courier,
         });
         let networks = Arc::<Networks>::default();
@@ -120,6 +125,7 @@ impl Engine {
             lookup: NumberLookup::new(Arc::clone(&networks), Arc::clone(&clock), settings.cached_lookups),
             networks,
             courier,
+            activity,
             limiter: RateLimiter::new(settings.limits),
             passwords: Passwords::default(),
             sign_in_delays: SignInDelays::default(),
@@ -176,6 +182,11 @@ impl Engine {
 
     pub fn courier(&self) -> &Courier {
         &self.0.courier
+    }
+
+    /// Counts what happens, for people.
+    pub fn activity(&self) -> &Activity {
+        &self.0.activity
     }
 
     pub fn limiter(&self) -> &RateLimiter {

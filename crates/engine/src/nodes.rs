@@ -59,6 +59,9 @@ impl Engine {
             if let Err(error) = self.erase_old(self.clock().now()).await {
                 tracing::warn!(%error, "what is kept too long could not be erased");
             }
+            if let Err(error) = self.tidy_activity_up().await {
+                tracing::warn!(%error, "old counts could not be summed up");
+            }
             match self.tidy_up().await {
                 Ok(0) => {}
                 Ok(rows) => tracing::debug!(rows, "expired rows deleted"),

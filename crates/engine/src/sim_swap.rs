@@ -79,6 +79,7 @@ impl Engine {
         let check = ended.check().clone();
         let completion = self.completion(once, &check)?;
         self.store().create_ended(ended.map(Into::into), completion).await?;
+        self.activity().created_and_ended(&check);
         Ok(check)
     }
 

@@ -31,6 +31,9 @@ impl Engine {
         let concluded = concluded.map(Into::into);
         let callback = self.callback_of(&concluded)?;
         let recorded = self.store().conclude(Ending::from(&concluded), callback.clone()).await?;
+        if recorded == Recorded::Now {
+            self.activity().ended(concluded.check());
+        }
         if let (Recorded::Now, Some(NewCallback { url, body, due_at })) = (recorded, callback) {
             let Check { id: check, project, product, .. } = concluded.into_check();
             let leased = LeasedCallback { check, project, product, url, body, failed_attempts: 0, earlier_attempts: 0 };

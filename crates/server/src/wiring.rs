@@ -218,6 +218,7 @@ fn work_in_background(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
     background(tasks, shutdown, engine, |engine| async move { engine.follow_changes().await });
     background(tasks, shutdown, engine, |engine| async move { engine.keep_beating().await });
     background(tasks, shutdown, engine, |engine| async move { engine.keep_tidy().await });
+    background(tasks, shutdown, engine, |engine| async move { engine.keep_flushing_activity().await });
     let (sweeping, until) = (engine.clone(), shutdown.clone());
     tasks.spawn(async move { sweeping.keep_sweeping(until).await });
     let (writing, until) = (engine.clone(), shutdown.clone());
@@ -271,6 +272,10 @@ impl Running {
         // Those that were under way may have needed their operator.
         if let Some(sandbox) = &self.sandbox {
             sandbox.shutdown().await;
+        }
+        // All has been counted by now.
+        if let Err(error) = self.engine.flush_activity().await {
+            tracing::warn!(%error, "the counts of the last seconds are lost");
         }
         self.engine.leave().await;
     }

@@ -29,5 +29,6 @@ pub use store::{
     Recorded, Resent, Revocation, RevocationStore, SealedKey, SessionRecord, SetOut, Settlement, Store, StoreError,
     Then, TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
 };
+pub use store::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, MarkedPending, WaitingCallbacks};
 pub use store::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
 pub use transport::{Answer, Outgoing, Transport, Undelivered};

@@ -10,6 +10,7 @@ use ringtrue_domain::{
 
 use crate::{
     Engine,
+    activity::Activity,
     checks::{narrowed, whole_millis},
     ports::{Disposition, Glimpse, Inbox, Recorded, StoreError},
 };
@@ -30,6 +31,7 @@ impl Inbox for Engine {
             Sender::Unattributed => ReceivedFrom::Unattributed,
             Sender::Nobody => return Ok(Disposition::Unusable),
         };
+        let first_seen = (check.status() == Status::Accepted).then(|| Activity::place_of(&check));
         match check.receive(from, at) {
             Err(_) => Ok(Disposition::TooLate),
             Ok(None) => Ok(Disposition::Unmatched),
@@ -37,6 +39,9 @@ impl Inbox for Engine {
                 let is_in_time = concluded.check().status() != Status::Expired;
                 let recorded = self.conclude(concluded).await?;
                 let decided = recorded == Recorded::Now && is_in_time;
+                if let (true, Some(place)) = (decided, first_seen) {
+                    self.activity().seen(place);
+                }
                 Ok(if decided { Disposition::Concluded } else { Disposition::TooLate })
             }
         }
@@ -59,6 +64,7 @@ impl Engine {
     ) -> Result<Disposition, StoreError> {
         let Sender::Number(number) = from else { return Ok(Disposition::Unusable) };
         let moved = self.store().mark_pending(mode, self.number_hash(number)?, to, at).await?;
-        Ok(if moved > 0 { Disposition::Pending } else { Disposition::Unmatched })
+        self.activity().marked_pending(&moved);
+        Ok(if moved.is_empty() { Disposition::Unmatched } else { Disposition::Pending })
     }
 }

@@ -25,6 +25,7 @@ use tokio::time::timeout;
 use super::secrets::{Brief, Leg};
 use crate::{
     Engine,
+    activity::Activity,
     checks::{is_allowed, narrowed, whole_millis},
     ports::{Arrival, Decision, Departure, JourneyRecord, Question, Recorded, Reply, SetOut, SilentRoute, StoreError},
     rate_limit::subscriber,
@@ -191,8 +192,12 @@ impl Engine {
             return Ok(Ok(None));
         }
         let leg = self.seal_leg(check.id, &Leg::new(route.name(), device, &journey.memory))?;
-        let step = SetOut { check: check.id, network, ticket: hash, leg, at: now };
-        Ok(Ok(self.store().set_out(step).await?.then_some(journey.location)))
+        let step = SetOut { check: check.id, network: network.clone(), ticket: hash, leg, at: now };
+        if !self.store().set_out(step).await? {
+            return Ok(Ok(None));
+        }
+        self.activity().set_out(check, &network);
+        Ok(Ok(Some(journey.location)))
     }
 
     /// The device's network, and the connector that asks its operator.
@@ -292,6 +297,9 @@ impl Engine {
             let is_in_time = concluded.check().status() != Status::Expired;
             let fault = if is_in_time { ChainFault::Failed(code) } else { ChainFault::Expired };
             if self.conclude(concluded).await? == Recorded::Now {
+                if check.status() == Status::Accepted {
+                    self.activity().seen(Activity::place_of(&check));
+                }
                 return Ok(self.end_of(&check, Err(fault)));
             }
         }

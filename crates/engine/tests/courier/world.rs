@@ -88,6 +88,7 @@ impl World {
             keys: source,
             clock: Arc::clone(&clock) as _,
             entropy: Arc::clone(&entropy) as _,
+            activity: Arc::default(),
             limits,
         });
         World { clock, shelf, receivers, keys, courier, entropy }

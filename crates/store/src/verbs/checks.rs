@@ -14,7 +14,8 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    Admitted, CheckStore, CodeHash, Completion, Found, NewCallback, NewCheck, Recorded, StoreError, UsageCount,
+    Admitted, CheckStore, CodeHash, Completion, Found, MarkedPending, NewCallback, NewCheck, Recorded, StoreError,
+    UsageCount,
 };
 use uuid::Uuid;
 
@@ -89,7 +90,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         number: NumberHash,
         receiver: &Msisdn,
         at: Timestamp,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Vec<MarkedPending>, StoreError> {
         let receiver = receiver.as_str().to_owned();
         self.database
             .transact(move |tx| Box::pin(async move { mark_pending(tx, mode, number, receiver, at).await }))
@@ -202,7 +203,7 @@ async fn mark_pending(
     number: NumberHash,
     receiver: String,
     at: Timestamp,
-) -> Result<Ending<u64>, StoreError> {
+) -> Result<Ending<Vec<MarkedPending>>, StoreError> {
     let waiting = tx
         .run(
             "select id from checks
@@ -211,7 +212,7 @@ async fn mark_pending(
             values![number, receiver, mode.as_str(), at],
         )
         .await?;
-    let mut counts = Vec::new();
+    let mut pending = Vec::new();
     for id in waiting {
         let id = id.of("checks").uuid("id")?;
         let marked = tx
@@ -223,27 +224,37 @@ async fn mark_pending(
             )
             .await?;
         if let Some(row) = marked {
-            counts.extend(moved_to_pending(row)?);
+            pending.push(marked_pending(row)?);
         }
     }
-    if counts.is_empty() {
-        return Ok(Ending::Rollback(0));
+    if pending.is_empty() {
+        return Ok(Ending::Rollback(pending));
     }
+    let counts: Vec<_> = pending.iter().flat_map(moved_to_pending).collect();
     usage::change(tx, &counts).await?;
-    Ok(Ending::Commit(counts.len() as u64 / 2))
+    Ok(Ending::Commit(pending))
 }
 
-fn moved_to_pending(row: Row) -> Result<[UsageCount; 2], StoreError> {
+fn marked_pending(row: Row) -> Result<MarkedPending, StoreError> {
     let mut row = row.of("checks");
     row.uuid("id")?;
-    let pending = UsageCount {
+    Ok(MarkedPending {
         project: ProjectId(row.uuid("project_id")?),
         product: row.parsed("product")?,
-        at: row.instant("created_at")?,
+        created_at: row.instant("created_at")?,
+        network: row.parsed_or_null("network_id")?,
+    })
+}
+
+fn moved_to_pending(check: &MarkedPending) -> [UsageCount; 2] {
+    let pending = UsageCount {
+        project: check.project,
+        product: check.product,
+        at: check.created_at,
         status: Status::Pending,
         matched: None,
-        network: row.parsed_or_null("network_id")?,
+        network: check.network.clone(),
         change: 1,
     };
-    Ok([UsageCount { status: Status::Accepted, change: -1, ..pending.clone() }, pending])
+    [UsageCount { status: Status::Accepted, change: -1, ..pending.clone() }, pending]
 }

@@ -6,6 +6,7 @@
 //! Verbs of the data plane are only passed on: how they are gathered is each database's own affair.
 
 mod accounts;
+mod activity;
 mod audit;
 mod callbacks;
 mod check_list;

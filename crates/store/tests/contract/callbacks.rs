@@ -23,7 +23,7 @@ fn log(number: i64) -> AttemptLog {
     }
 }
 
-fn settlement(check: CheckId, attempt: u32, then: Then) -> Settlement {
+pub fn settlement(check: CheckId, attempt: u32, then: Then) -> Settlement {
     Settlement { check, attempt, then, log: log(attempt.into()) }
 }
 

@@ -7,7 +7,9 @@ use ringtrue_domain::{
     reverse_sms::{ReceivedFrom, ReverseSmsCheck},
     tenancy::{Mode, ProjectId},
 };
-use ringtrue_engine::ports::{Admitted, ClaimOutcome, CodeHash, Completion, Found, NewCheck, Recorded, StoreError};
+use ringtrue_engine::ports::{
+    Admitted, ClaimOutcome, CodeHash, Completion, Found, MarkedPending, NewCheck, Recorded, StoreError,
+};
 
 use crate::{bench::Bench, check_sample, sample};
 
@@ -183,10 +185,18 @@ pub async fn checks_that_wait_for_a_number_become_pending(bench: &Bench) {
 
     let at = sample::later(5);
     let elsewhere = Msisdn::parse("+447700900001", Mode::Live).unwrap();
-    assert_eq!(store.mark_pending(Mode::Live, number, &elsewhere, at).await.unwrap(), 0);
-    assert_eq!(store.mark_pending(Mode::Live, number, &check_sample::receiver(), sample::later(301)).await.unwrap(), 0);
-    assert_eq!(store.mark_pending(Mode::Live, number, &check_sample::receiver(), at).await.unwrap(), 2);
-    assert_eq!(store.mark_pending(Mode::Live, number, &check_sample::receiver(), sample::later(6)).await.unwrap(), 0);
+    assert_eq!(store.mark_pending(Mode::Live, number, &elsewhere, at).await.unwrap(), []);
+    let receiver = check_sample::receiver();
+    assert_eq!(store.mark_pending(Mode::Live, number, &receiver, sample::later(301)).await.unwrap(), []);
+    let marked = |check: &ReverseSmsCheck| MarkedPending {
+        project,
+        product: check.product,
+        network: check.network.clone(),
+        created_at: check.created_at,
+    };
+    let now_pending = store.mark_pending(Mode::Live, number, &receiver, at).await.unwrap();
+    assert_eq!(now_pending, [marked(&check), marked(&twin)]);
+    assert_eq!(store.mark_pending(Mode::Live, number, &receiver, sample::later(6)).await.unwrap(), []);
     for check in [&check, &twin] {
         let found = check_sample::found(store, check).await;
         assert_eq!(found.state, Lifecycle::Open(Open::Pending { since: at }));

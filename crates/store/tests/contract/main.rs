@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says by its panic what went wrong")]
 
 mod accounts;
+mod activity;
 mod bench;
 mod callbacks;
 mod check_lists;
@@ -136,6 +137,14 @@ contract! {
         usage_is_a_workspaces_own,
         many_count_at_once,
         a_poisonous_count_fails_alone;
+    activity:
+        every_count_comes_back_as_it_was_added,
+        periods_are_summed_up,
+        activity_is_found_by_product_and_network,
+        activity_is_a_projects_own,
+        many_nodes_add_at_once,
+        old_minutes_become_hours_and_old_hours_go,
+        waiting_callbacks_are_counted_by_project;
     nodes:
         a_node_lives_while_it_is_heard_of,
         a_node_leaves,

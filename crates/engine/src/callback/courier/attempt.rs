@@ -148,14 +148,18 @@ impl Courier {
             Next::RetryAt(at) => Then::RetryAt(at),
             Next::GiveUp => Then::GivenUp,
         };
+        let ended_at = log.ended_at;
         let settlement = Settlement { check: callback.check, attempt: attempt.get(), then, log };
         match self.settle_for_a_while(settlement).await {
             Ok(false) => tracing::debug!(check = %callback.check, "another node has settled this attempt"),
-            Ok(true) => match then {
-                Then::Delivered => add(&self.0.tally.delivered, 1),
-                Then::RetryAt(_) => {}
-                Then::GivenUp => add(&self.0.tally.given_up, 1),
-            },
+            Ok(true) => {
+                self.0.parts.activity.attempted(callback.project, callback.product, ended_at, then);
+                match then {
+                    Then::Delivered => add(&self.0.tally.delivered, 1),
+                    Then::RetryAt(_) => {}
+                    Then::GivenUp => add(&self.0.tally.given_up, 1),
+                }
+            }
             Err(error) => {
                 add(&self.0.tally.unsettled, 1);
                 tracing::warn!(%error, check = %callback.check, "an attempt could not be recorded and will be repeated");

@@ -38,6 +38,7 @@ use tally::{Tally, add};
 
 use super::sealing;
 use crate::{
+    activity::Activity,
     control_plane::ControlPlane,
     keys::KeyRing,
     ports::{CallbackStore, Clock, Entropy, LeasedCallback, StoreError, Transport},
@@ -84,6 +85,7 @@ pub struct CourierParts {
     pub keys: Arc<dyn KeySource>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
+    pub activity: Arc<Activity>,
     pub limits: Limits,
 }
 

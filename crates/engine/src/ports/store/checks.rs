@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, CheckId, Concluded, Ending, NumberHash, Sealed},
+    network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
@@ -77,6 +78,15 @@ pub enum Recorded {
     AlreadyConcluded,
 }
 
+/// A check that has become pending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkedPending {
+    pub project: ProjectId,
+    pub product: Product,
+    pub network: Option<NetworkId>,
+    pub created_at: Timestamp,
+}
+
 #[async_trait]
 pub trait CheckStore: Send + Sync {
     /// Stores the check, what it waits for, its count and the answer that its caller gets: all or nothing.
@@ -108,14 +118,14 @@ pub trait CheckStore: Send + Sync {
     async fn conclude(&self, ending: Ending, callback: Option<NewCallback>) -> Result<Recorded, StoreError>;
 
     /// Marks the open checks of a mode that wait for an SMS from this number to this receiver, that are not yet pending
-    /// and whose time is not up. Gives how many.
+    /// and whose time is not up. Gives them.
     async fn mark_pending(
         &self,
         mode: Mode,
         number: NumberHash,
         receiver: &Msisdn,
         at: Timestamp,
-    ) -> Result<u64, StoreError>;
+    ) -> Result<Vec<MarkedPending>, StoreError>;
 
     /// Open checks of any project whose time was up at `now`, the longest overdue first.
     async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError>;

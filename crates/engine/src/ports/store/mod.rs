@@ -8,6 +8,7 @@
 //! so versions become visible in their order and `changes_since` misses nothing.
 
 mod accounts;
+mod activity;
 mod callbacks;
 mod checks;
 mod control_plane;
@@ -22,10 +23,11 @@ mod usage;
 pub use accounts::{
     AccountRecord, AccountStore, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, SessionRecord,
 };
+pub use activity::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, WaitingCallbacks};
 pub use callbacks::{
     AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, Resent, Settlement, Then,
 };
-pub use checks::{Admitted, Awaits, CheckStore, CodeHash, NewCallback, NewCheck, Recorded};
+pub use checks::{Admitted, Awaits, CheckStore, CodeHash, MarkedPending, NewCallback, NewCheck, Recorded};
 pub use control_plane::{
     Changes, ControlPlaneStore, KeyId, KeyPurpose, KeyStore, NotAKeyPurpose, Revocation, RevocationStore, SealedKey,
     TokenId, Version,
@@ -56,6 +58,7 @@ pub trait Store:
     + CallbackStore
     + PrivacyStore
     + AccountStore
+    + ActivityStore
     + RequestStore
 {
 }
