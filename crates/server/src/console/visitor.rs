@@ -60,7 +60,8 @@ impl SignedIn {
     /// Lets the person into the project of the path.
     pub async fn project(&self, app: &App, ids: &PathIds, power: Power) -> Result<InProject, Refusal> {
         let InWorkspace { manager, workspace } = self.workspace(app, ids, power).await?;
-        let project = app.engine.project(&manager, workspace.id, ids.project()?).await.map_err(|error| match error {
+        let found = app.engine.project(&manager, workspace.id, ids.project()?).await;
+        let project = found.map_err(|error| match error {
             // People are not told what other workspaces have.
             ManagementError::NotYours(_) => Problem::from(ManagementError::ProjectNotFound),
             other => other.into(),

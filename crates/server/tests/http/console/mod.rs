@@ -4,5 +4,6 @@ mod browser;
 mod checks;
 mod pages;
 mod projects;
+mod requests;
 mod roles;
 mod sign_in;

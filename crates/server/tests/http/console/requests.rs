@@ -1,0 +1,193 @@
+use jiff::SignedDuration;
+use ringtrue_domain::account::Role;
+use serde_json::json;
+
+use super::{browser::Browser, pages::assert_sound};
+use crate::{
+    client::{Answer, Request},
+    on_both_stores,
+    reverse_sms::{Asker, CHECKS, EVEN},
+    world::{ProjectOf, World},
+};
+
+on_both_stores!(a_rejected_request_is_found_by_its_id, nothing_secret_is_kept_of_a_wrong_request);
+
+fn path_of(world: &World, project: &ProjectOf) -> String {
+    format!("/console/workspaces/{}/projects/{}/requests", world.acme.workspace_id, project.project_id)
+}
+
+fn id_of(answer: &Answer) -> String {
+    answer.header("x-request-id").unwrap().to_owned()
+}
+
+async fn written(world: &World) {
+    world.node.engine.write_requests().await.unwrap();
+}
+
+async fn a_rejected_request_is_found_by_its_id(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let project = &asker.project;
+    let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+    let wrong = json!({"phone_number": "0123", "callback_url": "https://example.com/hook", "extra": 1});
+    let refused = world.send(Request::post(CHECKS).bearer(&token).json(&wrong)).await.assert(400);
+    let guessed = world.token_request(&project.client_id, "a-guess-that-is-wrong", "reverse_sms").await.assert(401);
+    let other_scope = world.send(Request::get("/v1/sim-swap-checks?size=5").bearer(&token)).await.assert(403);
+    world.advance(SignedDuration::from_hours(2));
+    let late = world.send(Request::get(&format!("{CHECKS}?size=5&page=1")).bearer(&token)).await.assert(401);
+    written(&world).await;
+
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let requests = path_of(&world, project);
+    let list = viewer.get(&requests).await.assert(200);
+    assert_sound(&requests, &list);
+    for (answer, code, route) in [
+        (&refused, "bad_request", CHECKS),
+        (&guessed, "invalid_client", "/oauth2/token"),
+        (&other_scope, "forbidden", "/v1/sim-swap-checks"),
+        (&late, "unauthorized", CHECKS),
+    ] {
+        let id = id_of(answer);
+        assert!(list.text().contains(&format!("<code>{id}</code>")), "{code}: {}", list.text());
+        let one = viewer.get(&format!("{requests}/{id}")).await.assert(200);
+        assert_sound(&requests, &one);
+        for part in [&*answer.status.to_string(), code, route, &*project.client_id, " ms"] {
+            assert!(one.text().contains(part), "{part}: {}", one.text());
+        }
+        let found = viewer.get(&format!("{requests}?request_id={id}")).await.assert(200).text();
+        assert!(found.contains("1 in all"), "{found}");
+    }
+    let one = viewer.get(&format!("{requests}/{}", id_of(&refused))).await.text();
+    assert!(one.contains("This property is not known here") || one.contains("`/extra`"), "{one}");
+    assert!(one.contains("&#34;phone_number&#34;: &#34;…&#34; (4 characters)"), "{one}");
+    let queried = viewer.get(&format!("{requests}/{}", id_of(&late))).await.text();
+    assert!(queried.contains("size=5&#38;page=1"), "{queried}");
+
+    for (filter, ids, others) in [
+        ("status=4xx", vec![&refused, &guessed, &other_scope, &late], vec![]),
+        ("status=5xx", vec![], vec![&refused, &guessed, &other_scope, &late]),
+        ("status=4xx&error_code=forbidden", vec![&other_scope], vec![&refused, &guessed, &late]),
+        ("request_id=unknown", vec![], vec![&refused, &guessed, &other_scope, &late]),
+    ] {
+        let page = viewer.get(&format!("{requests}?{filter}")).await.assert(200).text();
+        assert!(ids.iter().all(|answer| page.contains(&id_of(answer))), "{filter}: {page}");
+        assert!(!others.iter().any(|answer| page.contains(&id_of(answer))), "{filter}: {page}");
+    }
+    viewer.get(&format!("{requests}/unknown")).await.assert(404);
+}
+
+async fn nothing_secret_is_kept_of_a_wrong_request(world: World) {
+    const NUMBER: &str = "990481516277";
+    const CODE: &str = "735182";
+    const SECRET: &str = "s3cr3t-that-was-put-where-it-does-not-belong";
+    let asker = Asker::sandbox(&world).await;
+    let project = &asker.project;
+    let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+    let number = format!("+{NUMBER}");
+    let wrong = [
+        json!({"phone_number": number, "extra": SECRET}),
+        json!({"phone_number": [number], "code": CODE}),
+        json!({number.clone(): 1, "phone_number": EVEN}),
+        json!({"phone_number": EVEN, SECRET: SECRET}),
+        json!({"phone_number": EVEN, "reference_id": {"code": CODE, "deep": [[[[[number]]]]]}}),
+        json!({"phone_number": EVEN, CODE: CODE}),
+        json!(number),
+    ];
+    let mut answers = vec![];
+    for body in wrong {
+        answers.push(world.send(Request::post(CHECKS).bearer(&token).json(&body)).await.assert(400));
+    }
+    let broken = format!("{{\"phone_number\": {number}");
+    for request in [
+        Request::post(CHECKS).body("application/json", broken),
+        Request::get(&format!("{CHECKS}?{NUMBER}={SECRET}")),
+        Request::get(&format!("{CHECKS}?search=%2B{NUMBER}%3D%3Dx")),
+        Request::get(&format!("{CHECKS}?access_token={SECRET}")),
+        Request::get(&format!("{CHECKS}/{SECRET}")),
+        Request::get(&format!("/v1/eligibility/phone-numbers/%2B{NUMBER}")),
+    ] {
+        answers.push(world.send(request.bearer(&token)).await);
+    }
+    answers.push(world.token_request(&project.client_id, SECRET, "reverse_sms").await.assert(401));
+    answers.push(world.token_request(&project.client_id, &project.client_secret, SECRET).await.assert(400));
+    written(&world).await;
+
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let requests = path_of(&world, project);
+    let mut pages = vec![viewer.get(&requests).await.assert(200).text()];
+    for answer in &answers {
+        assert!(answer.status >= 400, "{}", answer.text());
+        pages.push(viewer.get(&format!("{requests}/{}", id_of(answer))).await.assert(200).text());
+    }
+    let dump = world.database.dump();
+    for secret in [NUMBER, CODE, SECRET, &*token, &*project.client_secret] {
+        assert!(!pages.iter().any(|page| page.contains(secret)), "{secret} is on a page");
+        assert!(!dump.windows(secret.len()).any(|part| part == secret.as_bytes()), "{secret} is in the database");
+    }
+}
+
+#[tokio::test]
+async fn of_many_requests_in_a_second_some_are_kept_and_the_others_counted() {
+    let world = World::sqlite().await;
+    let asker = Asker::sandbox(&world).await;
+    let project = &asker.project;
+    let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+    let list = || world.send(Request::get(CHECKS).bearer(&token));
+    world.advance(SignedDuration::from_secs(1));
+    for _ in 0..30 {
+        list().await.assert(200);
+    }
+    written(&world).await;
+    world.advance(SignedDuration::from_secs(1));
+    let next = id_of(&list().await.assert(200));
+    written(&world).await;
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let requests = path_of(&world, project);
+    let page = viewer.get(&format!("{requests}?status=2xx")).await.assert(200).text();
+    assert!(page.contains("10 more in one second before") && page.contains(&next), "{page}");
+    let other = world.project("Other", json!({})).await;
+    let page = viewer.get(&path_of(&world, &other)).await.assert(200);
+    assert_sound(&requests, &page);
+    assert!(page.text().contains("There was no request yet"), "{}", page.text());
+}
+
+#[tokio::test]
+async fn requests_are_kept_for_a_while_and_not_at_all_where_they_are_not_wanted() {
+    let world = World::sqlite().await;
+    let asker = Asker::sandbox(&world).await;
+    let requests = path_of(&world, &asker.project);
+    written(&world).await;
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    assert!(viewer.get(&requests).await.text().contains("/oauth2/token"));
+    world.advance(SignedDuration::from_hours(11));
+    viewer.get(&requests).await.assert(200);
+    world.advance(SignedDuration::from_hours(11));
+    viewer.get(&requests).await.assert(200);
+    world.advance(SignedDuration::from_hours(3));
+    world.node.engine.tidy_up().await.unwrap();
+    assert!(viewer.get(&requests).await.text().contains("none within 24 hours"));
+
+    let world = World::configured(|config| config.keep_requests = None).await;
+    let asker = Asker::sandbox(&world).await;
+    written(&world).await;
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let page = viewer.get(&path_of(&world, &asker.project)).await.assert(200);
+    assert_sound(&requests, &page);
+    assert!(page.text().contains("requests.keep") && !page.text().contains("/oauth2/token"), "{}", page.text());
+}
+
+#[tokio::test]
+async fn another_workspaces_requests_are_not_shown() {
+    let world = World::sqlite().await;
+    let other = world.another_tenant().await;
+    let theirs = world.project_of(&other, "Theirs", json!({})).await;
+    let answer = world.token_request(&theirs.client_id, &theirs.client_secret, "reverse_sms").await.assert(200);
+    written(&world).await;
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    let requests = path_of(&world, &theirs);
+    for page in [requests.clone(), format!("{requests}/{}", id_of(&answer))] {
+        let answer = owner.get(&page).await.assert(404);
+        assert!(!answer.text().contains("Theirs") && !answer.text().contains(&theirs.client_id), "{}", answer.text());
+    }
+    let ours = world.project("Ours", json!({})).await;
+    owner.get(&format!("{}/{}", path_of(&world, &ours), id_of(&answer))).await.assert(404);
+}
