@@ -11,6 +11,7 @@ pub mod deployment;
 pub mod eligibility;
 pub mod idempotency;
 pub mod keys;
+pub mod live;
 pub mod management;
 pub mod networks;
 pub mod nodes;
@@ -36,6 +37,7 @@ use crate::{
     callback::{Courier, CourierParts},
     control_plane::{ControlPlane, RefreshError},
     keys::MasterKey,
+    live::Live,
     networks::Networks,
     number_lookup::NumberLookup,
     ports::{Clock, Entropy, NodeId, Store, Transport},
@@ -97,6 +99,7 @@ struct Inner {
     passwords: Passwords,
     sign_in_delays: SignInDelays,
     request_log: RequestLog,
+    live: Live,
     settings: Settings,
     /// The beginning of every token's claims.
     token_claims: String,
@@ -130,6 +133,7 @@ impl Engine {
             passwords: Passwords::default(),
             sign_in_delays: SignInDelays::default(),
             request_log: RequestLog::new(settings.keep_requests),
+            live: Live::default(),
             token_claims: tokens::shared_claims(&settings.base_url, settings.region),
             store,
             clock,
@@ -195,6 +199,10 @@ impl Engine {
 
     pub fn request_log(&self) -> &RequestLog {
         &self.0.request_log
+    }
+
+    fn live(&self) -> &Live {
+        &self.0.live
     }
 
     fn passwords(&self) -> &Passwords {

@@ -111,6 +111,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
             traces: config.telemetry.otlp_endpoint.is_some(),
             body_timeout: config.http.body_timeout,
             request_timeout: config.http.request_timeout,
+            idle_timeout: config.http.idle_timeout,
             tasks: tasks.clone(),
             shutdown: shutdown.clone(),
             readiness: Readiness::default(),
@@ -223,6 +224,8 @@ fn work_in_background(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
     tasks.spawn(async move { sweeping.keep_sweeping(until).await });
     let (writing, until) = (engine.clone(), shutdown.clone());
     tasks.spawn(async move { writing.keep_writing_requests(until).await });
+    let (looking, until) = (engine.clone(), shutdown.clone());
+    tasks.spawn(async move { looking.keep_looking(until).await });
     let (courier, shutdown) = (engine.courier().clone(), shutdown.clone());
     // The courier ends by itself: it finishes what is under way, and gives the rest back.
     tasks.spawn(async move { courier.run(shutdown).await });

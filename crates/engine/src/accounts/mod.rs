@@ -167,6 +167,12 @@ impl Engine {
         Ok(Some(Person { account: found.account, memberships: found.memberships }))
     }
 
+    /// Who has this session, without taking that for a use of it: for what goes on by itself.
+    pub async fn whose_session(&self, token: &SessionToken) -> Result<Option<Person>, StoreError> {
+        let found = self.store().session(self.session_hash(token)?, self.clock().now()).await?;
+        Ok(found.map(|found| Person { account: found.account, memberships: found.memberships }))
+    }
+
     pub async fn sign_out(&self, person: &Person, token: &SessionToken) -> Result<(), StoreError> {
         let account = person.account.id;
         let audit = self.account_event(Actor::Account(account), Action::AccountSignedOut, account);

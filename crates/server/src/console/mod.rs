@@ -14,6 +14,7 @@ mod forms;
 mod handset;
 mod home;
 mod link;
+mod live;
 mod members;
 mod page;
 mod projects;
@@ -40,11 +41,18 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self';
      script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// What the console's pages load beside the assets of all pages.
-const ASSETS: [Asset; 1] = [Asset {
-    path: "/console/assets/console.css",
-    content_type: "text/css; charset=utf-8",
-    body: include_str!("../../assets/console.css"),
-}];
+const ASSETS: [Asset; 2] = [
+    Asset {
+        path: "/console/assets/console.css",
+        content_type: "text/css; charset=utf-8",
+        body: include_str!("../../assets/console.css"),
+    },
+    Asset {
+        path: "/console/assets/live.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../../assets/live.js"),
+    },
+];
 
 /// Every route of the console.
 pub fn routes() -> Routes {
@@ -66,6 +74,8 @@ pub fn routes() -> Routes {
             "/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}/resend",
             checks::resend,
         )
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/live", live::show)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/live/events", live::events)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests", requests::list)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests/{request_id}", requests::one)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/handset", handset::show)

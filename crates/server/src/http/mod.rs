@@ -64,6 +64,8 @@ pub struct Shared {
     pub traces: bool,
     pub body_timeout: Duration,
     pub request_timeout: Duration,
+    /// How long a connection may stay open without a word.
+    pub idle_timeout: Duration,
     /// Work that goes on when its caller hangs up.
     pub tasks: TaskTracker,
     pub shutdown: CancellationToken,

@@ -3,7 +3,7 @@
 mod list;
 mod one;
 
-pub use list::{list, project};
+pub use list::{Tab, list, project};
 pub use one::{one, resend};
 
 use ringtrue_domain::{
@@ -15,7 +15,7 @@ use super::refusal::Refusal;
 use crate::http::path::PathIds;
 
 /// The products that have checks.
-const PRODUCTS: [Product; 4] = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+pub const PRODUCTS: [Product; 4] = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
 
 /// The product that a path names.
 fn product_of(ids: &PathIds) -> Result<Product, Refusal> {
@@ -24,7 +24,7 @@ fn product_of(ids: &PathIds) -> Result<Product, Refusal> {
 }
 
 /// How a check ended, in a word or two.
-fn result_of(check: &AnyCheck) -> String {
+pub fn result_of(check: &AnyCheck) -> String {
     if let Some(code) = check.error_code() {
         return ErrorCode::as_str(code).to_owned();
     }
@@ -40,7 +40,7 @@ fn result_of(check: &AnyCheck) -> String {
 }
 
 /// How a status is coloured.
-fn tone(check: &AnyCheck) -> &'static str {
+pub fn tone(check: &AnyCheck) -> &'static str {
     let failed = check.verdict().and_then(Verdict::matched) == Some(false);
     match check.status() {
         Status::Accepted | Status::Pending => "s3",
@@ -52,6 +52,6 @@ fn tone(check: &AnyCheck) -> &'static str {
 }
 
 /// What is kept of the number.
-fn number_of(check: &AnyCheck) -> String {
+pub fn number_of(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
 }

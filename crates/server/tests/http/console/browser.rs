@@ -12,7 +12,7 @@ use crate::{
 pub const PASSWORD: &str = "correct horse battery staple";
 
 pub struct Browser {
-    address: SocketAddr,
+    pub address: SocketAddr,
     pub cookies: BTreeMap<String, String>,
 }
 

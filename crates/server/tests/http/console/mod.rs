@@ -2,6 +2,7 @@
 
 mod browser;
 mod checks;
+mod live;
 mod pages;
 mod projects;
 mod requests;
