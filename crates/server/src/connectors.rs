@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use anyhow::Context;
@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 use ringtrue_engine::{
     Engine,
     networks::{Route, SwapRoute},
+    ports::{ConnectorReport, Reporting},
 };
 use ringtrue_operators::{
     camara::Camara,
@@ -36,6 +37,8 @@ pub struct Connectors {
     /// Of links. They outlive their connectors: a counter that goes back is taken for a restart. A webhook that is
     /// replaced counts anew.
     counters: Mutex<BTreeMap<Arc<str>, Arc<Counters>>>,
+    /// Those of the simulated operator, which no configuration names.
+    simulated: OnceLock<Vec<Arc<dyn Reporting>>>,
 }
 
 #[derive(Debug)]
@@ -56,6 +59,7 @@ enum Kind {
 struct Asking {
     devices: Option<Route>,
     sim_cards: Option<SwapRoute>,
+    reporter: Arc<dyn Reporting>,
 }
 
 /// A connector that can be started.
@@ -82,7 +86,26 @@ impl Connectors {
             running: Mutex::default(),
             webhooks: ArcSwap::default(),
             counters: Mutex::default(),
+            simulated: OnceLock::new(),
         }
+    }
+
+    /// Tells of the simulated operator's connectors, which report as the others do.
+    pub fn set_simulated(&self, connectors: Vec<Arc<dyn Reporting>>) {
+        // Set once, when the node is assembled.
+        let _ = self.simulated.set(connectors);
+    }
+
+    /// How they all are, on this node.
+    pub fn reports(&self) -> Vec<ConnectorReport> {
+        let running = lock(&self.running);
+        let configured = running.values().map(|running| match &running.kind {
+            Kind::Link(connector) => connector.report(),
+            Kind::Webhook(webhook) => webhook.report(),
+            Kind::Asking(asking) => asking.reporter.report(),
+        });
+        let simulated = self.simulated.get().into_iter().flatten().map(|connector| connector.report());
+        configured.chain(simulated).collect()
     }
 
     /// The webhook of this name, if there is one.
@@ -217,15 +240,16 @@ impl Connectors {
         let camara = Camara::new(config, client, self.engine.shared_clock(), self.engine.shared_entropy());
         let camara = Arc::new(camara.with_context(|| format!("connectors.{name}"))?);
         let devices = camara.sends_devices().then(|| Route { networks: networks.clone(), connector: camara.clone() });
-        let sim_cards = camara.serves_sim_swap().then(|| SwapRoute { networks, connector: camara });
-        Ok(Asking { devices, sim_cards })
+        let sim_cards = camara.serves_sim_swap().then(|| SwapRoute { networks, connector: camara.clone() });
+        Ok(Asking { devices, sim_cards, reporter: camara })
     }
 
     fn enrichment_of(&self, config: HeaderEnrichmentConfig) -> anyhow::Result<Asking> {
         let base_url = self.enrichment_url.clone().context("`header_enrichment.listen` is off")?;
         let networks = config.networks.clone();
-        let connector = HeaderEnrichment::new(HeaderEnrichmentConfig { base_url, ..config })?;
-        Ok(Asking { devices: Some(Route { networks, connector: Arc::new(connector) }), sim_cards: None })
+        let connector = Arc::new(HeaderEnrichment::new(HeaderEnrichmentConfig { base_url, ..config })?);
+        let devices = Some(Route { networks, connector: connector.clone() });
+        Ok(Asking { devices, sim_cards: None, reporter: connector })
     }
 
     fn webhook_of(&self, config: WebhookConfig) -> Result<Webhook, sms_http::ConfigError> {

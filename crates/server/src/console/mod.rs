@@ -7,20 +7,25 @@
 //!
 //! These routes are for browsers, and no part of the API or of its document.
 
+mod audit;
 mod checks;
 mod cookies;
 mod credentials;
+mod eligibility;
 mod forms;
 mod handset;
 mod home;
+mod keys;
 mod link;
 mod live;
 mod members;
+mod networks;
 mod page;
 mod projects;
 mod refusal;
 mod requests;
 mod sign_in;
+mod signatures;
 mod visitor;
 
 use axum::{
@@ -82,6 +87,11 @@ pub fn routes() -> Routes {
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset", handset::create)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", handset::send)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", handset::redeem)
+        .merge(eligibility::routes())
+        .merge(signatures::routes())
+        .merge(audit::routes())
+        .merge(networks::routes())
+        .merge(keys::routes())
         .get("/console/workspaces/{workspace_id}/new-project", projects::form)
         .post("/console/workspaces/{workspace_id}/new-project", projects::create)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::settings)

@@ -32,6 +32,13 @@ pub enum Section {
     Handset,
     Settings,
     Credentials,
+    AuditLog,
+    Eligibility,
+    Signatures,
+    DeploymentNetworks,
+    DeploymentEligibility,
+    Keys,
+    DeploymentAudit,
 }
 
 impl Section {
@@ -46,6 +53,13 @@ impl Section {
             Section::Handset => "handset",
             Section::Settings => "settings",
             Section::Credentials => "credentials",
+            Section::AuditLog => "audit log",
+            Section::Eligibility => "eligibility",
+            Section::Signatures => "signatures",
+            Section::DeploymentNetworks => "deployment networks",
+            Section::DeploymentEligibility => "deployment eligibility",
+            Section::Keys => "keys",
+            Section::DeploymentAudit => "deployment audit log",
         }
     }
 }
@@ -79,6 +93,7 @@ pub struct Frame {
 pub struct PersonMark {
     pub email: String,
     pub form_token: String,
+    pub is_admin: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -106,7 +121,8 @@ impl Frame {
 
     pub fn of(who: &SignedIn, title: &str) -> Self {
         let email = who.person.account.email.to_string();
-        let person = Some(PersonMark { email, form_token: who.form_token.clone() });
+        let person =
+            Some(PersonMark { email, form_token: who.form_token.clone(), is_admin: who.person.account.is_admin });
         Frame { person, ..Frame::bare(title) }
     }
 
@@ -122,6 +138,13 @@ impl Frame {
             may_develop: may(Power::Develop),
             may_own: may(Power::Own),
         });
+        self
+    }
+
+    /// For pages about all workspaces.
+    #[must_use]
+    pub fn in_deployment(mut self, section: Section) -> Self {
+        self.section = section;
         self
     }
 
@@ -155,6 +178,29 @@ impl Frame {
 
     pub fn may_own(&self) -> bool {
         self.workspace.as_ref().is_some_and(|workspace| workspace.may_own)
+    }
+
+    /// Whether somebody who runs the deployment looks.
+    pub fn is_admin(&self) -> bool {
+        self.person.as_ref().is_some_and(|person| person.is_admin)
+    }
+
+    /// Whether the page is one of several in the same place.
+    pub fn has_menu(&self) -> bool {
+        let is_of_deployment = matches!(
+            self.section,
+            Section::DeploymentNetworks | Section::DeploymentEligibility | Section::Keys | Section::DeploymentAudit
+        );
+        is_of_deployment || self.workspace.is_some()
+    }
+
+    /// Where the page is, in a line.
+    pub fn place(&self) -> String {
+        match (&self.workspace, &self.project) {
+            (Some(workspace), Some(project)) => format!("{} / {}", workspace.name, project.name),
+            (Some(workspace), None) => workspace.name.clone(),
+            (None, _) => "Deployment".to_owned(),
+        }
     }
 
     /// Whether the page belongs to this entry of the menu.

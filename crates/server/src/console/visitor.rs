@@ -7,7 +7,7 @@ use ringtrue_domain::{
     tenancy::{Project, Workspace},
 };
 use ringtrue_engine::{
-    accounts::{Person, SessionToken},
+    accounts::{Administrator, Person, SessionToken},
     management::{ManagementError, Manager},
 };
 
@@ -47,6 +47,11 @@ impl SignedIn {
         let Some(person) = app.engine.session(&token).await? else { return Ok(None) };
         let form_token = app.engine.form_token(token.reveal())?;
         Ok(Some(SignedIn { person, token, form_token, request_id }))
+    }
+
+    /// Lets the person at what concerns the whole deployment.
+    pub fn administrator(&self) -> Result<Administrator, Refusal> {
+        Ok(self.person.administer(Some(self.request_id.clone()))?)
     }
 
     /// Lets the person into the workspace of the path.
