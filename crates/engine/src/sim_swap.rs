@@ -56,7 +56,7 @@ impl Engine {
 
         let created_at = whole_millis(self.clock().now());
         let id = CheckId(time_ordered(created_at, self.entropy().bytes()));
-        let question = SimSwapQuestion { check: id, number: &number, period, now: created_at };
+        let question = SimSwapQuestion { check: id, project: project.id, number: &number, period, now: created_at };
         let said = timeout(DEADLINE, route.sim_history(question)).await.unwrap_or(Err(ErrorCode::MnoTimeout));
         let check = Check {
             id,

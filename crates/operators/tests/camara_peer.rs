@@ -14,7 +14,7 @@ use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
     phone::Msisdn,
     sim_swap::{Period, SimHistory},
-    tenancy::Mode,
+    tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
     Arrival, Clock, Departure, Journey, Question, Reply, SilentRoute, SimSwapQuestion, SimSwapRoute, SystemClock,
@@ -173,7 +173,8 @@ impl Route {
 
     async fn sim_history(&self, text: &str, minutes: i64) -> Result<SimHistory, ErrorCode> {
         let (number, period) = (number(text), Period::try_from(minutes).unwrap());
-        let question = SimSwapQuestion { check: check(), number: &number, period, now: SystemClock.now() };
+        let question =
+            SimSwapQuestion { check: check(), project: project(), number: &number, period, now: SystemClock.now() };
         self.0.sim_history(question).await
     }
 
@@ -192,6 +193,10 @@ fn new_key() -> (SigningKey, Value) {
     let point = pair.public_key_raw();
     let [x, y] = [&point[1..33], &point[33..]].map(|half| BASE64_URL_SAFE_NO_PAD.encode(half));
     (key, json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": "ours", "alg": "ES256", "use": "sig" }))
+}
+
+fn project() -> ProjectId {
+    "0199d2c4-7a5e-7c3a-9d2f-1b2c3d4e5f61".parse().unwrap()
 }
 
 fn check() -> CheckId {

@@ -2,6 +2,7 @@
 //!
 //! - [`smsc`]: a message centre that delivers what simulated handsets send, over SMPP, and misbehaves on request.
 //! - [`camara`]: an OpenID provider with the APIs Number Verification and SIM Swap, over simulated SIMs.
+//! - [`sim_drawer`]: SIMs that were swapped on purpose.
 //!
 //! It knows nothing of the service that it is used against, so that it cannot share a misunderstanding with it. Faults
 //! are chosen message by message, or answer by answer, and are the same in every run with the same seed. Time is Tokio's,
@@ -11,4 +12,5 @@
 
 pub mod camara;
 mod random;
+pub mod sim_drawer;
 pub mod smsc;

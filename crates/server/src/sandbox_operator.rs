@@ -7,14 +7,21 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
+use async_trait::async_trait;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use http::{HeaderMap, Method};
+use jiff::Timestamp;
 use ringtrue_domain::{
+    lifecycle::ErrorCode,
     phone::Msisdn,
     sandbox::{DEFAULT_SIM, RECEIVERS},
+    sim_swap::SimHistory,
     tenancy::Mode,
 };
-use ringtrue_engine::Engine;
+use ringtrue_engine::{
+    Engine,
+    ports::{SimSwapQuestion, SimSwapRoute},
+};
 use ringtrue_operators::{
     camara::{
         BreakerSettings, Camara, CamaraConfig, ClientAuthentication, LoginHint, Provider, SimSwapConfig, SimSwapFlow,
@@ -24,6 +31,7 @@ use ringtrue_operators::{
 };
 use ringtrue_sandbox::{
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
+    sim_drawer::SimDrawer,
     smsc::{Smsc, SmscConfig},
 };
 use url::Url;
@@ -41,6 +49,7 @@ pub struct SandboxOperator {
     connector: Connector,
     operator: Arc<Operator>,
     client: Arc<Client>,
+    drawer: Arc<SimDrawer>,
 }
 
 impl SandboxOperator {
@@ -73,8 +82,9 @@ impl SandboxOperator {
             },
         );
         let client = Arc::new(Client::new(&ClientSettings::default())?);
-        let operator = Arc::new(camara_side(engine, &client).await?);
-        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, operator, client })
+        let drawer = Arc::new(SimDrawer::default());
+        let operator = Arc::new(camara_side(engine, &client, &drawer).await?);
+        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, operator, client, drawer })
     }
 
     pub fn authorizer(&self) -> Authorizer {
@@ -82,7 +92,7 @@ impl SandboxOperator {
     }
 
     pub fn handsets(&self) -> Handsets {
-        Handsets::new(Arc::clone(&self.smsc))
+        Handsets::new(Arc::clone(&self.smsc), Arc::clone(&self.drawer))
     }
 
     pub async fn shutdown(&self) {
@@ -93,7 +103,7 @@ impl SandboxOperator {
 }
 
 /// Starts the operator's CAMARA side, and the connector that asks it.
-async fn camara_side(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<Operator> {
+async fn camara_side(engine: &Engine, client: &Arc<Client>, drawer: &Arc<SimDrawer>) -> anyhow::Result<Operator> {
     let redirect_uri = camara_redirect_uri(engine, NAME)?;
     let secret = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<24>());
     let clock = engine.shared_clock();
@@ -124,8 +134,30 @@ async fn camara_side(engine: &Engine, client: &Arc<Client>) -> anyhow::Result<Op
     let connector = Camara::new(config, Arc::clone(client), engine.shared_clock(), engine.shared_entropy())?;
     let connector = Arc::new(connector);
     engine.networks().set_simulated_route(connector.clone());
-    engine.networks().set_simulated_sim_swap(connector);
+    let sims = OwnSims { operator: connector, drawer: Arc::clone(drawer) };
+    engine.networks().set_simulated_sim_swap(Arc::new(sims));
     Ok(operator)
+}
+
+/// The simulated operator's word on SIMs, as each project hears it: what the project itself has swapped comes on top. An
+/// operator that fails for a number still does.
+#[derive(Debug)]
+struct OwnSims {
+    operator: Arc<Camara>,
+    drawer: Arc<SimDrawer>,
+}
+
+#[async_trait]
+impl SimSwapRoute for OwnSims {
+    fn name(&self) -> &str {
+        SimSwapRoute::name(&*self.operator)
+    }
+
+    async fn sim_history(&self, question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode> {
+        let told = self.operator.sim_history(question).await?;
+        let swapped = self.drawer.swapped_at(question.project.0.as_u128(), question.number.as_str());
+        Ok(swapped.and_then(|at| Timestamp::from_second(at).ok()).map_or(told, SimHistory::ChangedAt))
+    }
 }
 
 /// Hands devices on to the simulated operator. Cheap to clone; without an operator it has nobody to hand on to.

@@ -9,6 +9,7 @@ use ringtrue_domain::{
     network::NetworkId,
     phone::Msisdn,
     sim_swap::{Period, SimHistory},
+    tenancy::ProjectId,
 };
 
 /// What a source knows of a number.
@@ -53,6 +54,8 @@ pub trait NumberSource: fmt::Debug + Send + Sync {
 #[derive(Clone, Copy)]
 pub struct SimSwapQuestion<'a> {
     pub check: CheckId,
+    /// Who asks: simulated SIMs are each project's own.
+    pub project: ProjectId,
     pub number: &'a Msisdn,
     /// How far back a change matters.
     pub period: Period,

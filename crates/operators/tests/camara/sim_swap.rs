@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     keys::Key,
     operator::{BACKCHANNEL, CHECK, DATE, Operator, Saying, TOKEN, granted},
-    world::{World, check, number},
+    world::{World, check, number, project},
 };
 
 fn payload(token: &str) -> Value {
@@ -50,7 +50,7 @@ impl World {
     pub async fn sim_history(&self, minutes: i64) -> Result<SimHistory, ErrorCode> {
         let number = number();
         let period = Period::try_from(minutes).unwrap();
-        let question = SimSwapQuestion { check: check(), number: &number, period, now: self.clock.now() };
+        let question = SimSwapQuestion { check: check(), project: project(), number: &number, period, now: self.clock.now() };
         self.camara.sim_history(question).await
     }
 }

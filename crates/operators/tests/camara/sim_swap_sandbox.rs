@@ -21,7 +21,7 @@ use url::Url;
 
 use super::{
     keys::Key,
-    world::{CALLBACK, check},
+    world::{CALLBACK, check, project},
 };
 
 struct Sandbox {
@@ -64,7 +64,7 @@ impl Sandbox {
 async fn ask(route: &Camara, suffix: &str, minutes: i64) -> (Result<SimHistory, ErrorCode>, Timestamp) {
     let number = Msisdn::parse(&format!("+9901234567{suffix}"), Mode::Sandbox).unwrap();
     let (period, now) = (Period::try_from(minutes).unwrap(), SystemClock.now());
-    let told = route.sim_history(SimSwapQuestion { check: check(), number: &number, period, now }).await;
+    let told = route.sim_history(SimSwapQuestion { check: check(), project: project(), number: &number, period, now }).await;
     (told, SystemClock.now())
 }
 

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::{
     lifecycle::{CheckId, ErrorCode},
     phone::Msisdn,
-    tenancy::Mode,
+    tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
     Arrival, Clock, Departure, Journey, ManualClock, Question, Reply, SilentRoute, SystemEntropy,
@@ -24,6 +24,10 @@ pub const CALLBACK: &str = "https://ringtrue.example/southbound/camara/op/callba
 
 pub fn number() -> Msisdn {
     Msisdn::parse("+447700900123", Mode::Live).unwrap()
+}
+
+pub fn project() -> ProjectId {
+    "0199d2c4-7a5e-7c3a-9d2f-1b2c3d4e5f61".parse().unwrap()
 }
 
 pub fn check() -> CheckId {

@@ -14,13 +14,16 @@ use super::{
 };
 use crate::http::{
     App,
-    body::{Form, read_form},
+    body::{Form, MAX_FORM, read_form_within},
     edge::Arrival,
     problem::Problem,
 };
 
 /// The name of the field in every form.
 pub const FORM_TOKEN: &str = "form_token";
+
+/// Those who have signed in may send longer forms: one of all networks has a box for each product.
+const MAX_SIGNED_FORM: usize = 32 * 1024;
 
 /// What was typed into a form.
 #[derive(Debug)]
@@ -40,6 +43,11 @@ impl Fields {
     /// A field as it was typed: for passwords.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The names of all that was sent, in its order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
     }
 
     /// A box that is ticked.
@@ -69,7 +77,7 @@ impl FromRequest<App> for SignedForm {
         let (parts, body) = request.into_parts();
         let who = SignedIn::find(app, &parts.headers, request_id(&parts)).await?;
         let who = who.ok_or(Refusal::Go("/console/sign-in".to_owned()))?;
-        let fields = read(app, &parts, body, who.token.reveal()).await?;
+        let fields = read(app, &parts, body, who.token.reveal(), MAX_SIGNED_FORM).await?;
         Ok(SignedForm { who, fields })
     }
 }
@@ -83,17 +91,17 @@ impl FromRequest<App> for VisitorForm {
             return Err(Problem::internal(&"a request without an arrival").into());
         };
         let cookie = Cookie::Visitor.read(app, &parts.headers).ok_or_else(Refusal::stale_form)?.to_owned();
-        let fields = read(app, &parts, body, &cookie).await?;
+        let fields = read(app, &parts, body, &cookie, MAX_FORM).await?;
         Ok(VisitorForm { fields, address })
     }
 }
 
 /// Reads a form of the browser that has this cookie.
-async fn read(app: &App, parts: &Parts, body: axum::body::Body, cookie: &str) -> Result<Fields, Refusal> {
+async fn read(app: &App, parts: &Parts, body: axum::body::Body, cookie: &str, limit: usize) -> Result<Fields, Refusal> {
     if comes_from_elsewhere(&parts.headers) {
         return Err(Refusal::stale_form());
     }
-    let body = read_form(app, &parts.headers, body).await?;
+    let body = read_form_within(app, &parts.headers, body, limit).await?;
     let fields = Fields::parse(&body)?;
     let given = fields.raw(FORM_TOKEN).unwrap_or_default();
     if !app.engine.is_form_token(cookie, given)? {

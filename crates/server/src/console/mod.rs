@@ -7,6 +7,7 @@
 //!
 //! These routes are for browsers, and no part of the API or of its document.
 
+mod allowed_networks;
 mod audit;
 mod checks;
 mod cookies;
@@ -22,10 +23,12 @@ mod members;
 mod networks;
 mod page;
 mod projects;
+mod qr;
 mod refusal;
 mod requests;
 mod sign_in;
 mod signatures;
+mod usage;
 mod visitor;
 
 use axum::{
@@ -46,11 +49,16 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self';
      script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// What the console's pages load beside the assets of all pages.
-const ASSETS: [Asset; 2] = [
+const ASSETS: [Asset; 3] = [
     Asset {
         path: "/console/assets/console.css",
         content_type: "text/css; charset=utf-8",
         body: include_str!("../../assets/console.css"),
+    },
+    Asset {
+        path: "/console/assets/copy.js",
+        content_type: "text/javascript; charset=utf-8",
+        body: include_str!("../../assets/copy.js"),
     },
     Asset {
         path: "/console/assets/live.js",
@@ -83,10 +91,9 @@ pub fn routes() -> Routes {
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/live/events", live::events)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests", requests::list)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests/{request_id}", requests::one)
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}/handset", handset::show)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset", handset::create)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", handset::send)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", handset::redeem)
+        .merge(handset::routes())
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/networks", allowed_networks::show)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/networks", allowed_networks::change)
         .merge(eligibility::routes())
         .merge(signatures::routes())
         .merge(audit::routes())
@@ -96,6 +103,12 @@ pub fn routes() -> Routes {
         .post("/console/workspaces/{workspace_id}/new-project", projects::create)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::settings)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::change)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/mode", projects::change_mode)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/disabled", projects::disable)
+        .get("/console/workspaces/{workspace_id}/usage", usage::show)
+        .get("/console/workspaces/{workspace_id}/credentials", credentials::list)
+        .post("/console/workspaces/{workspace_id}/credentials", credentials::create)
+        .post("/console/workspaces/{workspace_id}/credentials/{client_id}/delete", credentials::delete)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/credentials", credentials::list)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/credentials", credentials::create)
         .post(

@@ -109,22 +109,54 @@ pub async fn settings(State(app): State<App>, who: SignedIn, ids: PathIds) -> Re
 pub async fn change(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
     let SignedForm { who, fields } = form;
     let place = who.project(&app, &ids, Power::Develop).await?;
-    let again = |error: String| {
-        let error = Some(sentence(&error.replace("`/configuration/", "`")));
-        Ok(settings_page(&who, &place, &place.project, StatusCode::BAD_REQUEST, error, false))
-    };
     let patch = match patch_of(&fields) {
         Ok(patch) => patch,
-        Err(error) => return again(error),
+        Err(error) => return Ok(again(&who, &place, &error)),
     };
+    apply(&app, &who, &place, patch).await
+}
+
+/// `POST …/projects/{project_id}/settings/mode`: goes live, or back to the sandbox.
+pub async fn change_mode(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
+    let SignedForm { who, fields } = form;
+    let place = who.project(&app, &ids, Power::Develop).await?;
+    let mode = fields.get("mode").unwrap_or_default().parse::<Mode>();
+    let patch = match mode {
+        Ok(mode) if fields.has("confirm") => ProjectPatch { mode: Some(mode), ..ProjectPatch::default() },
+        Ok(_) => return Ok(again(&who, &place, "tick the box to say that you mean it")),
+        Err(error) => return Ok(again(&who, &place, &error.to_string())),
+    };
+    apply(&app, &who, &place, patch).await
+}
+
+/// `POST …/projects/{project_id}/settings/disabled`: whoever switches a project off names it.
+pub async fn disable(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
+    let SignedForm { who, fields } = form;
+    let place = who.project(&app, &ids, Power::Develop).await?;
+    let disabled = fields.get("disabled") != Some("no");
+    if disabled && fields.get("confirm") != Some(&place.project.name.to_string()) {
+        return Ok(again(&who, &place, "type the project's name to say that you mean it"));
+    }
+    apply(&app, &who, &place, ProjectPatch { disabled: Some(disabled), ..ProjectPatch::default() }).await
+}
+
+async fn apply(app: &App, who: &SignedIn, place: &InProject, patch: ProjectPatch) -> Result<Response, Refusal> {
     match app.engine.patch_project(&place.manager, place.workspace.id, place.project.id, patch).await {
-        Ok(project) => Ok(settings_page(&who, &place, &project, StatusCode::OK, None, true)),
-        Err(error @ (ManagementError::ProjectNameTaken | ManagementError::InvalidUrl(_))) => again(error.to_string()),
+        Ok(project) => Ok(settings_page(who, place, &project, StatusCode::OK, None, true)),
+        Err(error @ (ManagementError::ProjectNameTaken | ManagementError::InvalidUrl(_))) => {
+            Ok(again(who, place, &error.to_string()))
+        }
         Err(error) => Err(Problem::from(error).into()),
     }
 }
 
-/// A form says everything: what is empty is taken away.
+/// The settings as they were, and what is wrong.
+fn again(who: &SignedIn, place: &InProject, error: &str) -> Response {
+    let error = Some(sentence(&error.replace("`/configuration/", "`")));
+    settings_page(who, place, &place.project, StatusCode::BAD_REQUEST, error, false)
+}
+
+/// The form says everything but mode and rest: what is empty is taken away.
 fn patch_of(fields: &Fields) -> Result<ProjectPatch, String> {
     let text = |name: &str| fields.get(name).map_or(Patch::Clear, |value| Patch::Set(value.to_owned()));
     let ttl = fields.get("ttl").map(|text| {
@@ -144,8 +176,9 @@ fn patch_of(fields: &Fields) -> Result<ProjectPatch, String> {
     };
     Ok(ProjectPatch {
         name: Some(fields.get("name").unwrap_or_default().parse::<Name>().map_err(|error| error.to_string())?),
-        mode: Some(if fields.has("live") { Mode::Live } else { Mode::Sandbox }),
-        disabled: Some(fields.has("disabled")),
+        // Each of these has a form of its own.
+        mode: None,
+        disabled: None,
         products: Some(Product::ALL.into_iter().filter(|product| fields.has(product.as_str())).collect()),
         configuration: Patch::Set(ConfigurationPatch {
             reverse_sms: Patch::Set(ReverseSmsPatch {

@@ -36,6 +36,11 @@ pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Probl
 
 /// The form of a token or revoke request, unparsed.
 pub async fn read_form(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    read_form_within(app, headers, body, MAX_FORM).await
+}
+
+/// A form of at most so many bytes, unparsed.
+pub async fn read_form_within(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
     let invalid = |detail: &str| Problem::new(Code::InvalidRequest, detail);
     let is_form =
         media_type(headers).is_some_and(|given| given.eq_ignore_ascii_case("application/x-www-form-urlencoded"));
@@ -45,7 +50,7 @@ pub async fn read_form(app: &App, headers: &HeaderMap, body: Body) -> Result<Byt
     if headers.contains_key(header::CONTENT_ENCODING) {
         return Err(invalid("a body with a `Content-Encoding` is not taken"));
     }
-    read_limited(app, headers, body, MAX_FORM).await.map_err(|problem| match problem.code {
+    read_limited(app, headers, body, limit).await.map_err(|problem| match problem.code {
         Code::BadRequest => Problem::new(Code::InvalidRequest, problem.detail),
         _ => problem,
     })

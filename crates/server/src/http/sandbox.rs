@@ -1,8 +1,6 @@
 //! The simulated operator as callers and devices meet it: handsets at `POST /v1/sandbox/inbound-sms`, and the
 //! authorization endpoint that simulated devices are sent to.
 
-use std::time::Duration;
-
 use axum::{
     extract::{RawQuery, Request, State},
     response::{IntoResponse, Response},
@@ -12,7 +10,6 @@ use ringtrue_domain::{
     phone::{Msisdn, NotE164},
     tenancy::Mode,
 };
-use ringtrue_sandbox::smsc::Behaviour;
 
 use super::{
     App, Routes,
@@ -22,7 +19,10 @@ use super::{
     json::{Invalid, Node, Object, boolean, integer, object, text},
     problem::Problem,
 };
-use crate::{handsets::HandsetError, sandbox_operator::AUTHORIZE};
+use crate::{
+    handsets::{Faults, HandsetError},
+    sandbox_operator::AUTHORIZE,
+};
 
 /// Ten segments.
 const MAX_TEXT: usize = 1530;
@@ -55,19 +55,7 @@ struct SmsBody {
     from: String,
     to: String,
     body: String,
-    faults: FaultsBody,
-}
-
-/// What befalls the SMS on its way.
-#[derive(Default)]
-struct FaultsBody {
-    late_seconds: Option<i64>,
-    extra_copies: Option<i64>,
-    spoofed_from: Option<String>,
-    garbled: bool,
-    parts: Option<i64>,
-    out_of_order: bool,
-    link_drops: Option<i64>,
+    faults: Faults,
 }
 
 /// `POST /v1/sandbox/inbound-sms`
@@ -88,7 +76,7 @@ async fn send(
     if let Some(spoofed) = &sms.faults.spoofed_from {
         number("/faults/spoofed_from", spoofed)?;
     }
-    app.handsets.text(&from, &to, &sms.body, sms.faults.behaviour()).await?;
+    app.handsets.text(&from, &to, &sms.body, sms.faults).await?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
@@ -99,29 +87,6 @@ impl From<HandsetError> for Problem {
             HandsetError::NoOperator | HandsetError::Busy => Problem::unavailable(detail),
             HandsetError::TooLong => Problem::bad_request(format!("`/body`: {detail}")),
         }
-    }
-}
-
-impl FaultsBody {
-    fn behaviour(self) -> Behaviour {
-        let count = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0);
-        let mut behaviour = Behaviour::new()
-            .late(Duration::from_secs(count(self.late_seconds).into()))
-            .duplicated(count(self.extra_copies))
-            .losing_links(count(self.link_drops));
-        if let Some(parts) = self.parts.and_then(|parts| u8::try_from(parts).ok()) {
-            behaviour = behaviour.split_into(parts);
-        }
-        if let Some(sender) = self.spoofed_from {
-            behaviour = behaviour.spoofed(sender);
-        }
-        if self.garbled {
-            behaviour = behaviour.garbled();
-        }
-        if self.out_of_order {
-            behaviour = behaviour.parts_reversed();
-        }
-        behaviour
     }
 }
 
@@ -141,7 +106,7 @@ fn sms_body(document: &[u8]) -> Result<SmsBody, Invalid> {
     Ok(sms)
 }
 
-fn faults_body(node: Node, pointer: &str) -> Result<FaultsBody, Invalid> {
+fn faults_body(node: Node, pointer: &str) -> Result<Faults, Invalid> {
     fn within(range: std::ops::RangeInclusive<i64>) -> impl Fn(Node, &str) -> Result<i64, Invalid> {
         move |node, pointer| {
             let number = integer(node, pointer)?;
@@ -151,14 +116,14 @@ fn faults_body(node: Node, pointer: &str) -> Result<FaultsBody, Invalid> {
         }
     }
     let mut body = object(node, pointer)?;
-    let faults = FaultsBody {
-        late_seconds: body.take("late_seconds", within(0..=3_600))?,
-        extra_copies: body.take("extra_copies", within(0..=10))?,
+    let faults = Faults {
+        late_seconds: body.take("late_seconds", within(Faults::LATE_SECONDS))?,
+        extra_copies: body.take("extra_copies", within(Faults::EXTRA_COPIES))?,
         spoofed_from: body.take("spoofed_from", text)?,
         garbled: body.take("garbled", boolean)?.unwrap_or_default(),
-        parts: body.take("parts", within(1..=10))?,
+        parts: body.take("parts", within(Faults::PARTS))?,
         out_of_order: body.take("out_of_order", boolean)?.unwrap_or_default(),
-        link_drops: body.take("link_drops", within(0..=3))?,
+        link_drops: body.take("link_drops", within(Faults::LINK_DROPS))?,
     };
     body.finish()?;
     Ok(faults)

@@ -7,8 +7,9 @@ pub use list::{Tab, list, project};
 pub use one::{one, resend};
 
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, ErrorCode, Status, Verdict},
+    lifecycle::{AnyCheck, AnyVerdict, ErrorCode, Status, Verdict},
     product::Product,
+    sim_swap::{LONGER_AGO, SimSwap},
 };
 
 use super::refusal::Refusal;
@@ -29,6 +30,9 @@ pub fn result_of(check: &AnyCheck) -> String {
         return ErrorCode::as_str(code).to_owned();
     }
     let Some(verdict) = check.verdict() else { return String::new() };
+    if let AnyVerdict::Sim(swap) = verdict {
+        return if swap.no_sim_change { "no SIM change" } else { "SIM changed" }.to_owned();
+    }
     match (verdict.matched(), verdict.discovered()) {
         (Some(true), _) => "match".to_owned(),
         (Some(false), _) => "no match".to_owned(),
@@ -36,6 +40,27 @@ pub fn result_of(check: &AnyCheck) -> String {
             found.number.map_or_else(|| "number found".to_owned(), |number| format!("number …{}", number.tail))
         }
         (None, None) => String::new(),
+    }
+}
+
+/// What a completed SIM Swap check says, in a sentence.
+pub fn swap_words(swap: &SimSwap) -> String {
+    let last = match swap.change_within {
+        Some(LONGER_AGO) => "; the last one was more than a year ago".to_owned(),
+        Some(minutes) => format!("; the last one was within the last {}", span(minutes)),
+        None => "; when the last one was is not known".to_owned(),
+    };
+    let whether = if swap.no_sim_change { "no change of the SIM" } else { "the SIM was changed" };
+    format!("{whether} in the last {}{last}", span(swap.covered))
+}
+
+/// So many minutes, in the largest whole unit.
+fn span(minutes: u32) -> String {
+    let units = [(1_440, "day"), (60, "hour"), (1, "minute")];
+    let (size, unit) = units.into_iter().find(|(size, _)| minutes % size == 0).unwrap_or((1, "minute"));
+    match minutes / size {
+        1 => unit.to_owned(),
+        several => format!("{several} {unit}s"),
     }
 }
 
@@ -54,4 +79,31 @@ pub fn tone(check: &AnyCheck) -> &'static str {
 /// What is kept of the number.
 pub fn number_of(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sim_swap_is_told_in_words() {
+        for (no_sim_change, covered, change_within, words) in [
+            (
+                true,
+                10_080,
+                Some(525_601),
+                "no change of the SIM in the last 7 days; the last one was more than a year ago",
+            ),
+            (
+                false,
+                10_080,
+                Some(1_440),
+                "the SIM was changed in the last 7 days; the last one was within the last day",
+            ),
+            (false, 90, Some(60), "the SIM was changed in the last 90 minutes; the last one was within the last hour"),
+            (true, 60, None, "no change of the SIM in the last hour; when the last one was is not known"),
+        ] {
+            assert_eq!(swap_words(&SimSwap { no_sim_change, covered, change_within }), words);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     account::Power,
-    lifecycle::{AnyCheck, Lifecycle, Open, Outcome, Reference, Verdict},
+    lifecycle::{AnyCheck, AnyVerdict, Lifecycle, Open, Outcome, Reference, Verdict},
     product::Product,
 };
 use ringtrue_engine::{
@@ -16,7 +16,7 @@ use ringtrue_engine::{
     ports::CallbackState,
 };
 
-use super::{number_of, product_of, result_of, tone};
+use super::{number_of, product_of, result_of, swap_words, tone};
 use crate::{
     console::{
         forms::SignedForm,
@@ -43,7 +43,8 @@ struct CheckPage {
     resend: String,
     was_resent: bool,
     is_open: bool,
-    curl: String,
+    /// The same by the API, and what each does.
+    commands: Vec<(&'static str, String)>,
 }
 
 /// A line of the timeline.
@@ -94,6 +95,9 @@ pub async fn one(
     facts.push(("Reference", check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned()));
     facts.push(("Network", check.network.as_ref().map(ToString::to_string).unwrap_or_default()));
     facts.push(("Mode", check.mode.as_str().to_owned()));
+    if let Some(AnyVerdict::Sim(swap)) = check.verdict() {
+        facts.push(("SIM", swap_words(swap)));
+    }
     facts.retain(|(_, value)| !value.is_empty());
     Ok(page::ok(&CheckPage {
         product: product.title(),
@@ -108,7 +112,7 @@ pub async fn one(
         callback: log.map(callback_view),
         was_resent,
         is_open: matches!(check.state, Lifecycle::Open(_)),
-        curl: curl(app.engine.base_url(), product, &id.to_string()),
+        commands: commands(app.engine.base_url(), &check),
         frame,
     }))
 }
@@ -212,13 +216,41 @@ fn attempt_view(number: usize, attempt: Attempt) -> AttemptView {
     }
 }
 
-/// The call that shows the same.
-fn curl(base_url: &str, product: Product, id: &str) -> String {
-    let path = match product {
+/// The calls that show the same, and that make another like it.
+fn commands(base_url: &str, check: &AnyCheck) -> Vec<(&'static str, String)> {
+    let path = match check.product {
         Product::ReverseSms => "number-verification/reverse-sms-checks",
         Product::SecureSna => "number-verification/secure-sna-checks",
         Product::Discovery => "number-verification/discovery-checks",
         Product::SimSwap | Product::Eligibility => "sim-swap-checks",
     };
-    format!("curl -H \"Authorization: Bearer $TOKEN\" {base_url}/v1/{path}/{id}")
+    let mut body = serde_json::Map::new();
+    if check.product != Product::Discovery {
+        // The number itself is not kept.
+        body.insert("phone_number".to_owned(), "+990123456710".into());
+    }
+    if let Some(reference) = &check.reference {
+        body.insert("reference_id".to_owned(), reference.as_str().into());
+    }
+    let body = quoted(&serde_json::Value::Object(body).to_string());
+    let curl = format!("curl -H \"Authorization: Bearer $TOKEN\" {base_url}/v1/{path}");
+    let another = format!("{curl} -H \"Content-Type: application/json\" -d {body}");
+    vec![("Read it", format!("{curl}/{}", check.id)), ("Make another like it", another)]
+}
+
+/// As a shell takes it for one word, whatever is in it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_what_is_quoted_for_one_word() {
+        for (text, word) in [("{}", "'{}'"), ("it's", "'it'\\''s'"), ("$(x) `y` \\", "'$(x) `y` \\'")] {
+            assert_eq!(quoted(text), word);
+        }
+    }
 }

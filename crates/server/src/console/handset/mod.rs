@@ -1,89 +1,133 @@
 //! The simulated phone of a sandbox project: makes a check, texts what its user would text, opens what its user would
-//! open.
+//! open, and has its SIM swapped.
+//!
+//! What is on the phone is nowhere but on the page: invitations and codes are shown once, as to a caller.
+
+mod device;
+mod message;
+mod sims;
+mod swaps;
 
 use askama::Template;
-use axum::{extract::State, response::Response};
+use axum::{
+    extract::{RawQuery, State},
+    response::Response,
+};
 use http::StatusCode;
 use ringtrue_domain::{
     account::Power,
     lifecycle::{CheckId, Reference},
-    phone::Msisdn,
     product::Product,
-    sandbox::DEFAULT_SIM,
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    checks::CreateError,
-    reverse_sms::{CreateReverseSms, Invitation},
-    silent::{CreateSilent, RedeemError},
+    checks::CreateError, reverse_sms::CreateReverseSms, silent::CreateSilent, sim_swap::CreateSimSwap,
 };
-use ringtrue_sandbox::smsc::Behaviour;
-use url::Url;
 
+use self::{
+    device::{Browser, End},
+    message::Message,
+    sims::{SIMS, Sim},
+    swaps::{Card, SwapRow, WHENS, When},
+};
 use super::{
     forms::{Fields, SignedForm},
     page::{self, Frame, Section},
     refusal::{Refusal, sentence},
     visitor::{InProject, SignedIn},
 };
-use crate::http::{App, path::PathIds, problem::Problem};
+use crate::http::{App, Routes, path::PathIds, problem::Problem, query::Query};
 
-/// A simulated number that matches.
-const NUMBER: &str = "+990123456700";
+pub fn routes() -> Routes {
+    Routes::default()
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/handset", show)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset", create)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", message::send)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/open", device::open)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", device::redeem)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap", swaps::swap)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap-back", swaps::swap_back)
+}
 
-#[derive(Debug, Template)]
+#[derive(Template)]
 #[template(path = "console/handset.html")]
 struct HandsetPage {
     frame: Frame,
     typed: Typed,
-    error: Option<String>,
-    phone: Option<Phone>,
+    phone: Phone,
+    sims: &'static [Sim],
+    whens: &'static [When],
+    swaps: Vec<SwapRow>,
 }
 
-/// What was typed into the form for a new check.
-#[derive(Debug)]
+/// What was typed into the forms, and what is wrong with it.
 struct Typed {
-    product: &'static str,
+    product: Product,
     number: String,
     reference: String,
     callback_url: String,
+    error: Option<String>,
 }
 
-/// The phone, with a check on it.
-#[derive(Debug)]
+/// The phone, with what is on it.
 enum Phone {
-    Sms { check: String, sim: String, receiver: String, body: String, link: String, seconds: u16 },
-    Browser { check: String, product: &'static str, sim: String, path: String, token: String, seconds: u16 },
+    Idle,
+    Message(Box<Message>),
+    Browser(Box<Browser>),
+    Card(Card),
+}
+
+impl Typed {
+    fn number(number: String) -> Self {
+        Typed {
+            product: Product::ReverseSms,
+            number,
+            reference: String::new(),
+            callback_url: String::new(),
+            error: None,
+        }
+    }
+
+    fn of(fields: &Fields) -> Self {
+        let text = |name| fields.get(name).unwrap_or_default().to_owned();
+        Typed {
+            product: fields.get("product").and_then(|name| name.parse().ok()).unwrap_or(Product::ReverseSms),
+            number: text("number"),
+            reference: text("reference"),
+            callback_url: text("callback_url"),
+            error: None,
+        }
+    }
+
+    /// For the menu of products.
+    fn is(&self, product: &str) -> bool {
+        self.product.as_str() == product
+    }
 }
 
 /// `GET …/handset`
-pub async fn show(State(app): State<App>, who: SignedIn, ids: PathIds) -> Result<Response, Refusal> {
+pub async fn show(
+    State(app): State<App>,
+    who: SignedIn,
+    ids: PathIds,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refusal> {
     let place = sandbox(who.project(&app, &ids, Power::Look).await?)?;
-    let typed = Typed {
-        product: Product::ReverseSms.as_str(),
-        number: NUMBER.to_owned(),
-        reference: String::new(),
-        callback_url: String::new(),
-    };
-    Ok(shown(&who, &place, StatusCode::OK, typed, None, None))
+    let query = Query::parse(query.as_deref(), &["sim"])?;
+    let sim = query.get("sim").and_then(Sim::ending).unwrap_or(&SIMS[0]);
+    Ok(shown(&app, &who, &place, Typed::number(sim.number()), Phone::Idle))
 }
 
 /// `POST …/handset`: makes a check, and takes it onto the phone.
 pub async fn create(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
     let SignedForm { who, fields } = form;
     let place = sandbox(who.project(&app, &ids, Power::Develop).await?)?;
-    let product = fields.get("product").and_then(|name| name.parse().ok()).unwrap_or(Product::ReverseSms);
-    let text = |name| fields.get(name).unwrap_or_default().to_owned();
-    let typed = Typed {
-        product: product.as_str(),
-        number: text("number"),
-        reference: text("reference"),
-        callback_url: text("callback_url"),
-    };
-    match make(&app, &place, product, &fields).await {
-        Ok(phone) => Ok(shown(&who, &place, StatusCode::OK, typed, None, Some(phone))),
+    let mut typed = Typed::of(&fields);
+    match make(&app, &place, &typed).await {
+        Ok(phone) => Ok(shown(&app, &who, &place, typed, phone)),
         Err(NotMade::Said(error)) => {
-            Ok(shown(&who, &place, StatusCode::BAD_REQUEST, typed, Some(sentence(&error)), None))
+            typed.error = Some(sentence(&error));
+            Ok(shown(&app, &who, &place, typed, Phone::Idle))
         }
         Err(NotMade::Refused(refusal)) => Err(refusal),
     }
@@ -105,71 +149,40 @@ impl From<CreateError> for NotMade {
     }
 }
 
-async fn make(app: &App, place: &InProject, product: Product, fields: &Fields) -> Result<Phone, NotMade> {
-    let reference = fields.get("reference").map(str::parse::<Reference>).transpose();
+async fn make(app: &App, place: &InProject, typed: &Typed) -> Result<Phone, NotMade> {
+    let filled = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let reference = filled(&typed.reference).map(|text| text.parse::<Reference>()).transpose();
     let reference = reference.map_err(|error| NotMade::Said(error.to_string()))?;
-    let callback_url = fields.get("callback_url").map(str::to_owned);
-    let number = fields.get("number").unwrap_or_default().to_owned();
-    if product == Product::ReverseSms {
-        let new = CreateReverseSms { phone_number: number.clone(), reference, callback_url };
-        let created = app.engine.create_reverse_sms(&place.project, new, None).await?;
-        let Invitation { receiver, sms_body, ttl } = created.invitation;
-        let receiver = receiver.as_str().to_owned();
-        let body = url::form_urlencoded::byte_serialize(sms_body.as_bytes()).collect::<String>().replace('+', "%20");
-        let link = format!("sms:{receiver}?body={body}");
-        let check = created.check.id.to_string();
-        return Ok(Phone::Sms { check, sim: number, receiver, body: sms_body, link, seconds: ttl });
-    }
-    let phone_number = (product == Product::SecureSna).then(|| number.clone());
-    let new = CreateSilent { phone_number, reference, callback_url, ..CreateSilent::default() };
-    let created = app.engine.create_silent(&place.project, product, new, None).await?;
-    let url = Url::parse(&created.url).map_err(|error| NotMade::Refused(Problem::internal(&error).into()))?;
-    let token = url.query_pairs().find(|(name, _)| name == "t").map(|(_, token)| token.into_owned());
-    Ok(Phone::Browser {
-        check: created.check.id.to_string(),
-        product: product.as_str(),
-        sim: if number.is_empty() { DEFAULT_SIM.to_owned() } else { number },
-        path: url.path().to_owned(),
-        token: token.unwrap_or_default(),
-        seconds: created.ttl,
-    })
-}
-
-/// `POST …/handset/sms`: presses Send.
-pub async fn send(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
-    let place = sandbox(who.project(&app, &ids, Power::Develop).await?)?;
-    let number = |name| {
-        let parsed = Msisdn::parse(fields.get(name).unwrap_or_default(), Mode::Sandbox);
-        parsed.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, "Not a number", error.to_string()))
-    };
-    let (from, to) = (number("sim")?, number("receiver")?);
-    let body = fields.get("body").unwrap_or_default();
-    app.handsets.text(&from, &to, body, Behaviour::new()).await.map_err(Problem::from)?;
-    result(&place, Product::ReverseSms, &fields)
-}
-
-/// `POST …/handset/code`: gives the code that the device brought to the service, as the project's server would.
-pub async fn redeem(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
-    let place = sandbox(who.project(&app, &ids, Power::Develop).await?)?;
-    let product = match fields.get("product") {
-        Some("discovery") => Product::Discovery,
-        _ => Product::SecureSna,
-    };
-    let check = fields.get("check").and_then(|id| id.parse::<CheckId>().ok()).ok_or_else(Refusal::not_found)?;
-    let code = fields.get("code").unwrap_or_default();
-    match app.engine.redeem(place.project.id, product, check, code).await {
-        // The check's page says how it ended.
-        Ok(_) | Err(RedeemError::AlreadyCompleted { .. } | RedeemError::Expired) => result(&place, product, &fields),
-        Err(error) => Err(Problem::from(error).into()),
+    let (phone_number, callback_url) = (typed.number.clone(), filled(&typed.callback_url));
+    match typed.product {
+        Product::ReverseSms => {
+            let new = CreateReverseSms { phone_number, reference, callback_url };
+            let created = app.engine.create_reverse_sms(&place.project, new, None).await?;
+            Ok(Phone::Message(Box::new(Message::new(&created, &typed.number))))
+        }
+        Product::SecureSna | Product::Discovery => {
+            let phone_number = (typed.product == Product::SecureSna).then_some(phone_number);
+            let new = CreateSilent { phone_number, reference, callback_url, ..CreateSilent::default() };
+            let created = app.engine.create_silent(&place.project, typed.product, new, None).await?;
+            Ok(Phone::Browser(Box::new(Browser::new(&created, &typed.number))))
+        }
+        Product::SimSwap | Product::Eligibility => {
+            let new = CreateSimSwap { phone_number, period: None, reference };
+            let check = app.engine.create_sim_swap(&place.project, new, None).await?;
+            Ok(Phone::Card(Card::new(&check)))
+        }
     }
 }
 
-fn result(place: &InProject, product: Product, fields: &Fields) -> Result<Response, Refusal> {
-    let check = fields.get("check").and_then(|id| id.parse::<CheckId>().ok()).ok_or_else(Refusal::not_found)?;
+/// The check that a form of the phone is about.
+fn check_of(fields: &Fields) -> Result<CheckId, Refusal> {
+    fields.get("check").and_then(|id| id.parse().ok()).ok_or_else(Refusal::not_found)
+}
+
+/// To the check's page, which says what came of it.
+fn to_check(place: &InProject, product: Product, check: CheckId) -> Response {
     let frame = Frame::bare("").in_project(&place.project);
-    Ok(page::see_other(&format!("{}/checks/{product}/{check}", frame.project_path())))
+    page::see_other(&format!("{}/checks/{product}/{check}", frame.project_path()))
 }
 
 /// Only sandbox projects have phones.
@@ -181,14 +194,17 @@ fn sandbox(place: InProject) -> Result<InProject, Refusal> {
     Err(Refusal::new(StatusCode::CONFLICT, "Only sandbox projects have a handset", text))
 }
 
-fn shown(
-    who: &SignedIn,
-    place: &InProject,
-    status: StatusCode,
-    typed: Typed,
-    error: Option<String>,
-    phone: Option<Phone>,
-) -> Response {
+/// The page; what is wrong with a form is a bad request.
+fn shown(app: &App, who: &SignedIn, place: &InProject, typed: Typed, phone: Phone) -> Response {
+    let has_error = typed.error.is_some() || matches!(&phone, Phone::Message(message) if message.error.is_some());
+    let status = if has_error { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let frame = Frame::of(who, "Handset").in_workspace(who, &place.workspace, Section::Handset);
-    page::html(status, &HandsetPage { frame: frame.in_project(&place.project), typed, error, phone })
+    let frame = frame.in_project(&place.project);
+    let swaps = swaps::rows(app, place.project.id);
+    page::html(status, &HandsetPage { frame, typed, phone, sims: &SIMS, whens: &WHENS, swaps })
+}
+
+/// What the engine refuses, as a sentence.
+fn told(problem: impl Into<Problem>) -> String {
+    sentence(&problem.into().detail.replace("`/", "`"))
 }

@@ -2,7 +2,9 @@
 
 mod browser;
 mod checks;
+mod handset;
 mod live;
+mod networks_allowed;
 mod pages;
 mod projects;
 mod requests;

@@ -6,7 +6,12 @@ use super::{
     browser::{Browser, location},
     pages::assert_sound,
 };
-use crate::{client::Request, on_both_stores, world::World};
+use crate::{
+    client::Request,
+    on_both_stores,
+    reverse_sms::{Asker, EVEN},
+    world::World,
+};
 
 on_both_stores!(a_developer_makes_a_project_and_changes_it, credentials_are_made_shown_once_and_deleted);
 
@@ -50,9 +55,32 @@ async fn a_developer_makes_a_project_and_changes_it(world: World) {
         let answer = browser.submit(&settings, &settings, &[("name", "Store"), (name, value)]).await.assert(400);
         assert!(answer.text().contains(why), "{}", answer.text());
     }
+    switch_it(&world, &mut browser, &settings, &id).await;
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.json();
     assert_eq!(events["content"][0]["action"], "project.updated");
     assert_eq!(events["content"][0]["actor"]["type"], "account");
+}
+
+/// To live and back, off and on again: each only by somebody who means it.
+async fn switch_it(world: &World, browser: &mut Browser, settings: &str, id: &str) {
+    let (mode, disabled) = (format!("{settings}/mode"), format!("{settings}/disabled"));
+    for (action, fields, status, now) in [
+        (&mode, &[("mode", "live")][..], 400, ("sandbox", false)),
+        (&mode, &[("mode", "alive"), ("confirm", "on")], 400, ("sandbox", false)),
+        (&mode, &[("mode", "live"), ("confirm", "on")], 200, ("live", false)),
+        (&disabled, &[("disabled", "yes")], 400, ("live", false)),
+        (&disabled, &[("disabled", "yes"), ("confirm", "store")], 400, ("live", false)),
+        (&disabled, &[("disabled", "yes"), ("confirm", "Store")], 200, ("live", true)),
+        (&disabled, &[("disabled", "no")], 200, ("live", false)),
+        (&mode, &[("mode", "sandbox"), ("confirm", "on")], 200, ("sandbox", false)),
+    ] {
+        world.advance(SignedDuration::from_secs(1));
+        let answer = browser.submit(settings, action, fields).await.assert(status);
+        assert_sound(settings, &answer);
+        let project = world.manage(Request::get(&format!("{}/projects/{id}", world.acme.path()))).await.json();
+        assert_eq!((project["mode"].as_str(), project["disabled"].as_bool()), (Some(now.0), Some(now.1)), "{fields:?}");
+        assert_eq!(project["configuration"]["reverse_sms"]["ttl"], 120, "the rest stays as it is");
+    }
 }
 
 async fn credentials_are_made_shown_once_and_deleted(world: World) {
@@ -72,9 +100,74 @@ async fn credentials_are_made_shown_once_and_deleted(world: World) {
     world.token(&id, &secret, "reverse_sms").await;
     assert!(!browser.get(&page).await.text().contains(&secret), "a secret is shown once");
 
+    let some = [("for", "some"), ("sim_swap", "on"), ("expires", "30")];
+    let narrow = browser.submit(&page, &page, &some).await.assert(200).text();
+    assert!(narrow.contains("scope=sim_swap ") && narrow.contains("<td>SIM Swap</td>"), "{narrow}");
+    assert!(narrow.contains("2026-01-31"), "{narrow}");
+    for wrong in [&[("for", "some")][..], &[("expires", "7")]] {
+        assert_sound(&page, &browser.submit(&page, &page, wrong).await.assert(400));
+    }
+
     let gone = browser.submit(&page, &format!("{page}/{id}/delete"), &[]).await;
     assert_eq!(location(&gone), page);
     assert_eq!(world.token_request(&id, &secret, "reverse_sms").await.status, 401);
     browser.submit(&page, &format!("{page}/{id}/delete"), &[]).await.assert(404);
     browser.submit(&page, &format!("{page}/{}/delete", world.acme.client_id), &[]).await.assert(403);
+}
+
+#[tokio::test]
+async fn owners_alone_open_the_management_api() {
+    let world = World::sqlite().await;
+    let page = format!("/console/workspaces/{}/credentials", world.acme.workspace_id);
+    for role in [Role::Viewer, Role::Developer] {
+        let mut browser = Browser::member(&world, &world.acme, role).await;
+        let home = format!("/console/workspaces/{}", world.acme.workspace_id);
+        let token = browser.form_token(&home).await;
+        browser.get(&page).await.assert(403);
+        browser.post(&page, &token, &[]).await.assert(403);
+        browser.post(&format!("{page}/{}/delete", world.acme.client_id), &token, &[]).await.assert(403);
+        assert!(!browser.get(&home).await.text().contains(&page), "nor does the menu lead there");
+    }
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    let listed = owner.get(&page).await.assert(200);
+    assert_sound(&page, &listed);
+    assert!(listed.text().contains(&world.acme.client_id) && !listed.text().contains(&world.acme.client_secret));
+    let made = owner.submit(&page, &page, &[("expires", "90")]).await.assert(200).text();
+    let after = |label: &str| {
+        let rest = made.split(&format!("aria-label=\"{label}\"><code>")).nth(1).unwrap();
+        rest.split('<').next().unwrap().to_owned()
+    };
+    let (id, secret) = (after("Client id"), after("Client secret"));
+    world.token(&id, &secret, "management").await;
+    let gone = owner.submit(&page, &format!("{page}/{id}/delete"), &[]).await;
+    assert_eq!(location(&gone), page);
+    assert_eq!(world.token_request(&id, &secret, "management").await.status, 401);
+    // A project's credential is not one of them.
+    let project = world.project("Shop", json!({})).await;
+    owner.submit(&page, &format!("{page}/{}/delete", project.client_id), &[]).await.assert(403);
+}
+
+#[tokio::test]
+async fn usage_is_counted_by_day_and_by_month() {
+    let world = World::sqlite().await;
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let page = format!("/console/workspaces/{}/usage", world.acme.workspace_id);
+    let empty = viewer.get(&page).await.assert(200);
+    assert_sound(&page, &empty);
+    assert!(empty.text().contains("There were no checks."), "{}", empty.text());
+
+    let asker = Asker::sandbox(&world).await;
+    let check = asker.create(json!({"phone_number": EVEN})).await;
+    asker.text(EVEN, &check.receiver, &check.body).await;
+    asker.create(json!({"phone_number": "+990123456702"})).await;
+    world.advance(SignedDuration::from_hours(1));
+    for (by, period) in [("day", "2026-01-01"), ("month", "2026-01")] {
+        let text = viewer.get(&format!("{page}?by={by}")).await.assert(200).text();
+        let line =
+            text.split("<tr>").find(|line| line.contains(&format!(">{period}<"))).unwrap_or_else(|| panic!("{text}"));
+        let figures: Vec<_> =
+            line.split("class=\"figure\">").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
+        assert_eq!(figures.iter().take(3).copied().collect::<Vec<_>>(), ["2", "1", "0"], "{line}");
+        assert!(line.contains("Reverse SMS"), "{line}");
+    }
 }

@@ -1,0 +1,13 @@
+// Buttons that copy what stands beside them. Without this script they are not there.
+'use strict';
+for (const button of document.querySelectorAll('button[data-copies]')) {
+  const source = document.getElementById(button.dataset.copies);
+  if (!source || !navigator.clipboard) continue;
+  const label = button.textContent;
+  button.hidden = false;
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(source.textContent.trim());
+    button.textContent = 'Copied';
+    setTimeout(() => { button.textContent = label; }, 2000);
+  });
+}

@@ -1,0 +1,92 @@
+use ringtrue_domain::account::Role;
+use serde_json::{Value, json};
+
+use super::{browser::Browser, pages::assert_sound};
+use crate::{client::Request, networks::world_with, world::World};
+
+const TWO: &str = r#"
+    [networks.23410]
+    name = "O2"
+    country = "GB"
+    aliases = ["23411", "Telefonica"]
+    receivers = ["+447700900001"]
+
+    [networks.23415]
+    name = "Vodafone <UK>"
+    country = "GB"
+
+    [connectors.kannel]
+    kind = "sms_http"
+    driver = "kannel"
+    public_url = "http://127.0.0.1/southbound/sms/kannel"
+    path_secret_env = "PATH_SECRET"
+    receivers = ["+447700900001"]
+"#;
+
+async fn allowed(world: &World, path: &str) -> Value {
+    world.manage(Request::get(&format!("{path}/allowed-networks"))).await.assert(200).json()["networks"].clone()
+}
+
+#[tokio::test]
+async fn networks_are_allowed_product_by_product() {
+    let world = world_with(TWO).await;
+    let project = world.project("Shop", json!({"mode": "live"})).await;
+    let page = format!("/console/workspaces/{}/projects/{}/networks", world.acme.workspace_id, project.project_id);
+    let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
+    let shown = browser.get(&page).await.assert(200);
+    assert_sound(&page, &shown);
+    let text = shown.text();
+    assert!(text.contains("O2") && text.contains("Telefonica") && text.contains("Vodafone &#60;UK&#62;"), "{text}");
+    assert!(!text.contains(" checked"), "nothing is allowed at first: {text}");
+    assert_eq!(text.matches("not connected").count(), 7, "only O2 hears anything, and SMS only: {text}");
+
+    let ticks = [("23415.sim_swap", "on"), ("23410.reverse_sms", "on"), ("23415.discovery", "on"), ("x.y", "on")];
+    let saved = browser.submit(&page, &page, &ticks).await.assert(200).text();
+    assert!(saved.contains("Saved.") && saved.matches(" checked").count() == 3, "{saved}");
+    let expected = json!([
+        {"network_id": "23415", "products": ["sim_swap", "discovery"]},
+        {"network_id": "23410", "products": ["reverse_sms"]},
+    ]);
+    assert_eq!(allowed(&world, &project.path).await, expected);
+
+    let every = json!(["reverse_sms", "secure_sna", "discovery", "sim_swap"]);
+    browser.submit(&page, &page, &[("choice", "all")]).await.assert(200);
+    let all = json!([{"network_id": "23410", "products": every}, {"network_id": "23415", "products": every}]);
+    assert_eq!(allowed(&world, &project.path).await, all);
+    browser.submit(&page, &page, &[("choice", "none")]).await.assert(200);
+    assert_eq!(allowed(&world, &project.path).await, json!([]));
+
+    let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.json();
+    assert_eq!(events["content"][0]["action"], "project.allowed_networks_replaced");
+    assert_eq!(events["content"][0]["actor"]["type"], "account");
+}
+
+#[tokio::test]
+async fn a_network_that_nobody_knows_stays_until_it_is_taken_away() {
+    let world = world_with(TWO).await;
+    let project = world.project("Shop", json!({})).await;
+    let request = Request::put(&format!("{}/allowed-networks", project.path));
+    let strange = json!({"networks": [{"network_id": "310004", "products": ["sim_swap"]}]});
+    world.manage(request.json(&strange)).await.assert(200);
+    let page = format!("/console/workspaces/{}/projects/{}/networks", world.acme.workspace_id, project.project_id);
+    let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
+    let text = browser.get(&page).await.assert(200).text();
+    assert!(text.contains("unknown to this deployment") && text.contains("name=\"310004.sim_swap\" checked"), "{text}");
+    assert!(text.contains("This project is a sandbox"), "{text}");
+
+    browser.submit(&page, &page, &[("choice", "all")]).await.assert(200);
+    assert_eq!(allowed(&world, &project.path).await[2], strange["networks"][0], "it was not meant");
+    browser.submit(&page, &page, &[("23411.sim_swap", "on"), ("23410.sim_swap", "on")]).await.assert(200);
+    let expected = json!([{"network_id": "23410", "products": ["sim_swap"]}]);
+    assert_eq!(allowed(&world, &project.path).await, expected, "both ids are of one network");
+}
+
+#[tokio::test]
+async fn viewers_see_networks_and_an_empty_deployment_says_what_to_do() {
+    let world = World::sqlite().await;
+    let project = world.project("Shop", json!({})).await;
+    let page = format!("/console/workspaces/{}/projects/{}/networks", world.acme.workspace_id, project.project_id);
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let text = viewer.get(&page).await.assert(200).text();
+    assert!(text.contains("knows no networks yet") && !text.contains(">Save<"), "{text}");
+}
