@@ -62,7 +62,7 @@ fn outline(value: &Value, name: &str, depth: usize, lines: &mut Vec<String>) {
         Value::Null => "null".to_owned(),
         Value::Bool(fact) => fact.to_string(),
         Value::Number(_) => format!("{HIDDEN} (a number)"),
-        Value::String(text) => format!("\"{HIDDEN}\" ({} characters)", text.chars().count()),
+        Value::String(text) => format!("\"{HIDDEN}\" ({})", characters(text.chars().count())),
         Value::Array(_) | Value::Object(_) if depth >= MAX_DEPTH => HIDDEN.to_owned(),
         Value::Array(items) => {
             lines.push(format!("{indent}{name}["));
@@ -78,6 +78,10 @@ fn outline(value: &Value, name: &str, depth: usize, lines: &mut Vec<String>) {
         }
     };
     lines.push(format!("{indent}{name}{scalar}"));
+}
+
+fn characters(count: usize) -> String {
+    format!("{count} character{}", if count == 1 { "" } else { "s" })
 }
 
 /// Text without numbers and words that are longer than any of ours.
@@ -151,11 +155,15 @@ mod tests {
     #[test]
     fn bodies_keep_their_shape() {
         let given =
-            br#"{"phone_number":"+447700900123","live":true,"n":null,"ttl":77,"+447700900123":[{"code":"123456"}]}"#;
+            br#"{"phone_number":"+447700900123","live":true,"n":null,"ttl":77,"+447700900123":[{"code":"123456"}],"x":"y"}"#;
         let kept = body(given);
-        for part in
-            ["\"phone_number\": \"…\" (13 characters)", "\"live\": true", "\"n\": null", "\"ttl\": … (a number)"]
-        {
+        for part in [
+            "\"phone_number\": \"…\" (13 characters)",
+            "\"live\": true",
+            "\"n\": null",
+            "\"ttl\": … (a number)",
+            "\"x\": \"…\" (1 character)",
+        ] {
             assert!(kept.contains(part), "{part}: {kept}");
         }
         assert!(kept.contains("\"…\": [") && kept.contains("\"code\": \"…\" (6 characters)"), "{kept}");
