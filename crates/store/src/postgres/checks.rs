@@ -96,19 +96,20 @@ impl Verb for Conclusion {
             }
             let tried: Vec<&Conclusion> = firsts.values().map(|(_, conclusion)| *conclusion).collect();
             let ended = tx.step(&[end(&tried)]).await?;
-            let (mut answers, mut winners, mut counts) =
-                (vec![Recorded::AlreadyConcluded; batch.len()], vec![], vec![]);
+            let (mut answers, mut winners, mut counts, mut met) =
+                (vec![Recorded::AlreadyConcluded; batch.len()], vec![], vec![], vec![]);
             for row in ended.iter().flatten() {
                 let (id, pending_at) = (row.try_get::<_, Uuid>(0)?, row.try_get::<_, Option<i64>>(1)?);
                 let network = row.try_get::<_, Option<&str>>(2)?.and_then(|id| id.parse::<NetworkId>().ok());
                 if let Some(&(position, conclusion)) = firsts.get(&id) {
                     answers[position] = Recorded::Now;
+                    met.push((row.try_get::<_, i64>(3)?, id));
                     winners.push(conclusion);
                     counts.extend(conclusion.counts(pending_at.is_some(), network));
                 }
             }
             winners.sort_unstable_by_key(|conclusion| conclusion.ending.check());
-            let mut calls = vec![change_counters(&counts)?];
+            let mut calls = vec![delete_deadlines(met), change_counters(&counts)?];
             if winners.iter().any(|conclusion| conclusion.callback.is_some()) {
                 calls.insert(0, queue(&winners));
             }
@@ -131,8 +132,18 @@ pub(super) fn column<V, T>(verbs: &[&V], of: impl Fn(&V) -> T) -> Vec<T> {
     verbs.iter().map(|verb| of(verb)).collect()
 }
 
-/// Only a check that is open can end. Its status tells, and not `concluded_at`: a plan that was made while few were open
-/// would look for the check among those, by the index that the sweeper needs.
+fn delete_deadlines(mut deadlines: Vec<(i64, Uuid)>) -> Call {
+    deadlines.sort_unstable();
+    let (due, checks): (Vec<i64>, Vec<Uuid>) = deadlines.into_iter().unzip();
+    Call::new(
+        "delete from deadlines using unnest($1::bigint[], $2::uuid[]) as met (due_at, check_id)
+          where deadlines.due_at = met.due_at and deadlines.check_id = met.check_id",
+    )
+    .with(due)
+    .with(checks)
+}
+
+/// Only a check that is open can end. No column of an index is changed, or the row could not stay where it is.
 fn end(conclusions: &[&Conclusion]) -> Call {
     Call::new(
         "update checks
@@ -143,7 +154,7 @@ fn end(conclusions: &[&Conclusion]) -> Call {
                        $8::bytea[])
                 as new (id, concluded_at, status, matched, error_code, number_hash, number_tail, number_sealed)
           where checks.id = new.id and checks.status in ('ACCEPTED', 'PENDING')
-         returning checks.id, checks.pending_at, checks.network_id",
+         returning checks.id, checks.pending_at, checks.network_id, checks.expires_at",
     )
     .with(column(conclusions, |conclusion| conclusion.ending.check().0))
     .with(column(conclusions, |conclusion| conclusion.ending.at().as_millisecond()))

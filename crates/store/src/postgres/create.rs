@@ -37,7 +37,7 @@ impl Verb for NewCheck {
             }
             stored.sort_unstable_by_key(|new| new.check.id);
             let counts: Vec<_> = stored.iter().map(|new| check_rows::count_of(new)).collect();
-            let mut calls = vec![insert_checks(&stored), change_counters(&counts)?];
+            let mut calls = vec![insert_checks(&stored), insert_deadlines(&stored), change_counters(&counts)?];
             let journeys: Vec<_> = stored.iter().filter_map(|new| Some((new.check.id.0, brief(new)?))).collect();
             if !journeys.is_empty() {
                 calls.push(insert_journeys(&journeys));
@@ -138,7 +138,7 @@ fn lock(wanted: &BTreeMap<Guarded, &NewCheck>) -> Call {
     let mut locks: Vec<i64> = wanted.keys().map(|(number, project)| lock_of(number, *project)).collect();
     locks.sort_unstable();
     locks.dedup();
-    Call::new("select pg_advisory_xact_lock(number) from unnest($1::bigint[]) as number").with(locks)
+    Call::new("select count(pg_advisory_xact_lock(number)) from unnest($1::bigint[]) as number").with(locks)
 }
 
 fn lock_of(number: &[u8; 32], project: Uuid) -> i64 {
@@ -193,6 +193,12 @@ fn insert_checks(new: &[&NewCheck]) -> Call {
     .with(column(new, |new| new.check.callback_url.as_ref().map(|url| url.0.clone())))
     .with(column(new, |new| sms(new).map(|(_, code)| code.0.to_vec())))
     .with(column(new, |new| new.check.redirect_url.as_ref().map(|url| url.0.clone())))
+}
+
+fn insert_deadlines(new: &[&NewCheck]) -> Call {
+    Call::new("insert into deadlines (due_at, check_id) select * from unnest($1::bigint[], $2::uuid[])")
+        .with(column(new, |new| new.check.expires_at.as_millisecond()))
+        .with(column(new, |new| new.check.id.0))
 }
 
 /// What is awaited from whom, if it is an SMS.

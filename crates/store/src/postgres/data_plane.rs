@@ -46,11 +46,11 @@ impl Lanes {
             count: Lane::start(connector, 1),
             claim: Lane::start(connector, 1),
             abandon: Lane::start(connector, 1),
-            // Batches of one project wait for its counters: a second connection would only wait.
-            create: Lane::start(connector, 1),
+            // While one batch is being made durable the next is on its way; only for the counters it waits.
+            create: Lane::start(connector, 2),
             find: Lane::start(connector, 2),
             find_by_code: Lane::start(connector, 1),
-            conclude: Lane::start(connector, 1),
+            conclude: Lane::start(connector, 2),
             lease: Lane::start(connector, 1),
             settle: Lane::start(connector, 1),
         }

@@ -76,6 +76,7 @@ async fn insert(tx: &mut dyn Tx, new: &NewCheck) -> Result<(), StoreError> {
         ],
     )
     .await?;
+    tx.run("insert into deadlines (due_at, check_id) values ($1, $2)", values![check.expires_at, check.id]).await?;
     Ok(())
 }
 
@@ -103,7 +104,7 @@ pub(super) async fn conclude(tx: &mut dyn Tx, conclusion: &Conclusion) -> Result
                 set concluded_at = $1, status = $2, matched = $3, error_code = $4,
                     number_hash = coalesce($5, number_hash), number_tail = coalesce($6, number_tail), number_sealed = $7
               where id = $8 and concluded_at is null
-             returning id, pending_at, network_id",
+             returning id, expires_at, pending_at, network_id",
             values![
                 ending.at(),
                 ending.status().as_str(),
@@ -119,8 +120,10 @@ pub(super) async fn conclude(tx: &mut dyn Tx, conclusion: &Conclusion) -> Result
     let Some(row) = row else { return Ok(Ending::Rollback(Recorded::AlreadyConcluded)) };
     let mut row = row.of("checks");
     row.uuid("id")?;
+    let due_at = row.instant("expires_at")?;
     let was_pending = row.instant_or_null("pending_at")?.is_some();
     let network = row.parsed_or_null("network_id")?;
+    tx.run("delete from deadlines where due_at = $1 and check_id = $2", values![due_at, ending.check()]).await?;
     if has_device(ending.product()) {
         tx.run("delete from journeys where check_id = $1", values![ending.check()]).await?;
     }

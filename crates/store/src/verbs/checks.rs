@@ -102,8 +102,8 @@ impl<D: Database> CheckStore for SqlStore<D> {
             concat!(
                 "select ",
                 check_columns!(),
-                " from checks where concluded_at is null and expires_at <= $1
-                  order by expires_at, id limit $2"
+                " from deadlines join checks on id = check_id where due_at <= $1
+                  order by due_at, check_id limit $2"
             ),
             values![now, i64::from(limit)].to_vec(),
         )
@@ -121,8 +121,9 @@ impl<D: Database> CheckStore for SqlStore<D> {
             concat!(
                 "select ",
                 check_columns!(),
-                " from checks where concluded_at is null and expires_at <= $1 and project_id = $2 and product = $3
-                  order by expires_at, id limit $4"
+                " from deadlines join checks on id = check_id
+                  where due_at <= $1 and project_id = $2 and product = $3
+                  order by due_at, check_id limit $4"
             ),
             values![now, project, product.as_str(), i64::from(limit)].to_vec(),
         )

@@ -41,9 +41,9 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                     let ended = tx
                         .run(
                             "select id from checks
-                              where product = 'discovery' and concluded_at is not null
-                                and (number_tail is not null or callback_url is not null) and concluded_at < $1
-                              order by concluded_at, id limit $2",
+                              where product = 'discovery' and (number_tail is not null or callback_url is not null)
+                                and created_at < $1 and concluded_at < $1
+                              order by created_at, id limit $2",
                             values![ended_before, i64::from(limit)],
                         )
                         .await?;
@@ -60,8 +60,8 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                     let ended = tx
                         .run(
                             "select id from checks
-                              where concluded_at is not null and number_tail is not null and concluded_at < $1
-                              order by concluded_at, id limit $2",
+                              where number_tail is not null and created_at < $1 and concluded_at < $1
+                              order by created_at, id limit $2",
                             values![ended_before, i64::from(limit)],
                         )
                         .await?;

@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -19,6 +19,7 @@ const NAMES: [&str; 14] = [
     "0012_audit_by_time",
     "0013_requests",
     "0014_activity",
+    "0015_deadlines",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {
