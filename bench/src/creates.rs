@@ -1,5 +1,5 @@
 //! Creating checks over HTTP on PostgreSQL, each durable when it is answered, against `pgbench` with single-row inserts
-//! and as many clients.
+//! of the same rows and as many clients.
 
 use std::{
     sync::{
@@ -12,7 +12,8 @@ use std::{
 use crate::{
     cost::Cost,
     deployment::{Deployment, json_request},
-    load, postgres,
+    load,
+    postgres::SingleRows,
     report::{self, Rates},
 };
 
@@ -25,7 +26,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let deployment = Deployment::start("bench_creates", "")?;
     let project = deployment.sandbox_project().await?;
     let database = &deployment.database;
-    postgres::make_single_rows(&database.url)?;
+    let (checks, narrow) = (SingleRows::CHECKS.prepare(&database.url)?, SingleRows::NARROW.prepare(&database.url)?);
 
     let numbers = Numbers::default();
     let creates = async |seconds| {
@@ -38,15 +39,18 @@ pub async fn compare() -> anyhow::Result<bool> {
     };
     let mut ours = Rates::new("creates");
     let mut pgbench = Rates::new("pgbench, single-row inserts");
+    let mut narrowest = Rates::new("pgbench, rows of three columns");
     let mut cost = Cost::of(&deployment)?;
     creates(1).await?;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         ours.rounds.push(cost.count(creates(SECONDS)).await?);
-        pgbench.rounds.push(postgres::single_rows(&database.url, SECONDS)?);
+        pgbench.rounds.push(checks.rate(&database.url, SECONDS, round)?);
+        narrowest.rounds.push(narrow.rate(&database.url, SECONDS, round)?);
     }
     report::rates(&ours, "rows/s");
     cost.report();
     report::rates(&pgbench, "rows/s");
+    report::rates(&narrowest, "rows/s");
     Ok(report::ratio(&ours, &pgbench, 2.0))
 }
 

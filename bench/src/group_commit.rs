@@ -16,7 +16,7 @@ use tokio::{task::JoinSet, time::Instant};
 
 use crate::{
     load::per_second,
-    postgres::{self, CLIENTS, Database},
+    postgres::{CLIENTS, Database, SingleRows},
     report::{self, Rates},
 };
 
@@ -29,13 +29,13 @@ pub async fn compare() -> anyhow::Result<bool> {
     let store_url: StoreUrl = database.url.parse()?;
     ringtrue_store::migrate(&store_url, SystemClock.now()).await?;
     let store = ringtrue_store::open(&store_url, &StoreOptions::default()).await?;
-    postgres::make_single_rows(&database.url)?;
+    let rows = SingleRows::NARROW.prepare(&database.url)?;
 
     let mut ours = Rates::new("group commit");
     let mut pgbench = Rates::new("pgbench, single-row inserts");
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         ours.rounds.push(revocations(Arc::clone(&store)).await?);
-        pgbench.rounds.push(postgres::single_rows(&database.url, SECONDS)?);
+        pgbench.rounds.push(rows.rate(&database.url, SECONDS, round)?);
     }
     report::rates(&ours, "rows/s");
     report::rates(&pgbench, "rows/s");

@@ -52,29 +52,57 @@ pub fn psql(url: &str, statements: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// The table that [`single_rows`] fills.
-pub fn make_single_rows(url: &str) -> anyhow::Result<()> {
-    let table =
-        "create table single_rows (token uuid primary key, expires_at bigint not null, changed bigint not null)";
-    psql(url, table).map(drop)
+/// A table, and the statement that puts one row into it.
+#[derive(Clone, Copy)]
+pub struct SingleRows {
+    table: &'static str,
+    insert: &'static str,
 }
 
-/// Rows per second by `pgbench`, one in each transaction.
-pub fn single_rows(url: &str, seconds: u64) -> anyhow::Result<f64> {
-    let script = tempfile::NamedTempFile::new()?;
-    std::fs::write(&script, "insert into single_rows values (gen_random_uuid(), 1800000000000, 1);\n")?;
-    let (clients, seconds) = (CLIENTS.to_string(), seconds.to_string());
-    let output = Command::new("pgbench")
-        .args(["--no-vacuum", "--protocol", "prepared", "--jobs", "2", "--client", &clients, "--time", &seconds])
-        .arg("--file")
-        .arg(script.path())
-        .arg(url)
-        .output()
-        .context("pgbench, from the package `postgresql`, is needed")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        bail!("pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
+impl SingleRows {
+    /// The rows of the group commit's own comparison: as narrow as a row can be.
+    pub const NARROW: Self = SingleRows {
+        table: "create table single_rows (token uuid primary key, expires_at bigint not null, changed bigint not null)",
+        insert: "insert into single_rows values (gen_random_uuid(), 1800000000000, 1);",
+    };
+
+    /// The rows that creates write, in a table like theirs, with ids in their order. What else belongs to a create is
+    /// left out here: the guard, the deadline, the counters.
+    pub const CHECKS: Self = SingleRows {
+        table: "create table single_checks (like checks including all)",
+        insert: r"\set n :n + 1
+insert into single_checks (id, project_id, created_at, expires_at, product, mode, network_id, receiver, number_hash,
+                           number_tail, code_hash, status)
+values (('0190a000-0000-7000-8000-' || lpad(to_hex(:n::bigint * 64 + :client_id), 12, '0'))::uuid,
+        '0190a000-0000-7000-8000-000000000000', 1800000000000 + :n::bigint, 1800000300000 + :n::bigint, 'reverse_sms', 'sandbox',
+        '99001', '+99000000001', uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), '12',
+        uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), 'ACCEPTED');
+",
+    };
+
+    pub fn prepare(self, url: &str) -> anyhow::Result<Self> {
+        psql(url, self.table)?;
+        Ok(self)
     }
-    let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
-    rate.with_context(|| format!("pgbench printed no rate: {text}"))
+
+    /// Rows per second by `pgbench`, one in each transaction. `round` keeps the keys of each run apart.
+    pub fn rate(self, url: &str, seconds: u64, round: usize) -> anyhow::Result<f64> {
+        let script = tempfile::NamedTempFile::new()?;
+        std::fs::write(&script, self.insert)?;
+        let (clients, seconds) = (CLIENTS.to_string(), seconds.to_string());
+        let output = Command::new("pgbench")
+            .args(["--no-vacuum", "--protocol", "prepared", "--jobs", "2", "--client", &clients, "--time", &seconds])
+            .arg(format!("--define=n={}", round * 10_000_000))
+            .arg("--file")
+            .arg(script.path())
+            .arg(url)
+            .output()
+            .context("pgbench, from the package `postgresql`, is needed")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            bail!("pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+        rate.with_context(|| format!("pgbench printed no rate: {text}"))
+    }
 }
