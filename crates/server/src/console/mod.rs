@@ -9,6 +9,7 @@
 
 mod allowed_networks;
 mod audit;
+mod chart;
 mod checks;
 mod cookies;
 mod credentials;
@@ -21,6 +22,7 @@ mod link;
 mod live;
 mod members;
 mod networks;
+mod overview;
 mod page;
 mod projects;
 mod qr;
@@ -80,7 +82,8 @@ pub fn routes() -> Routes {
         .get("/console/workspaces/{workspace_id}/members", members::list)
         .post("/console/workspaces/{workspace_id}/members", members::invite)
         .post("/console/workspaces/{workspace_id}/members/{account_id}/remove", members::remove)
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}", checks::project)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}", overview::project)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/overview", overview::show)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}", checks::list)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}", checks::one)
         .post(

@@ -218,20 +218,20 @@ async fn take_minutes(tx: &mut dyn Tx, before: Timestamp) -> Result<Vec<(Key, Co
 fn statement(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Value>) {
     let millis = i64::try_from(filter.period.as_millis()).unwrap_or(i64::MAX).max(1);
     let mut values = values![project, filter.from, filter.to].to_vec();
-    let mut conditions = String::new();
+    let mut conditions = vec!["project_id = $1 and start_at >= $2 and start_at < $3".to_owned()];
     if let Some(product) = filter.product {
         values.push(product.as_str().into());
-        conditions.push_str(&format!(" and product = ${}", values.len()));
+        conditions.push(format!("product = ${}", values.len()));
     }
     if let Some(network) = &filter.network {
         values.push(network.into());
-        conditions.push_str(&format!(" and network_id = ${}", values.len()));
+        conditions.push(format!("network_id = ${}", values.len()));
     }
     let sums = COUNTS.map(|count| format!("cast(sum({count}) as bigint)")).join(", ");
     let sql = format!(
-        "select start_at / {millis} * {millis}, {sums} from activity
-          where project_id = $1 and start_at >= $2 and start_at < $3{conditions}
-          group by start_at / {millis} * {millis} order by 1"
+        "select start_at / {millis} * {millis}, {sums} from activity where {}
+          group by start_at / {millis} * {millis} order by 1",
+        conditions.join(" and ")
     );
     (sql, values)
 }

@@ -74,14 +74,6 @@ impl Fault {
     }
 }
 
-/// `GET …/projects/{project_id}`
-pub async fn project(State(app): State<App>, who: SignedIn, ids: PathIds) -> Result<Response, Refusal> {
-    let InProject { project, .. } = who.project(&app, &ids, Power::Look).await?;
-    let first = PRODUCTS.into_iter().find(|product| project.products.contains(product)).unwrap_or(PRODUCTS[0]);
-    let frame = Frame::of(&who, "").in_project(&project);
-    Ok(page::see_other(&format!("{}/checks/{first}", frame.project_path())))
-}
-
 /// `GET …/projects/{project_id}/checks/{product}`
 pub async fn list(
     State(app): State<App>,

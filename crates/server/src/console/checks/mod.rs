@@ -3,7 +3,7 @@
 mod list;
 mod one;
 
-pub use list::{Tab, list, project};
+pub use list::{Tab, list};
 pub use one::{one, resend};
 
 use ringtrue_domain::{

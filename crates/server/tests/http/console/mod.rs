@@ -5,6 +5,7 @@ mod checks;
 mod handset;
 mod live;
 mod networks_allowed;
+mod overview;
 mod pages;
 mod projects;
 mod requests;
