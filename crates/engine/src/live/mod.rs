@@ -197,7 +197,7 @@ impl Engine {
     }
 
     async fn newest(&self, project: ProjectId) -> Result<Newest, StoreError> {
-        let products = |project: Arc<Project>| project.products.iter().copied().collect::<Vec<_>>();
+        let products = |project: Arc<Project>| project.products.clone();
         let products = self.control_plane().project(project).map(products).unwrap_or_default();
         let page = PageRequest::new(NEWEST, 1).unwrap_or_default();
         let mut newest = Newest::default();

@@ -66,7 +66,9 @@ fn outline(value: &Value, name: &str, depth: usize, lines: &mut Vec<String>) {
         Value::Array(_) | Value::Object(_) if depth >= MAX_DEPTH => HIDDEN.to_owned(),
         Value::Array(items) => {
             lines.push(format!("{indent}{name}["));
-            items.iter().for_each(|item| outline(item, "", depth + 1, lines));
+            for item in items {
+                outline(item, "", depth + 1, lines);
+            }
             return lines.push(format!("{indent}]"));
         }
         Value::Object(members) => {
