@@ -40,7 +40,7 @@ journey('a password opens the page that was asked for', async (visitor, ringtrue
 journey('an owner makes a project, and somebody else looks at it', async (owner) => {
   const { page } = owner;
   await owner.enterDemo();
-  await owner.choose('Projects');
+  await owner.choose('Workspace', 'Projects');
   await owner.look('projects');
   await page.getByRole('link', { name: 'New project' }).click();
   await owner.look('new-project');
@@ -48,13 +48,13 @@ journey('an owner makes a project, and somebody else looks at it', async (owner)
   await page.getByRole('button', { name: 'Create project' }).click();
   await page.getByText('Its secret is shown this once').waitFor();
   await owner.look('new-credential');
-  await owner.choose('Settings');
+  await owner.choose('Project', 'Settings');
   await owner.look('settings');
   await page.getByLabel('Word before the code').fill('SHOP');
   await page.getByRole('button', { name: 'Save', exact: true }).click();
   await page.getByText('Saved.').waitFor();
 
-  await owner.choose('Members');
+  await owner.choose('Workspace', 'Members');
   await page.getByLabel('E-mail address').fill('vera@example.com');
   await page.getByLabel('Role', { exact: true }).selectOption('viewer');
   await page.getByRole('button', { name: 'Invite' }).click();
@@ -72,10 +72,10 @@ async function mayOnlyLook(viewer) {
   assert.equal(await page.getByRole('link', { name: 'New project' }).count(), 0);
   const workspace = page.url();
   await page.getByRole('link', { name: 'Shop' }).click();
-  await viewer.choose('Handset');
+  await viewer.choose('Project', 'Handset');
   assert.equal(await page.getByRole('button', { name: 'Create check' }).count(), 0);
   await viewer.look('handset-for-viewers');
-  await viewer.choose('Settings');
+  await viewer.choose('Project', 'Settings');
   assert.ok(await page.getByLabel('Name', { exact: true }).isDisabled());
   await viewer.look('settings-for-viewers');
 

@@ -9,14 +9,14 @@ journey('on a narrow screen the menu folds, and leads everywhere', async (visito
   await page.locator('summary', { hasText: 'Demo / First project' }).click();
   await visitor.look('menu');
   await page.setViewportSize({ width: 390, height: 844 });
-  await visitor.choose('Credentials');
+  await visitor.choose('Project', 'Credentials');
   await page.getByRole('heading', { level: 1, name: 'Credentials' }).waitFor();
 });
 
 journey('the keyboard reaches everything, and shows where it is', async (visitor) => {
   const { page } = visitor;
   await visitor.enterDemo();
-  await visitor.choose('Settings');
+  await visitor.choose('Project', 'Settings');
   await page.keyboard.press('Tab');
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Skip to the content');
   const all = await page.evaluate(countStops);
@@ -36,7 +36,7 @@ journey('the keyboard reaches everything, and shows where it is', async (visitor
 journey('without scripts a check is made, texted and seen', async (visitor) => {
   const { page } = visitor;
   await visitor.enterDemo();
-  await visitor.choose('Handset');
+  await visitor.choose('Project', 'Handset');
   await page.getByRole('button', { name: 'Create check' }).click();
   await page.getByRole('button', { name: 'Send', exact: true }).click();
   await visitor.reloadUntilSeen(page.getByText('COMPLETED'));

@@ -39,7 +39,7 @@ after(async () => {
 
 /** A test that is one person's visit, with options of Playwright's for their browser. */
 export function journey(name, walk, options) {
-  test(name, { timeout: 180_000 }, () => visit((visitor) => walk(visitor, ringtrue), options));
+  test(name, { timeout: 120_000 }, () => visit((visitor) => walk(visitor, ringtrue), options));
 }
 
 /** A visit, from the first page to the last. */
@@ -130,10 +130,12 @@ class Visitor {
     }
   }
 
-  /** Opens a page of the console by its entry in the menu. */
-  async choose(entry) {
-    await this.page.getByRole('navigation', { name: 'Console' }).getByRole('link', { name: entry, exact: true }).click();
-    await this.page.getByRole('heading', { level: 1 }).waitFor();
+  /** Opens a page by its entry in one of the menu's lists: Workspace, Project or Deployment. */
+  async choose(list, entry) {
+    const menu = this.page.getByRole('navigation', { name: 'Console' }).getByRole('list', { name: list });
+    await menu.getByRole('link', { name: entry, exact: true }).click();
+    // On narrow screens the menu is folded again.
+    await this.page.locator('.menu [aria-current=page]', { hasText: entry }).first().waitFor({ state: 'attached' });
   }
 
   /** Looks closely at the page that is open: on wide and narrow screens, by day and by night. */

@@ -15,9 +15,9 @@ after(() => receiver.stop());
 journey('a Reverse SMS check is texted, called back, and sent again', async (visitor) => {
   const { page } = visitor;
   await visitor.enterDemo();
-  await visitor.choose('Checks');
+  await visitor.choose('Project', 'Checks');
   await visitor.look('checks-empty');
-  await visitor.choose('Handset');
+  await visitor.choose('Project', 'Handset');
   await visitor.look('handset');
   await page.getByLabel('Product').selectOption('Reverse SMS');
   await page.getByLabel('Phone number').fill(MATCHING);
@@ -43,7 +43,7 @@ journey('a Reverse SMS check is texted, called back, and sent again', async (vis
   assert.deepEqual(again.body, callback.body);
   await visitor.reloadUntilSeen(page.locator('summary', { hasText: 'Attempt 2' }));
 
-  await visitor.choose('Checks');
+  await visitor.choose('Project', 'Checks');
   await page.getByLabel('Search Reverse SMS checks').fill('reference_id==order-*;verified==true');
   await page.getByRole('button', { name: 'Search' }).click();
   await page.getByRole('row', { name: 'order-1' }).getByText('COMPLETED').waitFor();
@@ -58,22 +58,50 @@ journey('a Reverse SMS check is texted, called back, and sent again', async (vis
 for (const [product, result] of [['Secure SNA', 'match'], ['Discovery', 'number …00']]) {
   const name = product.toLowerCase().replace(' ', '-');
   journey(`a ${product} check is opened on the handset, and its code redeemed`, async (visitor) => {
-    const { page, context } = visitor;
+    const { page } = visitor;
     await visitor.enterDemo();
-    await visitor.choose('Handset');
+    await visitor.choose('Project', 'Handset');
     await page.getByLabel('Product').selectOption(product);
     await page.getByLabel('Phone number').fill(MATCHING);
     await page.getByRole('button', { name: 'Create check' }).click();
     await page.getByRole('heading', { name: 'Open the check’s URL' }).waitFor();
     await visitor.look(`handset-${name}`);
-    const opened = context.waitForEvent('page');
-    await page.getByRole('button', { name: 'Open in a new tab' }).click();
-    const device = await opened;
-    const code = await device.locator('code').textContent();
-    await device.close();
-    await page.getByLabel('Code').fill(code);
+    await page.getByRole('button', { name: 'Open the URL' }).click();
+    await page.getByRole('list', { name: 'Hops of the device' }).waitFor();
+    await visitor.look(`handset-${name}-opened`);
     await page.getByRole('button', { name: 'Redeem' }).click();
     await page.getByRole('heading', { level: 1, name: 'COMPLETED' }).getByText(result).waitFor();
     await visitor.look(`check-${name}`);
   });
 }
+
+journey('a check’s URL opens in another tab as well', async (visitor) => {
+  const { page, context } = visitor;
+  await visitor.enterDemo();
+  await visitor.choose('Project', 'Handset');
+  await page.getByLabel('Product').selectOption('Secure SNA');
+  await page.getByRole('button', { name: 'Create check' }).click();
+  await page.locator('summary', { hasText: 'Or open it in a browser of yours' }).click();
+  const opened = context.waitForEvent('page');
+  await page.getByRole('button', { name: 'Open in a new tab' }).click();
+  const device = await opened;
+  const code = await device.getByLabel('Code').textContent();
+  await device.close();
+  await page.getByLabel('Code').fill(code.trim());
+  await page.getByRole('button', { name: 'Redeem' }).click();
+  await page.getByRole('heading', { level: 1, name: 'COMPLETED' }).waitFor();
+});
+
+journey('a SIM that was swapped shows in a SIM Swap check', async (visitor) => {
+  const { page } = visitor;
+  await visitor.enterDemo();
+  await visitor.choose('Project', 'Handset');
+  await page.getByLabel('Number', { exact: true }).fill(MATCHING);
+  await page.getByRole('button', { name: 'Swap', exact: true }).click();
+  await page.getByRole('button', { name: `Put back the first SIM of ${MATCHING}` }).waitFor();
+  await page.getByLabel('Product').selectOption('SIM Swap');
+  await page.getByLabel('Phone number').fill(MATCHING);
+  await page.getByRole('button', { name: 'Create check' }).click();
+  await page.getByRole('heading', { name: 'SIM Swap COMPLETED' }).waitFor();
+  await visitor.look('handset-sim-swap');
+});

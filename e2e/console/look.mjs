@@ -17,6 +17,8 @@ export async function look(page, name) {
     await page.setViewportSize(viewport);
     for (const [colorScheme, rules] of [['dark', COLOURS], ['light', undefined]]) {
       await page.emulateMedia({ colorScheme });
+      // A field that has the focus may have scrolled the page to itself.
+      await page.evaluate(() => window.scrollTo({ top: 0, behavior: 'instant' }));
       const view = `${name}-${viewport.width}-${colorScheme}`;
       await page.screenshot({ path: `${SCREENSHOTS}/${view}.png`, fullPage: true });
       faults.push(...(await page.evaluate(inspect, rules)).map((fault) => `${view}: ${fault}`));

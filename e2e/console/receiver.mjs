@@ -7,7 +7,11 @@ export async function startReceiver() {
   const waiting = [];
   const server = createServer(async (request, response) => {
     const chunks = await request.toArray();
-    const callback = { headers: request.headers, body: JSON.parse(Buffer.concat(chunks)) };
+    const body = Buffer.concat(chunks).toString();
+    const { method, url, headers } = request;
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    const text = `${method} ${url} HTTP/1.1\r\n${lines.join('')}\r\n${body}`;
+    const callback = { headers, body: JSON.parse(body), text };
     response.end();
     const next = waiting.shift();
     if (next) next(callback);
