@@ -4,7 +4,7 @@
 //! there. Nothing is repaired. Whether the number is in use is not asked: new ranges are handed out before any table
 //! knows of them. What an operator writes as the sender of an SMS is read with more patience, by [`Address::number`].
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Borrow, fmt, str::FromStr};
 
 use rlibphonenumber::{
     NumberLengthType, PHONE_NUMBER_UTIL, PhoneNumber, PhoneNumberType, Region, get_national_significant_number_owned,
@@ -77,6 +77,13 @@ impl Msisdn {
         let region = told.or_else(|| PHONE_NUMBER_UTIL.get_region_for_country_code(number.country_code))?;
         // Satellite phones and their like belong to the whole world.
         (region != Region::World).then_some(Country(region))
+    }
+}
+
+/// A number can be looked up by its text.
+impl Borrow<str> for Msisdn {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 

@@ -129,6 +129,12 @@ impl Engine {
     }
 
     pub async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        if project.mode == Mode::Live
+            && let Some(Known::Network(id)) = self.number_lookup().remembered(text)
+            && let Some(found) = self.at_network(project, &id, None)
+        {
+            return Ok(found);
+        }
         let number = Msisdn::parse(text, project.mode)?;
         if project.mode == Mode::Sandbox {
             return simulated(&number);

@@ -12,18 +12,31 @@ mod directory;
 pub use directory::{Audience, DirectoryError, NetworkDirectory, Pool};
 
 /// A mobile network: its country code (MCC, three digits) and network code (MNC, two or three) in a row.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NetworkId(String);
+///
+/// In place, and not a `String`: it is copied with every look-up.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NetworkId {
+    /// The last one is no digit, but zero, where there are five.
+    digits: [u8; 6],
+}
 
 impl NetworkId {
     pub fn as_str(&self) -> &str {
-        &self.0
+        let length = if self.digits[5] == 0 { 5 } else { 6 };
+        // They are ASCII by construction.
+        std::str::from_utf8(&self.digits[..length]).unwrap_or_default()
     }
 }
 
 impl fmt::Display for NetworkId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for NetworkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NetworkId({self})")
     }
 }
 
@@ -36,7 +49,12 @@ impl FromStr for NetworkId {
 
     fn from_str(text: &str) -> Result<Self, NotANetworkId> {
         let shape_is_right = (5..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-        if shape_is_right { Ok(NetworkId(text.to_owned())) } else { Err(NotANetworkId) }
+        if !shape_is_right {
+            return Err(NotANetworkId);
+        }
+        let mut digits = [0; 6];
+        digits[..text.len()].copy_from_slice(text.as_bytes());
+        Ok(NetworkId { digits })
     }
 }
 
@@ -91,6 +109,8 @@ mod tests {
         for good in ["23410", "310004"] {
             assert_eq!(good.parse::<NetworkId>().unwrap().as_str(), good);
         }
+        let in_order = ["23410", "234100", "23411", "310004"].map(|id| id.parse::<NetworkId>().unwrap());
+        assert!(in_order.is_sorted());
         for bad in ["", "2341", "2341000", "234-10", "２３４１０", "23410 "] {
             assert_eq!(bad.parse::<NetworkId>(), Err(NotANetworkId), "{bad}");
         }

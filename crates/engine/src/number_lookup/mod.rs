@@ -133,16 +133,27 @@ impl NumberLookup {
                 return Ok(Known::Nobody);
             }
         }
-        drop(sources);
         if let Some((known, until)) = self.cache.get(number)
             && self.clock.now() < until
         {
             return Ok(known);
         }
+        drop(sources);
         let mut answer = self.look_up(number);
         let answer = answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
         // A look-up that ended without an answer has failed in a way that nobody foresaw.
         answer.unwrap_or(Err(Unavailable))
+    }
+
+    /// What a source has said of a number, by its text: what is remembered has been read as a number before, and need
+    /// not be again. `None` where the prefix comes first.
+    pub(crate) fn remembered(&self, text: &str) -> Option<Known> {
+        let sources = self.sources.load();
+        if sources.prefixes == Prefixes::Final || sources.sources.is_empty() {
+            return None;
+        }
+        let (known, until) = self.cache.get(text)?;
+        (self.clock.now() < until).then_some(known)
     }
 
     /// Joins the look-up that is under way, or begins one. It goes on when those who wait for it do not.

@@ -27,18 +27,18 @@ pub fn routes() -> Routes {
 }
 
 #[derive(Serialize)]
-struct EligibilityBody {
-    network: NetworkBody,
+struct EligibilityBody<'a> {
+    network: NetworkBody<'a>,
     products: Vec<ProductBody>,
 }
 
 #[derive(Serialize)]
-struct NetworkBody {
-    network_id: String,
-    network_name: String,
-    network_aliases: Vec<String>,
-    country_code: String,
-    dialing_code: String,
+struct NetworkBody<'a> {
+    network_id: &'a str,
+    network_name: &'a str,
+    network_aliases: &'a [String],
+    country_code: &'a str,
+    dialing_code: &'a str,
 }
 
 #[derive(Serialize)]
@@ -47,18 +47,18 @@ struct ProductBody {
     product_name: &'static str,
 }
 
-impl From<eligibility::Eligibility> for EligibilityBody {
-    fn from(found: eligibility::Eligibility) -> Self {
-        let UserNetwork { id, name, aliases, country, dialing_code } = found.network;
+impl<'a> From<&'a eligibility::Eligibility> for EligibilityBody<'a> {
+    fn from(found: &'a eligibility::Eligibility) -> Self {
+        let UserNetwork { id, name, aliases, country, dialing_code } = &found.network;
         EligibilityBody {
             network: NetworkBody {
-                network_id: id.to_string(),
+                network_id: id.as_str(),
                 network_name: name,
                 network_aliases: aliases,
                 country_code: country,
                 dialing_code,
             },
-            products: found.products.into_iter().map(ProductBody::from).collect(),
+            products: found.products.iter().copied().map(ProductBody::from).collect(),
         }
     }
 }
@@ -77,8 +77,8 @@ async fn of_number(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let found = app.engine.eligibility_of_number(caller.project(), &segment(ids, "phone_number")).await?;
-    Ok(json(StatusCode::OK, &EligibilityBody::from(found)))
+    let found = app.engine.eligibility_of_number(caller.project(), segment(&ids, "phone_number")).await?;
+    Ok(json(StatusCode::OK, &EligibilityBody::from(&found)))
 }
 
 /// `GET /v1/eligibility/device-ips/{ip}`
@@ -89,11 +89,11 @@ async fn of_address(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let found = app.engine.eligibility_of_address(caller.project(), &segment(ids, "ip"))?;
-    Ok(json(StatusCode::OK, &EligibilityBody::from(found)))
+    let found = app.engine.eligibility_of_address(caller.project(), segment(&ids, "ip"))?;
+    Ok(json(StatusCode::OK, &EligibilityBody::from(&found)))
 }
 
 /// What the path asks about, decoded. What cannot be decoded is empty, and as invalid as that.
-fn segment(ids: Result<PathIds, Problem>, name: &str) -> String {
-    ids.ok().and_then(|ids| ids.get(name).map(str::to_owned)).unwrap_or_default()
+fn segment<'a>(ids: &'a Result<PathIds, Problem>, name: &str) -> &'a str {
+    ids.as_ref().ok().and_then(|ids| ids.get(name)).unwrap_or_default()
 }

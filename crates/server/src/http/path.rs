@@ -1,6 +1,6 @@
 //! Identifiers in paths.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use http::request::Parts;
@@ -12,15 +12,20 @@ use ringtrue_domain::{
 use super::{App, catalogue::Code, problem::Problem};
 
 /// The parameters of a route's path template.
-#[derive(Debug)]
-pub struct PathIds(Vec<(String, String)>);
+pub struct PathIds(RawPathParams);
+
+/// Masked: a path can hold a number.
+impl fmt::Debug for PathIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
 
 impl FromRequestParts<App> for PathIds {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let params = RawPathParams::from_request_parts(parts, app).await.map_err(|_| Problem::not_found())?;
-        Ok(PathIds(params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
+        RawPathParams::from_request_parts(parts, app).await.map(PathIds).map_err(|_| Problem::not_found())
     }
 }
 
@@ -53,7 +58,7 @@ impl PathIds {
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(param, _)| param == name).map(|(_, value)| value.as_str())
+        self.0.iter().find(|(param, _)| *param == name).map(|(_, value)| value)
     }
 
     fn id<T: FromStr>(&self, name: &str) -> Result<T, Problem> {
