@@ -25,6 +25,7 @@ pub mod silent;
 pub mod sim_swap;
 mod sweeper;
 pub mod tokens;
+mod verified_tokens;
 
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ use crate::{
     ports::{Clock, Entropy, NodeId, Store, Transport},
     rate_limit::{Limits, RateLimiter},
     requests::RequestLog,
+    verified_tokens::VerifiedTokens,
 };
 
 /// What a deployment decides once.
@@ -103,6 +105,7 @@ struct Inner {
     settings: Settings,
     /// The beginning of every token's claims.
     token_claims: String,
+    verified_tokens: VerifiedTokens,
     node: NodeId,
 }
 
@@ -135,6 +138,7 @@ impl Engine {
             request_log: RequestLog::new(settings.keep_requests),
             live: Live::default(),
             token_claims: tokens::shared_claims(&settings.base_url, settings.region),
+            verified_tokens: VerifiedTokens::default(),
             store,
             clock,
             entropy,
@@ -223,6 +227,10 @@ impl Engine {
 
     fn token_claims(&self) -> &str {
         &self.0.token_claims
+    }
+
+    fn verified_tokens(&self) -> &VerifiedTokens {
+        &self.0.verified_tokens
     }
 
     pub fn urls(&self) -> &UrlPolicy {

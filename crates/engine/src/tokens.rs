@@ -4,16 +4,19 @@
 //! checking it asks the control plane in memory whether that credential, its project and the token itself are still
 //! good. Nothing here waits for a database, except a revocation.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, LazyLock},
+};
 
 use aws_lc_rs::{constant_time, digest, hmac};
 use base64::engine::{Engine as _, Simd, general_purpose::NO_PAD};
 use jiff::Timestamp;
 use ringtrue_domain::{
     id::time_ordered,
-    product::Scope,
+    product::{Product, Scope},
     region::Region,
-    tenancy::{ClientId, Credential, CredentialOwner, SecretDigest},
+    tenancy::{ClientId, Credential, CredentialOwner, Project, SecretDigest},
 };
 use serde::Deserialize;
 use uuid::Uuid;
@@ -21,6 +24,7 @@ use uuid::Uuid;
 use crate::{
     Engine,
     ports::{Revocation, StoreError, TokenId},
+    verified_tokens::{Parts, Verified},
 };
 
 /// Seconds that a token lives, unless its credential expires before.
@@ -88,8 +92,12 @@ pub enum TokenRejected {
 /// Who is calling, as a good token says it.
 #[derive(Clone, Debug)]
 pub struct TokenBearer {
-    pub credential: std::sync::Arc<Credential>,
+    pub credential: Arc<Credential>,
+    /// `None` where the token is for the workspace.
+    pub project: Option<Arc<Project>>,
     pub scope: Scope,
+    /// Whether the credential may still have this scope.
+    pub granted: Result<(), ScopeError>,
 }
 
 impl TokenBearer {
@@ -118,7 +126,7 @@ impl Engine {
         client_id: &str,
         secret: &str,
         now: Timestamp,
-    ) -> Result<std::sync::Arc<Credential>, ClientError> {
+    ) -> Result<Arc<Credential>, ClientError> {
         let given = digest_of(secret);
         let credential = self.control_plane().credential(client_id);
         let expected = credential.as_ref().map_or(SecretDigest([0; 32]), |credential| credential.secret_digest);
@@ -152,29 +160,46 @@ impl Engine {
     }
 
     /// Checks a token that a caller presents.
-    pub fn check_token(&self, token: &str) -> Result<TokenBearer, TokenRejected> {
-        let now = self.clock().now();
+    pub fn check_token(&self, token: &str, now: Timestamp) -> Result<TokenBearer, TokenRejected> {
+        let token = match self.verified_tokens().find(token) {
+            // A key that is gone takes with it what it has signed.
+            Some(known) if self.control_plane().keys().token_verifier(known.header(), now).is_some() => known,
+            _ => self.verify(token, now)?,
+        };
+        if token.expires_at <= now.as_second() {
+            return Err(TokenRejected::Expired);
+        }
+        if self.control_plane().is_revoked(token.id) {
+            return Err(TokenRejected::Revoked);
+        }
+        let credential = self.control_plane().credential(token.client_id.as_str());
+        let credential = credential.ok_or(TokenRejected::CredentialRevoked)?;
+        if !credential.is_live(now) {
+            return Err(TokenRejected::CredentialRevoked);
+        }
+        let project = credential.owner.project().map(|id| {
+            let project = self.control_plane().project(id).filter(|project| !project.disabled);
+            project.ok_or(TokenRejected::ProjectDisabled)
+        });
+        let project = project.transpose()?;
+        let has = |product: Product| project.as_ref().is_some_and(|project| project.products.contains(&product));
+        let granted = grant(&credential, token.scope, has);
+        Ok(TokenBearer { credential, project, scope: token.scope, granted })
+    }
+
+    /// Takes a token apart that this deployment must have made, and remembers it.
+    fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Verified>, TokenRejected> {
+        let parts = Parts::of(token).ok_or(TokenRejected::Foreign)?;
         let payload = self.open(token, now)?;
         let claims = read(&payload).ok_or(TokenRejected::Foreign)?;
         // A deployment that was set up from a copy of another region's database has the same keys.
         if claims.region != self.region().as_str() {
             return Err(self.foreign(&payload));
         }
-        if claims.exp <= now.as_second() {
-            return Err(TokenRejected::Expired);
-        }
-        if self.control_plane().is_revoked(TokenId(claims.jti)) {
-            return Err(TokenRejected::Revoked);
-        }
-        let credential = self.control_plane().credential(&claims.client_id).ok_or(TokenRejected::CredentialRevoked)?;
-        if !credential.is_live(now) {
-            return Err(TokenRejected::CredentialRevoked);
-        }
-        if self.project_is_disabled(credential.owner) {
-            return Err(TokenRejected::ProjectDisabled);
-        }
+        let client_id = claims.client_id.parse().map_err(|_| TokenRejected::Foreign)?;
         let scope = claims.scope.parse().map_err(|_| TokenRejected::Foreign)?;
-        Ok(TokenBearer { credential, scope })
+        let verified = Verified::new(parts, client_id, claims.exp, TokenId(claims.jti), scope);
+        Ok(self.verified_tokens().remember(parts, verified))
     }
 
     /// Whose a token is that this deployment made, whether or not it is still good.
@@ -200,27 +225,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a credential may be given, or may still use, a scope.
-    pub fn may_have(&self, credential: &Credential, scope: Scope) -> Result<(), ScopeError> {
-        match (credential.owner, scope) {
-            (CredentialOwner::Project(..), Scope::Management) => Err(ScopeError::NeedsWorkspaceCredential),
-            (CredentialOwner::Workspace(_), Scope::Product(_)) => Err(ScopeError::NeedsProjectCredential),
-            _ if !credential.scopes.contains(&scope) => Err(ScopeError::NotGranted),
-            (CredentialOwner::Workspace(_), Scope::Management) => Ok(()),
-            (CredentialOwner::Project(_, project), Scope::Product(product)) => {
-                let enabled = self.control_plane().project_has(project, |project| project.products.contains(&product));
-                if enabled { Ok(()) } else { Err(ScopeError::ProductNotEnabled) }
-            }
-        }
+    /// Whether a credential may be given a scope.
+    fn may_have(&self, credential: &Credential, scope: Scope) -> Result<(), ScopeError> {
+        let project = credential.owner.project();
+        grant(credential, scope, |product| {
+            project
+                .is_some_and(|id| self.control_plane().project_has(id, |project| project.products.contains(&product)))
+        })
     }
 
     /// The payload of a token that this deployment made.
     fn open(&self, token: &str, now: Timestamp) -> Result<Vec<u8>, TokenRejected> {
-        let (signed, signature) = token.rsplit_once('.').ok_or(TokenRejected::Foreign)?;
-        let (header, payload) = signed.split_once('.').ok_or(TokenRejected::Foreign)?;
+        let Parts { signed, header, claims, signature } = Parts::of(token).ok_or(TokenRejected::Foreign)?;
         let decode = |part: &str| BASE64.decode(part).map_err(|_| TokenRejected::Foreign);
         let signature = decode(signature)?;
-        let payload = decode(payload)?;
+        let payload = decode(claims)?;
         let keys = self.control_plane().keys();
         let is_ours = keys
             .token_verifier(header, now)
@@ -249,6 +268,18 @@ pub enum MintError {
     Scope(#[from] ScopeError),
     #[error("no token key is in use")]
     NoKey,
+}
+
+/// Whether a credential may have a scope, in a project that `has` some products.
+fn grant(credential: &Credential, scope: Scope, has: impl FnOnce(Product) -> bool) -> Result<(), ScopeError> {
+    match (credential.owner, scope) {
+        (CredentialOwner::Project(..), Scope::Management) => Err(ScopeError::NeedsWorkspaceCredential),
+        (CredentialOwner::Workspace(_), Scope::Product(_)) => Err(ScopeError::NeedsProjectCredential),
+        _ if !credential.scopes.contains(&scope) => Err(ScopeError::NotGranted),
+        (CredentialOwner::Workspace(_), Scope::Management) => Ok(()),
+        (CredentialOwner::Project(..), Scope::Product(product)) if has(product) => Ok(()),
+        (CredentialOwner::Project(..), Scope::Product(_)) => Err(ScopeError::ProductNotEnabled),
+    }
 }
 
 /// The digest under which a secret is stored.

@@ -3,6 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
 };
 
 use axum::{
@@ -14,8 +15,8 @@ use axum::{
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use jiff::Timestamp;
-use ringtrue_domain::{id::time_ordered, region::Region};
-use ringtrue_operators::header_enrichment::is_enrichment;
+use ringtrue_domain::id::time_ordered;
+use ringtrue_engine::rate_limit::Standing;
 use tokio::time::Instant;
 use tower::Service;
 use tracing::{Instrument, Span, field};
@@ -23,16 +24,14 @@ use uuid::fmt::Hyphenated;
 
 use super::{
     App, Routes,
+    admission::{admit, strip_enrichment},
     caller::Meter,
     catalogue::Code,
     problem::Problem,
-    routes::RouteName,
     trail::{Answered, Trail},
 };
 use crate::config::RequestLog;
 
-const MAX_URL: usize = 8 * 1024;
-const MAX_HEADERS: usize = 8 * 1024;
 const API_VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
 const X_API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -41,6 +40,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// What the edge knows of a request and handlers ask for.
 #[derive(Clone, Debug)]
 pub struct Arrival {
+    pub at: Timestamp,
     /// Where it comes from: the peer, or whom a trusted proxy names.
     pub address: IpAddr,
     /// Who opened the connection.
@@ -49,6 +49,26 @@ pub struct Arrival {
     pub meter: Option<Meter>,
     /// For requests that may get into their project's log.
     pub trail: Option<Trail>,
+    pub learned: Arc<Learned>,
+}
+
+/// What the edge learns of a request from those whom it is handed to.
+#[derive(Debug, Default)]
+pub struct Learned {
+    pub standing: OnceLock<Standing>,
+    route: OnceLock<&'static str>,
+}
+
+impl Learned {
+    /// Says which route was taken, by its template.
+    pub fn reached(&self, route: &'static str) {
+        let _ = self.route.set(route);
+    }
+
+    /// For metrics and logs, which must not see paths.
+    fn route(&self) -> &'static str {
+        self.route.get().copied().unwrap_or("unmatched")
+    }
 }
 
 /// Names a request in logs, in the audit log and in its answer.
@@ -108,15 +128,23 @@ impl Door {
     pub async fn answer(&self, peer: SocketAddr, mut request: Request) -> Response {
         let Door { app, router, keeps_enrichment } = self;
         let started = Instant::now();
-        let arrived = app.engine.clock().now();
-        let request_id = request_id(app, request.headers(), arrived);
+        let at = app.engine.clock().now();
+        let request_id = request_id(app, request.headers(), at);
         let method = request.method().clone();
         let accept = accept(request.headers());
         let address = client_address(app, peer.ip(), request.headers());
-        let meter = Meter::of(&method, request.uri().path());
-        let trail = Trail::of(app, request.uri(), arrived);
-        let arrival =
-            Arrival { address, peer, request_id: request_id.clone(), meter: meter.clone(), trail: trail.clone() };
+        let learned = Arc::<Learned>::default();
+        let meter = Meter::of(&method, request.uri().path(), &learned);
+        let trail = Trail::of(app, request.uri(), at);
+        let arrival = Arrival {
+            at,
+            address,
+            peer,
+            request_id: request_id.clone(),
+            meter: meter.clone(),
+            trail: trail.clone(),
+            learned: Arc::clone(&learned),
+        };
         request.extensions_mut().insert(arrival);
 
         let span = span(app, &method, &request_id);
@@ -135,7 +163,7 @@ impl Door {
             meter.write(app, address, response.headers_mut());
         }
 
-        let route = response.extensions().get::<RouteName>().map_or("unmatched", |name| name.0);
+        let route = learned.route();
         span.record("http.route", route).record("http.status", response.status().as_u16());
         let elapsed = started.elapsed();
         app.metrics.request(&method, route, response.status(), elapsed);
@@ -177,66 +205,6 @@ async fn handle(app: &App, router: &Router, request: Request) -> Response {
         Ok(Err(_)) => Problem::internal(&"a handler panicked").into_response(),
         Err(_) => Problem::unavailable("the request took too long").into_response(),
     }
-}
-
-/// What can be refused before anybody looks closer.
-fn admit(app: &App, request: &Request) -> Result<(), Problem> {
-    let uri = request.uri();
-    let url_length = uri.path_and_query().map_or(0, |path| path.as_str().len());
-    if url_length > MAX_URL {
-        return Err(Problem::new(Code::UriTooLong, format!("a URL has at most {MAX_URL} bytes")));
-    }
-    if headers_length(request) > MAX_HEADERS {
-        let detail = format!("the headers have at most {MAX_HEADERS} bytes together");
-        return Err(Problem::new(Code::RequestHeaderFieldsTooLarge, detail));
-    }
-    let host = uri.host().or_else(|| request.headers().get(header::HOST)?.to_str().ok());
-    if let Some(named) = host.and_then(Region::of_host)
-        && named != app.engine.region()
-    {
-        let ours = app.engine.region();
-        let detail = format!("this host name is of the region `{named}`; this deployment is of `{ours}`");
-        return Err(Problem::new(Code::WrongRegion, detail));
-    }
-    if path_plays_tricks(uri.path()) {
-        return Err(Problem::not_found());
-    }
-    Ok(())
-}
-
-/// Takes out what only gateways of operators may say, and only elsewhere.
-fn strip_enrichment(headers: &mut HeaderMap) {
-    let forged: Vec<_> = headers.keys().filter(|name| is_enrichment(name.as_str())).cloned().collect();
-    for name in forged {
-        headers.remove(name);
-    }
-}
-
-/// At the token endpoints a credential of any length is judged as a credential.
-fn headers_length(request: &Request) -> usize {
-    let judges_credentials = request.uri().path().starts_with("/oauth2/");
-    request
-        .headers()
-        .iter()
-        .filter(|(name, _)| !(judges_credentials && *name == header::AUTHORIZATION))
-        .map(|(name, value)| name.as_str().len() + value.len() + 4)
-        .sum()
-}
-
-/// Paths that some programs would read as other paths. Ours have none of these, so there is nothing to find.
-fn path_plays_tricks(path: &str) -> bool {
-    let hides_a_character = |path: &str| {
-        let lower = path.to_ascii_lowercase();
-        ["%2e", "%2f", "%5c", "%00", "%3b"].iter().any(|trick| lower.contains(trick))
-    };
-    let doubles_a_slash = path.as_bytes().windows(2).any(|pair| pair == b"//");
-    // Most paths have none of these, and are not looked at any closer.
-    let has_suspects = path.bytes().any(|byte| matches!(byte, b';' | b'\\' | b'.' | b'%'));
-    doubles_a_slash
-        || (has_suspects
-            && (path.contains([';', '\\'])
-                || path.split('/').any(|segment| segment == "." || segment == "..")
-                || hides_a_character(path)))
 }
 
 /// The right-most address that no trusted proxy has added: what stands left of it anyone can have written.
@@ -338,30 +306,5 @@ fn log(
             error.code = error_code,
             "request"
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headers_that_only_operators_may_write_are_taken_out() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("Host", "example.com"),
-            ("X-MSISDN", "447700900123"),
-            ("x-msisdn", "447700900124"),
-            ("X-UP-CALLING-LINE-ID", "447700900123"),
-            ("msisdn", "447700900123"),
-            ("X-Forwarded-For", "192.0.2.1"),
-            ("X-Request-Id", "one"),
-        ] {
-            headers.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value));
-        }
-        strip_enrichment(&mut headers);
-        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
-        left.sort_unstable();
-        assert_eq!(left, ["host", "x-forwarded-for", "x-request-id"]);
     }
 }

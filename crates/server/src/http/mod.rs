@@ -3,6 +3,7 @@
 //! A handler is a sentence: who may call, what comes in, what goes out. Rules live in the engine, error bodies are
 //! written by the [`edge`], and the public JSON shapes are in the modules of their resources and nowhere else.
 
+mod admission;
 pub(crate) mod body;
 mod caller;
 pub mod catalogue;
@@ -30,7 +31,7 @@ mod trail;
 use std::{sync::Arc, time::Duration};
 
 use axum::response::Response;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ipnet::IpNet;
 use ringtrue_engine::Engine;
 use serde::Serialize;
@@ -124,14 +125,28 @@ pub fn enrichment_door(app: App) -> Door {
     Door::new(silent::enrichment_routes(), app).keeping_enrichment()
 }
 
+/// Room for the answers that are asked for most often: what grows is copied.
+const MOST_ANSWERS: usize = 512;
+/// Room for the headers of an answer, those that the edge adds and those of a rate limit included.
+const MOST_HEADERS: usize = 12;
+
 /// A JSON answer.
 fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    json_bytes(status, serde_json::to_vec(body).unwrap_or_default())
+    json_bytes(status, rendered(body))
+}
+
+fn rendered(body: &impl Serialize) -> Vec<u8> {
+    let mut document = Vec::with_capacity(MOST_ANSWERS);
+    if serde_json::to_writer(&mut document, body).is_err() {
+        document.clear();
+    }
+    document
 }
 
 fn json_bytes(status: StatusCode, body: Vec<u8>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
+    *response.headers_mut() = HeaderMap::with_capacity(MOST_HEADERS);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

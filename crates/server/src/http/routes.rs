@@ -4,12 +4,10 @@ use axum::{
     Router,
     extract::Request,
     handler::Handler,
-    response::Response,
     routing::{MethodRouter, delete, get, patch, post, put},
 };
-use futures_util::{FutureExt, future::Map};
 
-use super::App;
+use super::{App, edge::Arrival};
 
 #[derive(Default)]
 pub struct Routes {
@@ -17,11 +15,7 @@ pub struct Routes {
     table: Vec<(&'static str, &'static str)>,
 }
 
-/// The template of the route that gave an answer: for metrics and logs, which must not see paths.
-#[derive(Clone, Copy, Debug)]
-pub struct RouteName(pub &'static str);
-
-/// A handler that signs its answers with the name of its route.
+/// A handler that tells the edge by which route it was reached: for metrics and logs, which must not see paths.
 #[derive(Clone)]
 struct Named<H> {
     path: &'static str,
@@ -29,14 +23,13 @@ struct Named<H> {
 }
 
 impl<H: Handler<T, App>, T: 'static> Handler<T, App> for Named<H> {
-    type Future = Map<H::Future, Box<dyn FnOnce(Response) -> Response + Send>>;
+    type Future = H::Future;
 
     fn call(self, request: Request, app: App) -> Self::Future {
-        let name = RouteName(self.path);
-        self.handler.call(request, app).map(Box::new(move |mut response: Response| {
-            response.extensions_mut().insert(name);
-            response
-        }))
+        if let Some(arrival) = request.extensions().get::<Arrival>() {
+            arrival.learned.reached(self.path);
+        }
+        self.handler.call(request, app)
     }
 }
 
