@@ -1,6 +1,6 @@
 //! QR codes, drawn as SVG by attributes and classes alone: the pages' policy lets no style in.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use askama::filters::HtmlSafe;
 use qrcode::{Color, EcLevel, QrCode};
@@ -27,7 +27,8 @@ impl Qr {
             for run in row.chunk_by(|one, next| one == next) {
                 if run[0] == Color::Dark {
                     let length = run.len();
-                    dark.push_str(&format!("M{} {}h{length}v1h-{length}z", x + MARGIN, y + MARGIN));
+                    // Writing into a text never fails.
+                    let _ = write!(dark, "M{} {}h{length}v1h-{length}z", x + MARGIN, y + MARGIN);
                 }
                 x += run.len();
             }

@@ -90,7 +90,7 @@ impl Browser {
         self.hops.push(Hop { url: shortened(url), status, text: text.into() });
     }
 
-    fn failed(&mut self, url: &str, problem: Problem) {
+    fn failed(&mut self, url: &str, problem: &Problem) {
         let text = sentence(&problem.detail);
         self.saw(url, problem.code.entry().status.as_u16(), text.clone());
         self.end = Some(End::Fault(text));
@@ -104,13 +104,13 @@ impl Browser {
         let operator = match app.engine.visit(visit).await {
             Ok(Step::Go(location)) => location,
             Ok(Step::End(end)) => return self.arrive(&first, end),
-            Err(error) => return self.failed(&first, error.into()),
+            Err(error) => return self.failed(&first, &error.into()),
         };
         self.saw(&first, 302, "The check is pending. To the operator, which knows the device by its connection.");
         let Some(back) = self.ask_operator(app, &operator).await else { return };
         match come_back(app, &back, from.peer, from).await {
             Ok(end) => self.arrive(&back, end),
-            Err(problem) => self.failed(&back, problem),
+            Err(problem) => self.failed(&back, &problem),
         }
     }
 
@@ -119,15 +119,15 @@ impl Browser {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let answer = match tokio::time::timeout(PATIENCE, app.authorizer.ask(query)).await {
             Err(_) => {
-                self.failed(url, Problem::unavailable("the operator never answers; the check expires in its time"));
+                self.failed(url, &Problem::unavailable("the operator never answers; the check expires in its time"));
                 return None;
             }
             Ok(None) => {
-                self.failed(url, Problem::unavailable("this deployment runs no sandbox operator"));
+                self.failed(url, &Problem::unavailable("this deployment runs no sandbox operator"));
                 return None;
             }
             Ok(Some(Err(_))) => {
-                self.failed(url, Problem::unavailable("the sandbox operator does not answer"));
+                self.failed(url, &Problem::unavailable("the sandbox operator does not answer"));
                 return None;
             }
             Ok(Some(Ok(answer))) => answer,
