@@ -17,8 +17,8 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    Admitted, ClaimOutcome, ClaimRequest, CodeHash, KeyId, LeasedCallback, NewCallback, NewCheck, NodeId, Recorded,
-    Revocation, Settlement, StoreError, TokenHash, UsageCount,
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, Decision, KeyId, LeasedCallback, NewCallback, NewCheck, NodeId,
+    Recorded, Revocation, SetOut, Settlement, StoreError, TokenHash, UsageCount,
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -131,6 +131,16 @@ pub(crate) trait DataPlane: Send + Sync + 'static {
 
     fn conclude(&self, conclusion: Conclusion) -> impl Future<Output = Result<Recorded, StoreError>> + Send;
 
+    /// The columns of a check and of its journey, if it has one.
+    fn journey(&self, check: CheckId) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
+
+    fn set_out(&self, step: SetOut) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// The columns of a check, of its journey, and the leg that the ticket is of.
+    fn come_back(&self, back: ComeBack) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
+
+    fn decide(&self, decide: Decide) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
     fn lease_due(&self, lease: Lease) -> impl Future<Output = Result<Vec<LeasedCallback>, StoreError>> + Send;
 
     fn settle(&self, settlement: Settlement) -> impl Future<Output = Result<bool, StoreError>> + Send;
@@ -160,6 +170,20 @@ impl Conclusion {
         let status = if was_pending { lifecycle::Status::Pending } else { lifecycle::Status::Accepted };
         [UsageCount { status, matched: None, change: -1, ..ended.clone() }, ended]
     }
+}
+
+/// A device that is back, with its ticket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ComeBack {
+    pub check: CheckId,
+    pub ticket: TokenHash,
+}
+
+/// What an operator said of a check.
+#[derive(Clone, Debug)]
+pub(crate) struct Decide {
+    pub check: CheckId,
+    pub decision: Decision,
 }
 
 /// Callbacks that somebody wants to send.

@@ -22,7 +22,7 @@ pub use reporting::{
 pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
     AccountRecord, AccountStore, Admitted, AttemptLog, AuditFilter, AuditStore, Awaits, CallbackRecord, CallbackState,
-    CallbackStore, Changes, CheckStore, ClaimOutcome, ClaimRequest, CodeHash, Completion, ControlPlaneStore,
+    CallbackStore, CameBack, Changes, CheckStore, ClaimOutcome, ClaimRequest, CodeHash, Completion, ControlPlaneStore,
     CredentialStore, Decision, Erased, Found, Housekeeping, IdempotencyStore, JourneyRecord, JourneyStore, KeyId,
     KeyPurpose, KeyStore, LeasedCallback, LinkPurpose, LinkRecord, NewCallback, NewCheck, NewLink, NewSession, NodeId,
     NodeStore, NotAKeyPurpose, PasswordHash, PrivacyStore, Progress, ProjectStore, ProjectUpdated, ProjectWritten,

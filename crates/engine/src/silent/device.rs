@@ -250,13 +250,14 @@ impl Engine {
     pub async fn come_back(&self, back: Return<'_>) -> Result<ChainEnd, VisitError> {
         let id = self.check_of_ticket(back.ticket)?.ok_or(VisitError::Ticket)?;
         let route = self.networks().route_named(back.connector).ok_or(VisitError::Ticket)?;
-        let record = self.store().journey(id).await?.ok_or(VisitError::NotFound)?;
-        let (check, brief) = match self.undecided(record).await? {
+        let Some(came_back) = self.store().come_back(id, self.ticket_hash(id, back.ticket)?).await? else {
+            return self.without_ticket(id).await;
+        };
+        let (check, brief) = match self.undecided(came_back.record).await? {
             Ok(undecided) => undecided,
             Err(end) => return Ok(end),
         };
-        let leg = self.store().come_back(id, self.ticket_hash(id, back.ticket)?).await?.ok_or(VisitError::Ticket)?;
-        let leg = self.open_leg(id, &leg)?;
+        let leg = self.open_leg(id, &came_back.leg)?;
         if leg.connector != back.connector {
             return Err(VisitError::Ticket);
         }
@@ -287,6 +288,15 @@ impl Engine {
             return self.ended_meanwhile(id).await;
         }
         Ok(self.end_of(&check, Ok(RedirectCode(code))))
+    }
+
+    /// A device whose ticket is no good may have been told of its end already.
+    async fn without_ticket(&self, check: CheckId) -> Result<ChainEnd, VisitError> {
+        let record = self.store().journey(check).await?.ok_or(VisitError::NotFound)?;
+        match self.undecided(record).await? {
+            Ok(_) => Err(VisitError::Ticket),
+            Err(end) => Ok(end),
+        }
     }
 
     /// Ends the check with a fault, unless it has ended.

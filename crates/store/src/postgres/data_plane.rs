@@ -5,21 +5,23 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use ringtrue_domain::lifecycle::{AnyCheck, CheckId};
 use ringtrue_engine::ports::{
-    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewCheck, Recorded, Revocation, Settlement,
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewCheck, Recorded, Revocation, SetOut, Settlement,
     StoreError, UsageCount,
 };
-use tokio_postgres::Row;
+use tokio_postgres::Row as PostgresRow;
 use uuid::Uuid;
 
 use super::{
     Postgres,
     checks::{Find, FindByCode},
     connect::Connector,
+    journeys::FindJourney,
     lane::{Batch, BatchError, Call, Lane, Running, Verb},
     listen::RAISE_VERSION,
 };
 use crate::{
-    driver::{Abandoned, Conclusion, DataPlane, Lease},
+    driver::{Abandoned, ComeBack, Conclusion, DataPlane, Decide, Lease},
+    row::Row,
     verbs::Standing,
 };
 
@@ -34,6 +36,10 @@ pub(super) struct Lanes {
     find: Lane<Find>,
     find_by_code: Lane<FindByCode>,
     conclude: Lane<Conclusion>,
+    find_journey: Lane<FindJourney>,
+    set_out: Lane<SetOut>,
+    come_back: Lane<ComeBack>,
+    decide: Lane<Decide>,
     lease: Lane<Lease>,
     settle: Lane<Settlement>,
 }
@@ -51,6 +57,10 @@ impl Lanes {
             find: Lane::start(connector, 2),
             find_by_code: Lane::start(connector, 1),
             conclude: Lane::start(connector, 2),
+            find_journey: Lane::start(connector, 1),
+            set_out: Lane::start(connector, 1),
+            come_back: Lane::start(connector, 1),
+            decide: Lane::start(connector, 1),
             lease: Lane::start(connector, 1),
             settle: Lane::start(connector, 1),
         }
@@ -88,6 +98,22 @@ impl DataPlane for Postgres {
 
     async fn conclude(&self, conclusion: Conclusion) -> Result<Recorded, StoreError> {
         self.lanes.conclude.submit(conclusion).await
+    }
+
+    async fn journey(&self, check: CheckId) -> Result<Option<Row>, StoreError> {
+        self.lanes.find_journey.submit(FindJourney(check)).await.flatten()
+    }
+
+    async fn set_out(&self, step: SetOut) -> Result<bool, StoreError> {
+        self.lanes.set_out.submit(step).await
+    }
+
+    async fn come_back(&self, back: ComeBack) -> Result<Option<Row>, StoreError> {
+        self.lanes.come_back.submit(back).await.flatten()
+    }
+
+    async fn decide(&self, decide: Decide) -> Result<bool, StoreError> {
+        self.lanes.decide.submit(decide).await
     }
 
     async fn lease_due(&self, lease: Lease) -> Result<Vec<LeasedCallback>, StoreError> {
@@ -196,7 +222,7 @@ fn standings(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call {
     .with(column(firsts, |request| request.key_digest.to_vec()))
 }
 
-fn standing(row: &Row) -> Result<(Key, Standing), BatchError> {
+fn standing(row: &PostgresRow) -> Result<(Key, Standing), BatchError> {
     let tenant: Uuid = row.try_get(0)?;
     let digest = |column: usize| {
         <[u8; 32]>::try_from(row.try_get::<_, &[u8]>(column)?).map_err(|_| {

@@ -14,6 +14,7 @@ mod counters;
 mod create;
 mod data_plane;
 mod error;
+mod journeys;
 mod lane;
 mod listen;
 mod schema;

@@ -2,9 +2,10 @@
 
 use ringtrue_engine::ports::{LeasedCallback, Settlement, StoreError};
 
+use super::writer::{Step, Turn};
 use crate::{
     check_rows::{self, leased_columns},
-    driver::{Lease, Tx, values},
+    driver::{Ending, Lease, Tx, values},
 };
 
 /// There is one writer: what is due when it looks is still due when it writes.
@@ -26,33 +27,33 @@ pub(super) async fn lease(tx: &mut dyn Tx, lease: Lease) -> Result<Vec<LeasedCal
     Ok(due)
 }
 
-pub(super) async fn settle(tx: &mut dyn Tx, settlement: &Settlement) -> Result<bool, StoreError> {
-    let Settlement { check, attempt, then, log } = settlement;
-    let (state, failed_attempts, due_at) = check_rows::after_attempt(*attempt, *then);
-    let settled = tx
-        .first(
+impl Step for Settlement {
+    type Answer = bool;
+
+    fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<bool>, StoreError> {
+        let Settlement { check, attempt, then, log } = self;
+        let (state, failed_attempts, due_at) = check_rows::after_attempt(*attempt, *then);
+        let settled = turn.change(
             "update callbacks set state = $1, failed_attempts = $2, due_at = $3
-              where check_id = $4 and state = 'waiting' and failed_attempts = $5
-             returning 1",
+              where check_id = $4 and state = 'waiting' and failed_attempts = $5",
             values![state, failed_attempts, due_at, *check, i64::from(*attempt) - 1],
-        )
-        .await?;
-    if settled.is_none() {
-        return Ok(false);
+        )?;
+        if settled == 0 {
+            return Ok(Ending::Rollback(false));
+        }
+        turn.change(
+            "insert into callback_attempts (check_id, attempt, started_at, ended_at, status, failure, exchange)
+             values ($1, $2, $3, $4, $5, $6, $7)",
+            values![
+                *check,
+                i64::from(*attempt),
+                log.started_at,
+                log.ended_at,
+                log.status.map(i64::from),
+                log.failure.as_deref(),
+                log.exchange.as_ref(),
+            ],
+        )?;
+        Ok(Ending::Commit(true))
     }
-    tx.run(
-        "insert into callback_attempts (check_id, attempt, started_at, ended_at, status, failure, exchange)
-         values ($1, $2, $3, $4, $5, $6, $7)",
-        values![
-            *check,
-            i64::from(*attempt),
-            log.started_at,
-            log.ended_at,
-            log.status.map(i64::from),
-            log.failure.as_deref(),
-            log.exchange.as_ref(),
-        ],
-    )
-    .await?;
-    Ok(true)
 }

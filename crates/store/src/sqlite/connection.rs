@@ -21,12 +21,15 @@ use crate::{
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 
 const KEPT_STATEMENTS: usize = 128;
+/// How long the log grows before its pages are put where they belong. Most are written many times, and moved once.
+const LOG_PAGES: u32 = 4_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
+    /// A commit has reached the log when it returns: somebody else sees to the disk.
     Write,
-    /// Makes the file when there is none.
+    /// Makes the file when there is none. A commit has reached the disk when it returns.
     Create,
 }
 
@@ -44,8 +47,9 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Connection, StoreError
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if access != Access::Read {
             connection.pragma_update(None, "journal_mode", "wal")?;
-            // A commit has reached the disk when it returns.
-            connection.pragma_update(None, "synchronous", "full")?;
+            let synchronous = if access == Access::Write { "normal" } else { "full" };
+            connection.pragma_update(None, "synchronous", synchronous)?;
+            connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
             // A log that a long reading let grow is cut back.
             connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         }
@@ -65,14 +69,28 @@ pub(super) struct SqliteTx<'c> {
 
 impl Tx for SqliteTx<'_> {
     fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
-        let rows = match sql {
-            Cow::Borrowed(sql) => {
-                self.connection.prepare_cached(sql).and_then(|mut statement| rows_of(&mut statement, values))
+        let found = match sql {
+            Cow::Borrowed(sql) => rows(self.connection, sql, values),
+            Cow::Owned(sql) => {
+                let found = self.connection.prepare(&sql).and_then(|mut statement| rows_of(&mut statement, values));
+                found.map_err(|error| store_error(&error))
             }
-            Cow::Owned(sql) => self.connection.prepare(&sql).and_then(|mut statement| rows_of(&mut statement, values)),
         };
-        Box::pin(std::future::ready(rows.map_err(|error| store_error(&error))))
+        Box::pin(std::future::ready(found))
     }
+}
+
+/// The rows of a statement that is prepared once and kept.
+pub(super) fn rows(connection: &Connection, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+    let found = connection.prepare_cached(sql).and_then(|mut statement| rows_of(&mut statement, values));
+    found.map_err(|error| store_error(&error))
+}
+
+/// Runs a statement that gives no rows: how many it has changed.
+pub(super) fn execute(connection: &Connection, sql: &'static str, values: &[Value]) -> Result<usize, StoreError> {
+    let statement = connection.prepare_cached(sql);
+    let changed = statement.and_then(|mut statement| statement.execute(params_from_iter(values)));
+    changed.map_err(|error| store_error(&error))
 }
 
 /// Gives the answer of a verb, which never waits: its statements are done at once.

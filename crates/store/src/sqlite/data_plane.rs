@@ -2,14 +2,19 @@
 
 use ringtrue_domain::lifecycle::{AnyCheck, CheckId};
 use ringtrue_engine::ports::{
-    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewCheck, Recorded, Revocation, Settlement,
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewCheck, Recorded, Revocation, SetOut, Settlement,
     StoreError, UsageCount,
 };
 
-use super::{Sqlite, callbacks, checks};
+use super::{
+    Sqlite, callbacks, checks,
+    journeys::JOURNEY,
+    writer::{Step, Turn},
+};
 use crate::{
-    driver::{Abandoned, Conclusion, DataPlane, Database, Ending, Lease, Tx, values},
-    verbs::{Standing, next_version, usage},
+    driver::{Abandoned, ComeBack, Conclusion, DataPlane, Database, Decide, Ending, Lease, Tx, values},
+    row::Row,
+    verbs::{Standing, next_version},
 };
 
 impl DataPlane for Sqlite {
@@ -31,13 +36,7 @@ impl DataPlane for Sqlite {
     }
 
     async fn count(&self, counts: Vec<UsageCount>) -> Result<(), StoreError> {
-        self.transact(move |tx| {
-            Box::pin(async move {
-                usage::change(tx, &counts).await?;
-                Ok(Ending::Commit(()))
-            })
-        })
-        .await
+        self.step(counts).await
     }
 
     async fn claim(&self, request: ClaimRequest) -> Result<ClaimOutcome, StoreError> {
@@ -60,7 +59,7 @@ impl DataPlane for Sqlite {
     }
 
     async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError> {
-        self.transact(move |tx| Box::pin(async move { checks::create(tx, &new).await })).await
+        self.step(new).await
     }
 
     async fn find_check(&self, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
@@ -72,7 +71,23 @@ impl DataPlane for Sqlite {
     }
 
     async fn conclude(&self, conclusion: Conclusion) -> Result<Recorded, StoreError> {
-        self.transact(move |tx| Box::pin(async move { checks::conclude(tx, &conclusion).await })).await
+        self.step(conclusion).await
+    }
+
+    async fn journey(&self, check: CheckId) -> Result<Option<Row>, StoreError> {
+        self.look_up(JOURNEY, [check.into()]).await
+    }
+
+    async fn set_out(&self, step: SetOut) -> Result<bool, StoreError> {
+        self.step(step).await
+    }
+
+    async fn come_back(&self, back: ComeBack) -> Result<Option<Row>, StoreError> {
+        self.step(back).await
+    }
+
+    async fn decide(&self, decide: Decide) -> Result<bool, StoreError> {
+        self.step(decide).await
     }
 
     async fn lease_due(&self, lease: Lease) -> Result<Vec<LeasedCallback>, StoreError> {
@@ -80,8 +95,16 @@ impl DataPlane for Sqlite {
     }
 
     async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError> {
-        self.transact(move |tx| Box::pin(async move { callbacks::settle(tx, &settlement).await.map(Ending::Commit) }))
-            .await
+        self.step(settlement).await
+    }
+}
+
+impl Step for Vec<UsageCount> {
+    type Answer = ();
+
+    fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<()>, StoreError> {
+        turn.count(self.iter().cloned());
+        Ok(Ending::Commit(()))
     }
 }
 

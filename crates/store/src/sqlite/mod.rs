@@ -1,4 +1,5 @@
-//! The ports over `SQLite`: one thread that writes, a few that read for tenants, and one that reads for the node.
+//! The ports over `SQLite`: one thread that writes, one that sees to the disk, a few that read for tenants, and one that
+//! reads for the node.
 //!
 //! The file may be written by another process too, the command line for instance: `SQLite`'s own lock makes the two take
 //! turns, and whoever waits longer than [`connection::BUSY_TIMEOUT`] is told that the database is unavailable.
@@ -6,8 +7,12 @@
 mod callbacks;
 mod checks;
 mod connection;
+mod counters;
 mod data_plane;
+mod disk;
 mod error;
+mod journeys;
+mod lookups;
 mod readers;
 mod schema;
 #[cfg(test)]
@@ -21,8 +26,9 @@ use tokio::sync::Notify;
 
 use crate::{
     StoreOptions,
-    driver::{Database, Ended, Reading, Tx},
+    driver::{Database, Ended, Reading, Tx, Value},
     migration::{self, Migration},
+    row::Row,
 };
 
 pub(crate) use schema::{migrate, schema_state};
@@ -33,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     writer: writer::Writer,
+    tide: disk::Tide,
+    lookups: lookups::Lookups,
     readers: readers::Readers,
     reader_apart: readers::Readers,
     change_hint: Arc<Notify>,
@@ -41,10 +49,35 @@ pub(crate) struct Sqlite {
 impl Sqlite {
     pub(crate) async fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         // The writer first: it makes the files that a reader needs to find.
-        let writer = writer::Writer::start(path.to_owned()).await?;
+        let (writer, tide) = writer::Writer::start(path.to_owned()).await?;
         let readers = readers::Readers::start(path, options.readers.max(1)).await?;
         let reader_apart = readers::Readers::start(path, 1).await?;
-        Ok(Sqlite { writer, readers, reader_apart, change_hint: Arc::default() })
+        let lookups = lookups::Lookups::open(path.to_owned(), options.readers.max(1)).await?;
+        Ok(Sqlite { writer, tide, lookups, readers, reader_apart, change_hint: Arc::default() })
+    }
+
+    async fn step<S: writer::Step>(&self, step: S) -> Result<S::Answer, StoreError> {
+        within_patience(self.writer.step(step)).await
+    }
+
+    /// Looks up a row that is at work, for somebody who goes on to write, and promises nothing before that: no need to
+    /// wait for the disk.
+    async fn look_up<const N: usize>(&self, sql: &'static str, values: [Value; N]) -> Result<Option<Row>, StoreError> {
+        if let Some(found) = self.lookups.first(sql, &values) {
+            return found;
+        }
+        let read = self.readers.run(move |tx| Box::pin(async move { tx.first(sql, &values).await }));
+        within_patience(read).await
+    }
+
+    /// What was read is told: it must not be undone by a machine that loses its power.
+    async fn told<T>(&self, reading: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        within_patience(async {
+            let read = reading.await?;
+            self.tide.has_come().await?;
+            Ok(read)
+        })
+        .await
     }
 }
 
@@ -68,7 +101,7 @@ impl Database for Sqlite {
         T: Send + 'static,
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
     {
-        within_patience(self.readers.run(work)).await
+        self.told(self.readers.run(work)).await
     }
 
     /// There is one writer for everybody, and a turn with it is short: no query of a tenant runs there.
@@ -85,7 +118,7 @@ impl Database for Sqlite {
         T: Send + 'static,
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
     {
-        within_patience(self.reader_apart.run(work)).await
+        self.told(self.reader_apart.run(work)).await
     }
 
     fn change_hint(&self) -> &Arc<Notify> {

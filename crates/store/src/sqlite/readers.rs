@@ -12,8 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    connection::{Access, SqliteTx, at_once, open},
-    error::store_error,
+    connection::{Access, SqliteTx, at_once, execute, open},
     stopped,
 };
 use crate::driver::{Reading, Tx};
@@ -83,13 +82,8 @@ fn read<T, W>(connection: &mut Connection, work: W) -> Result<T, StoreError>
 where
     W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T>,
 {
-    execute(connection, "begin")?;
+    execute(connection, "begin", &[])?;
     let answer = at_once(work(&mut SqliteTx { connection: &mut *connection }));
-    execute(connection, "rollback")?;
+    execute(connection, "rollback", &[])?;
     answer
-}
-
-fn execute(connection: &Connection, sql: &str) -> Result<(), StoreError> {
-    let done = connection.prepare_cached(sql).and_then(|mut statement| statement.execute([]));
-    done.map(drop).map_err(|error| store_error(&error))
 }

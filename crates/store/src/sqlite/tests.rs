@@ -4,7 +4,10 @@ use futures_util::future::join_all;
 use ringtrue_engine::ports::StoreError;
 use tempfile::TempDir;
 
-use super::Sqlite;
+use super::{
+    Sqlite,
+    writer::{Step, Turn},
+};
 use crate::{
     StoreOptions,
     driver::{Database, Ending, values},
@@ -46,6 +49,69 @@ async fn a_bad_verb_fails_alone_in_its_batch() {
     let good: Vec<_> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(good, [true, false, true, false, true], "{answers:?}");
     assert_eq!(numbers(&sqlite).await, [1, 2, 3]);
+}
+
+/// Writes a number, and then thinks again or not.
+struct Put(i64, Afterthought);
+
+#[derive(Clone, Copy)]
+enum Afterthought {
+    None,
+    Rollback,
+    Error,
+    Panic,
+}
+
+impl Step for Put {
+    type Answer = bool;
+
+    fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<bool>, StoreError> {
+        turn.change("insert into numbers (n) values ($1)", values![self.0])?;
+        match self.1 {
+            Afterthought::None => Ok(Ending::Commit(true)),
+            Afterthought::Rollback => Ok(Ending::Rollback(false)),
+            Afterthought::Error => Err(StoreError::Refused("as asked".to_owned())),
+            Afterthought::Panic => panic!("as asked"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_step_takes_back_is_taken_back_alone() {
+    let (_directory, sqlite) = fresh().await;
+    write(&sqlite, "create table numbers (n integer primary key) strict", None).await.unwrap();
+    let steps = [
+        (1, Afterthought::None),
+        (2, Afterthought::Rollback),
+        (3, Afterthought::None),
+        (4, Afterthought::Error),
+        (3, Afterthought::None),
+        (5, Afterthought::Panic),
+        (6, Afterthought::None),
+    ];
+    let verb = write(&sqlite, "insert into numbers (n) values ($1)", Some(7));
+    let (answers, verb) = futures_util::join!(join_all(steps.map(|(n, then)| sqlite.step(Put(n, then)))), verb);
+    let kept: Vec<_> = answers.iter().map(|answer| answer.as_ref().ok().copied()).collect();
+    assert_eq!(kept, [Some(true), Some(false), Some(true), None, None, None, Some(true)], "{answers:?}");
+    verb.unwrap();
+    assert_eq!(numbers(&sqlite).await, [1, 3, 6, 7]);
+}
+
+/// Another connection, which knows nothing of ours, finds what was answered in the log.
+#[tokio::test]
+async fn what_was_answered_is_in_the_log() {
+    let (directory, sqlite) = fresh().await;
+    write(&sqlite, "create table numbers (n integer primary key) strict", None).await.unwrap();
+    for n in 0..20 {
+        assert!(sqlite.step(Put(n, Afterthought::None)).await.unwrap());
+        let copy = tempfile::tempdir().unwrap();
+        for name in ["ringtrue.db", "ringtrue.db-wal"] {
+            std::fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
+        }
+        let other = rusqlite::Connection::open(copy.path().join("ringtrue.db")).unwrap();
+        let count: i64 = other.query_row("select count(*) from numbers", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, n + 1);
+    }
 }
 
 #[tokio::test]

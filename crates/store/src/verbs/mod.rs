@@ -14,7 +14,7 @@ mod checks;
 mod control_plane;
 mod credentials;
 pub(crate) mod idempotency;
-mod journeys;
+pub(crate) mod journeys;
 mod keys;
 mod nodes;
 mod privacy;

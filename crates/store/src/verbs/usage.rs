@@ -51,11 +51,14 @@ pub(crate) fn merged<'a>(
     let mut changes = BTreeMap::<CounterKey, i64>::new();
     for count in counts {
         let change = changes.entry(CounterKey::from(count)).or_default();
-        let too_much = || StoreError::Refused("a counter would overflow".to_owned());
-        *change = change.checked_add(count.change).ok_or_else(too_much)?;
+        *change = change.checked_add(count.change).ok_or_else(overflow)?;
     }
     changes.retain(|_, change| *change != 0);
     Ok(changes)
+}
+
+pub(crate) fn overflow() -> StoreError {
+    StoreError::Refused("a counter would overflow".to_owned())
 }
 
 /// The same by day.

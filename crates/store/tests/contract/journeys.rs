@@ -11,7 +11,7 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    Found, JourneyRecord, Progress, Recorded, SetOut, Store, TokenHash, UsageFilter, UsageGrouping,
+    CameBack, Found, JourneyRecord, Progress, Recorded, SetOut, Store, TokenHash, UsageFilter, UsageGrouping,
 };
 
 use crate::{
@@ -128,11 +128,12 @@ pub async fn a_device_that_sets_out_again_has_a_new_ticket(bench: &Bench) {
     for step in [&first, &second] {
         assert!(store.set_out(step.clone()).await.unwrap());
     }
-    assert_eq!(store.come_back(check.id, first.ticket).await.unwrap(), None);
-    assert_eq!(store.come_back(check.id, second.ticket).await.unwrap(), Some(second.leg));
+    let leg_of = async |step: &SetOut| store.come_back(check.id, step.ticket).await.unwrap().map(|back| back.leg);
+    assert_eq!(leg_of(&first).await, None);
+    assert_eq!(leg_of(&second).await, Some(second.leg.clone()));
     assert!(store.set_out(third.clone()).await.unwrap(), "it was back, and nothing came of it");
-    assert_eq!(store.come_back(check.id, second.ticket).await.unwrap(), None);
-    assert_eq!(store.come_back(check.id, third.ticket).await.unwrap(), Some(third.leg));
+    assert_eq!(leg_of(&second).await, None);
+    assert_eq!(leg_of(&third).await, Some(third.leg.clone()));
 }
 
 pub async fn a_device_that_sets_out_many_times_at_once_has_one_ticket(bench: &Bench) {
@@ -149,8 +150,8 @@ pub async fn a_device_that_sets_out_many_times_at_once_has_one_ticket(bench: &Be
     assert_eq!(counted(&*bench.store, (acme, shop)).await, looked_at(std::slice::from_ref(&check)));
     let mut good = Vec::new();
     for step in &steps {
-        if let Some(leg) = bench.store.come_back(check.id, step.ticket).await.unwrap() {
-            assert_eq!(leg, step.leg);
+        if let Some(back) = bench.store.come_back(check.id, step.ticket).await.unwrap() {
+            assert_eq!(back.leg, step.leg);
             good.push(step);
         }
     }
@@ -169,8 +170,8 @@ pub async fn a_ticket_is_used_once(bench: &Bench) {
         assert_eq!(bench.store.come_back(check.id, ticket).await.unwrap(), None);
     }
     let attempts = stores.iter().cycle().take(100).map(|store| store.come_back(check.id, step.ticket));
-    let legs: Vec<_> = join_all(attempts).await.into_iter().filter_map(Result::unwrap).collect();
-    assert_eq!(legs, [step.leg]);
+    let back: Vec<_> = join_all(attempts).await.into_iter().filter_map(Result::unwrap).collect();
+    assert_eq!(back, [CameBack { record: journey(&*bench.store, &check).await, leg: step.leg }]);
 }
 
 pub async fn an_operator_speaks_once(bench: &Bench) {

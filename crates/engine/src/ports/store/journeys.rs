@@ -57,6 +57,14 @@ pub struct SetOut {
     pub at: Timestamp,
 }
 
+/// A device is back from its operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CameBack {
+    pub record: JourneyRecord,
+    /// What was to be known when it is back.
+    pub leg: Sealed,
+}
+
 #[async_trait]
 pub trait JourneyStore: Send + Sync {
     /// Whoever asks: a device has no access token, it has the check's URL.
@@ -67,7 +75,9 @@ pub trait JourneyStore: Send + Sync {
     async fn set_out(&self, step: SetOut) -> Result<bool, StoreError>;
 
     /// Uses the ticket up, and gives the leg that it is of. `None`: it was no good.
-    async fn come_back(&self, check: CheckId, ticket: TokenHash) -> Result<Option<Sealed>, StoreError>;
+    ///
+    /// Nothing is promised to anybody by this: it may be undone if the machine fails before the next step of the check.
+    async fn come_back(&self, check: CheckId, ticket: TokenHash) -> Result<Option<CameBack>, StoreError>;
 
     /// Keeps what the operator said. `false`: the check has ended, or another answer was there before.
     async fn decide(&self, check: CheckId, decision: Decision) -> Result<bool, StoreError>;

@@ -33,7 +33,7 @@ pub use control_plane::{
     TokenId, Version,
 };
 pub use idempotency::{ClaimOutcome, ClaimRequest, Completion, IdempotencyStore};
-pub use journeys::{Decision, JourneyRecord, JourneyStore, Progress, SetOut, TokenHash};
+pub use journeys::{CameBack, Decision, JourneyRecord, JourneyStore, Progress, SetOut, TokenHash};
 pub use operation::{AuditFilter, AuditStore, Housekeeping, NodeId, NodeStore};
 pub use privacy::{Erased, PrivacyStore};
 pub use requests::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};

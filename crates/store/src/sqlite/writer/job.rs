@@ -1,0 +1,195 @@
+//! What goes through the writer: verbs of any kind, and steps, which are made for it.
+
+use std::mem;
+
+use ringtrue_engine::ports::{StoreError, UsageCount};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::super::{
+    connection::{SqliteTx, at_once, execute, rows},
+    counters::Counters,
+};
+use crate::{
+    driver::{Ended, Ending, Tx, Value},
+    row::Row,
+};
+
+/// A verb that many callers use at once.
+///
+/// Steps run together, without a savepoint each. One that refuses should do so before it writes: if it has written, its
+/// batch is run once more, with savepoints.
+pub trait Step: Send + 'static {
+    type Answer: Send + 'static;
+
+    /// Whether its caller is told anything that must outlive the machine. If not, the answer comes before the disk has
+    /// the step; whatever is on the disk later has it too.
+    const IS_A_PROMISE: bool = true;
+
+    /// May be called again if what it wrote was taken back.
+    fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<Self::Answer>, StoreError>;
+}
+
+/// A step's place in a transaction.
+#[derive(Debug)]
+pub struct Turn<'c> {
+    connection: &'c mut Connection,
+    counts: Vec<UsageCount>,
+}
+
+impl Turn<'_> {
+    /// Gives how many rows a statement has changed. For `returning` a table would be made, each time.
+    pub fn change(&mut self, sql: &'static str, values: &[Value]) -> Result<usize, StoreError> {
+        execute(self.connection, sql, values)
+    }
+
+    pub fn rows(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        rows(self.connection, sql, values)
+    }
+
+    pub fn first(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
+        Ok(self.rows(sql, values)?.into_iter().next())
+    }
+
+    /// Counts with the rest of the batch, if the step is kept.
+    pub fn count(&mut self, counts: impl IntoIterator<Item = UsageCount>) {
+        self.counts.extend(counts);
+    }
+
+    /// For what is written once for both databases.
+    pub fn tx(&mut self) -> SqliteTx<'_> {
+        SqliteTx { connection: self.connection }
+    }
+}
+
+/// Something on its way through the writer.
+pub trait Job: Send {
+    fn is_wanted(&self) -> bool;
+    fn is_step(&self) -> bool;
+    fn is_a_promise(&self) -> bool;
+    fn run(&mut self, connection: &mut Connection, counters: &mut Counters) -> Keep;
+    /// It was run, and could not be kept.
+    fn fail(&mut self, error: StoreError);
+    /// Tells the caller, once it is known what became of the batch.
+    fn answer(self: Box<Self>, batch: &Result<(), String>);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    All,
+    Nothing,
+}
+
+type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+pub(super) struct StepJob<S: Step> {
+    pub step: S,
+    pub done: Option<Result<S::Answer, StoreError>>,
+    pub reply: Reply<S::Answer>,
+}
+
+impl<S: Step> Job for StepJob<S> {
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn is_step(&self) -> bool {
+        true
+    }
+
+    fn is_a_promise(&self) -> bool {
+        S::IS_A_PROMISE
+    }
+
+    fn run(&mut self, connection: &mut Connection, counters: &mut Counters) -> Keep {
+        self.done = None;
+        let mut turn = Turn { connection, counts: Vec::new() };
+        let ending = self.step.run(&mut turn);
+        let kept = match ending {
+            Ok(Ending::Commit(answer)) => counters.add(&turn.counts).map(|()| (Keep::All, answer)),
+            Ok(Ending::Rollback(answer)) => Ok((Keep::Nothing, answer)),
+            Err(error) => Err(error),
+        };
+        let (keep, answer) = split(kept);
+        self.done = Some(answer);
+        keep
+    }
+
+    fn fail(&mut self, error: StoreError) {
+        self.done = Some(Err(error));
+    }
+
+    fn answer(self: Box<Self>, batch: &Result<(), String>) {
+        tell(self.reply, batch, self.done);
+    }
+}
+
+pub(super) struct VerbJob<W, T> {
+    pub state: State<W, T>,
+    pub reply: Reply<T>,
+}
+
+pub(super) enum State<W, T> {
+    Waiting(W),
+    Done(Result<T, StoreError>),
+    /// While it runs, and for good if it panics.
+    Running,
+}
+
+impl<T, W> Job for VerbJob<W, T>
+where
+    T: Send + 'static,
+    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+{
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
+    fn is_step(&self) -> bool {
+        false
+    }
+
+    fn is_a_promise(&self) -> bool {
+        true
+    }
+
+    fn run(&mut self, connection: &mut Connection, _: &mut Counters) -> Keep {
+        let State::Waiting(work) = mem::replace(&mut self.state, State::Running) else { return Keep::Nothing };
+        let kept = at_once(work(&mut SqliteTx { connection })).map(|ending| match ending {
+            Ending::Commit(answer) => (Keep::All, answer),
+            Ending::Rollback(answer) => (Keep::Nothing, answer),
+        });
+        let (keep, answer) = split(kept);
+        self.state = State::Done(answer);
+        keep
+    }
+
+    fn fail(&mut self, error: StoreError) {
+        self.state = State::Done(Err(error));
+    }
+
+    fn answer(self: Box<Self>, batch: &Result<(), String>) {
+        let done = match self.state {
+            State::Done(answer) => Some(answer),
+            State::Waiting(_) | State::Running => None,
+        };
+        tell(self.reply, batch, done);
+    }
+}
+
+fn split<T>(kept: Result<(Keep, T), StoreError>) -> (Keep, Result<T, StoreError>) {
+    match kept {
+        Ok((keep, answer)) => (keep, Ok(answer)),
+        Err(error) => (Keep::Nothing, Err(error)),
+    }
+}
+
+fn tell<T>(reply: Reply<T>, batch: &Result<(), String>, done: Option<Result<T, StoreError>>) {
+    let answer = match (batch, done) {
+        (Err(reason), _) => Err(StoreError::Unavailable(reason.clone())),
+        (Ok(()), Some(answer)) => answer,
+        (Ok(()), None) => Err(StoreError::Refused("the verb broke off in a panic".to_owned())),
+    };
+    // A caller that has gone away does not need its answer.
+    drop(reply.send(answer));
+}

@@ -1,0 +1,215 @@
+//! The one thread that writes, and its group commit.
+//!
+//! Whoever comes while a transaction is being made goes with the next one. Those of a batch are told after their commit is
+//! durable, which the [`disk`](super::disk) sees to while the next batch is made. If the commit itself fails, nothing of
+//! the batch has happened, and everybody is told so.
+//!
+//! One that fails, or that decides to write nothing, takes nobody with it. Verbs run in a savepoint each. [`Step`]s seldom
+//! need one, and savepoints are not cheap: they run together, and if one of them has to be taken back, all are, and run
+//! once more with a savepoint each.
+//!
+//! The queue is bounded. A verb whose caller has gone away before its turn is left out.
+
+mod job;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ringtrue_engine::ports::StoreError;
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    connection::{Access, execute, open},
+    counters::Counters,
+    disk::{Committed, Disk, Tide, answer},
+    stopped,
+};
+use crate::{
+    driver::{Ended, Tx},
+    gathering::Gathering,
+};
+
+pub(super) use job::{Job, Step, Turn};
+use job::{Keep, State, StepJob, VerbJob};
+
+const QUEUE: usize = 8_192;
+const MAX_BATCH: usize = 1_024;
+/// Between two looks at whether more have come.
+const GATHERING_PAUSE: Duration = Duration::from_micros(20);
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: mpsc::Sender<Box<dyn Job>>,
+}
+
+impl Writer {
+    pub(super) async fn start(path: PathBuf) -> Result<(Self, Tide), StoreError> {
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        let (opened, is_open) = oneshot::channel();
+        let set_up = move || {
+            let connection = open(&path, Access::Write)?;
+            let (disk, tide) = Disk::start(&path)?;
+            Ok((connection, disk, tide))
+        };
+        let work = move || match set_up() {
+            Ok((connection, disk, tide)) => {
+                let someone_waits = opened.send(Ok(tide)).is_ok();
+                if someone_waits {
+                    serve(connection, jobs, disk);
+                }
+            }
+            // Whoever waits hears it; if nobody does, there is nothing to be done.
+            Err(error) => drop(opened.send(Err(error))),
+        };
+        let spawned = thread::Builder::new().name("sqlite-writer".to_owned()).spawn(work);
+        spawned.map_err(|error| StoreError::Unavailable(format!("no thread can be started: {error}")))?;
+        let tide = is_open.await.map_err(|_| stopped())??;
+        Ok((Writer { queue }, tide))
+    }
+
+    /// Runs `work` in one of the next transactions, and answers when that is durable.
+    pub(super) async fn run<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.submit(Box::new(VerbJob { state: State::Waiting(work), reply }), answer).await
+    }
+
+    /// Takes a step in one of the next transactions, and answers when that is durable, if the step is a promise.
+    pub(super) async fn step<S: Step>(&self, step: S) -> Result<S::Answer, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.submit(Box::new(StepJob { step, done: None, reply }), answer).await
+    }
+
+    async fn submit<T>(
+        &self,
+        job: Box<dyn Job>,
+        answer: oneshot::Receiver<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.queue.send(job).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+}
+
+/// Until nobody is left who could send a job.
+fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>, mut disk: Disk) {
+    let mut gathering = Gathering::default();
+    loop {
+        let mut batch = gather(&mut jobs, &mut gathering);
+        if batch.is_empty() {
+            return;
+        }
+        batch.retain(|job| job.is_wanted());
+        let begun = Instant::now();
+        let size = batch.len();
+        let outcome = write_together(&mut connection, &mut batch);
+        let number = disk.expect();
+        let outcome = outcome.and_then(|()| run(&connection, "commit"));
+        if let Err(reason) = &outcome {
+            tracing::error!(batch.verbs = size, reason, "a batch of writes has failed");
+            if !connection.is_autocommit() {
+                // If this fails too, the next `begin` says so.
+                drop(connection.execute_batch("rollback"));
+            }
+        }
+        gathering.ended(size, jobs.len(), begun.elapsed());
+        let (promises, rest): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|job| outcome.is_ok() && job.is_a_promise());
+        disk.keep(Committed { number, jobs: promises });
+        answer(rest, &outcome);
+    }
+}
+
+/// Waits for the next batch. It is empty when nobody is left who could ask.
+fn gather(jobs: &mut mpsc::Receiver<Box<dyn Job>>, gathering: &mut Gathering) -> Vec<Box<dyn Job>> {
+    let mut batch = Vec::new();
+    jobs.blocking_recv_many(&mut batch, MAX_BATCH);
+    let opened = Instant::now();
+    while !batch.is_empty() && batch.len() < MAX_BATCH && gathering.goes_on(batch.len(), opened) {
+        thread::sleep(GATHERING_PAUSE);
+        while batch.len() < MAX_BATCH
+            && let Ok(job) = jobs.try_recv()
+        {
+            batch.push(job);
+        }
+    }
+    gathering.closed(batch.len());
+    batch
+}
+
+/// Begins a transaction, and does everything but commit it.
+fn write_together(connection: &mut Connection, batch: &mut [Box<dyn Job>]) -> Result<(), String> {
+    run(connection, "begin immediate")?;
+    batch.sort_by_key(|job| !job.is_step());
+    let (steps, verbs) = batch.split_at_mut(batch.partition_point(|job| job.is_step()));
+    if !take_together(connection, steps)? {
+        run(connection, "rollback")?;
+        run(connection, "begin immediate")?;
+        for step in steps {
+            run_alone(connection, &mut **step)?;
+        }
+    }
+    for verb in verbs {
+        run_alone(connection, &mut **verb)?;
+    }
+    Ok(())
+}
+
+/// Takes steps without savepoints. `false`: something has to be taken back.
+fn take_together(connection: &mut Connection, steps: &mut [Box<dyn Job>]) -> Result<bool, String> {
+    let mut counters = Counters::default();
+    for step in steps {
+        let before = connection.total_changes();
+        let keep = attempt(connection, &mut **step, &mut counters)?;
+        if keep == Keep::Nothing && connection.total_changes() != before {
+            return Ok(false);
+        }
+    }
+    let has_counted = counters.write(connection).is_ok();
+    is_alive(connection).map(|()| has_counted)
+}
+
+/// Runs one whose failure is nobody else's.
+fn run_alone(connection: &mut Connection, job: &mut dyn Job) -> Result<(), String> {
+    run(connection, "savepoint verb")?;
+    let mut counters = Counters::default();
+    let mut keep = attempt(connection, job, &mut counters)?;
+    if keep == Keep::All
+        && let Err(error) = counters.write(connection)
+    {
+        is_alive(connection)?;
+        job.fail(error);
+        keep = Keep::Nothing;
+    }
+    if keep == Keep::Nothing {
+        run(connection, "rollback to verb")?;
+    }
+    run(connection, "release verb")
+}
+
+fn attempt(connection: &mut Connection, job: &mut dyn Job, counters: &mut Counters) -> Result<Keep, String> {
+    let keep = catch_unwind(AssertUnwindSafe(|| job.run(connection, counters))).unwrap_or(Keep::Nothing);
+    is_alive(connection).map(|()| keep)
+}
+
+/// Some errors, a full disk among them, make `SQLite` give up the whole transaction.
+fn is_alive(connection: &Connection) -> Result<(), String> {
+    if connection.is_autocommit() {
+        return Err("the database has given up the transaction, for want of disk or memory".to_owned());
+    }
+    Ok(())
+}
+
+fn run(connection: &Connection, sql: &'static str) -> Result<(), String> {
+    execute(connection, sql, &[]).map(drop).map_err(|error| match error {
+        StoreError::Unavailable(reason) | StoreError::Refused(reason) => reason,
+        inconsistent @ StoreError::Inconsistent { .. } => inconsistent.to_string(),
+    })
+}
