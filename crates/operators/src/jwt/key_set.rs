@@ -1,8 +1,8 @@
 //! The keys of an operator (RFC 7517), and what they say of a token.
 
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PSS_2048_8192_SHA256, RsaPublicKeyComponents,
-    UnparsedPublicKey,
+    ECDSA_P256_SHA256_FIXED, ED25519, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RSA_PSS_2048_8192_SHA256,
+    RsaPublicKeyComponents,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -23,13 +23,9 @@ struct PublicKey {
 
 #[derive(Clone, Debug)]
 enum Material {
-    Rsa {
-        n: Vec<u8>,
-        e: Vec<u8>,
-    },
-    /// As a point that is not compressed.
-    P256(Vec<u8>),
-    Ed25519(Vec<u8>),
+    Rsa { n: Vec<u8>, e: Vec<u8> },
+    P256(ParsedPublicKey),
+    Ed25519(ParsedPublicKey),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,8 +108,12 @@ impl PublicKey {
         let part = |text: Option<String>| text.as_deref().and_then(octets);
         let material = match (&*written.kty, written.crv.as_deref()) {
             ("RSA", _) => Material::Rsa { n: part(written.n)?, e: part(written.e)? },
-            ("EC", Some("P-256")) => Material::P256([&[4][..], &part(written.x)?, &part(written.y)?].concat()),
-            ("OKP", Some("Ed25519")) => Material::Ed25519(part(written.x)?),
+            ("EC", Some("P-256")) => {
+                // A point that is not compressed begins with a four.
+                let point = [&[4][..], &part(written.x)?, &part(written.y)?].concat();
+                Material::P256(ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).ok()?)
+            }
+            ("OKP", Some("Ed25519")) => Material::Ed25519(ParsedPublicKey::new(&ED25519, part(written.x)?).ok()?),
             _ => return None,
         };
         Some(PublicKey { id: written.kid, algorithm: written.alg, material })
@@ -140,8 +140,7 @@ impl PublicKey {
                     key.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
                 }
             }
-            Material::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(message, signature),
-            Material::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
+            Material::P256(key) | Material::Ed25519(key) => key.verify_sig(message, signature),
         };
         outcome.is_ok()
     }
