@@ -1,7 +1,9 @@
 //! Contestants that do nothing, in a chain: bare axum handlers that answer what the real ones have answered, and ask
 //! other bare handlers as often as the real ones ask an operator.
 //!
-//! The operator's side is in the same process, as the sandbox's is, and is asked on connections that stay open.
+//! The operator's side is in the same process, as the sandbox's is, and is asked on connections that stay open. Where the
+//! protocol between the two demands a signature, it is made and verified here too, with the same library: nobody who
+//! speaks that protocol could do without.
 
 use std::{
     net::SocketAddr,
@@ -9,12 +11,20 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use anyhow::Context;
+use aws_lc_rs::{
+    rand::SystemRandom,
+    signature::{
+        ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, ParsedPublicKey,
+    },
+};
 use axum::{
     Router,
     http::{Method, StatusCode, header::LOCATION},
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
 };
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -42,7 +52,13 @@ pub struct Question {
     pub query: String,
     pub body: String,
     pub answer: String,
+    /// The answer holds a token instead of [`TOKEN`], which the operator signs anew for each request, and whose signature
+    /// whoever asks verifies.
+    pub is_signed: bool,
 }
+
+/// Where a token is to stand in an answer.
+pub const TOKEN: &str = "{token}";
 
 pub struct Chain {
     _process: Process,
@@ -61,12 +77,19 @@ pub fn start(handlers: &[Handler]) -> anyhow::Result<Chain> {
 pub async fn serve(handlers: &str) -> anyhow::Result<()> {
     let handlers: Vec<Handler> = serde_json::from_str(handlers)?;
     let operator = TcpListener::bind("127.0.0.1:0").await?;
-    let asked = Arc::new(Pool { address: operator.local_addr()?, idle: Mutex::default() });
+    let signer = Signer::new()?;
+    let asked = Arc::new(Pool { address: operator.local_addr()?, idle: Mutex::default(), key: signer.public_key()? });
     let (mut front, mut behind) = (Router::new(), Router::new());
     for handler in handlers {
         for question in &handler.asks {
-            let answer = Bytes::from(question.answer.clone());
-            let route = on(method(&question.method)?, move || std::future::ready(answer.clone()));
+            let filter = method(&question.method)?;
+            let route = if question.is_signed {
+                let (signer, answer) = (signer.clone(), question.answer.clone());
+                on(filter, move || std::future::ready(signer.answer(&answer)))
+            } else {
+                let answer = Bytes::from(question.answer.clone());
+                on(filter, move || std::future::ready(answer.clone()))
+            };
             behind = behind.route(&question.path, route);
         }
         let (filter, path) = (method(&handler.method)?, handler.path.clone());
@@ -85,14 +108,15 @@ fn method(name: &str) -> anyhow::Result<MethodFilter> {
 
 /// What a handler says, ready to be sent.
 struct Known {
-    questions: Vec<Vec<u8>>,
+    /// With whether the answer is signed.
+    questions: Vec<(Vec<u8>, bool)>,
     location: Option<String>,
     body: Bytes,
 }
 
 impl Known {
     fn new(handler: Handler) -> Self {
-        let questions = handler.asks.iter().map(Question::request).collect();
+        let questions = handler.asks.iter().map(|question| (question.request(), question.is_signed)).collect();
         Known { questions, location: handler.location, body: handler.body.into() }
     }
 }
@@ -107,8 +131,8 @@ impl Question {
 }
 
 async fn answer(known: Arc<Known>, asked: Arc<Pool>) -> Result<Response, StatusCode> {
-    for question in &known.questions {
-        asked.ask(question).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
+    for (question, is_signed) in &known.questions {
+        asked.ask(question, *is_signed).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
     }
     Ok(match &known.location {
         Some(location) => (StatusCode::FOUND, [(LOCATION, location.clone())]).into_response(),
@@ -119,17 +143,51 @@ async fn answer(known: Arc<Known>, asked: Arc<Pool>) -> Result<Response, StatusC
 struct Pool {
     address: SocketAddr,
     idle: Mutex<Vec<Connection>>,
+    key: ParsedPublicKey,
 }
 
 impl Pool {
-    async fn ask(&self, question: &[u8]) -> anyhow::Result<()> {
+    async fn ask(&self, question: &[u8], is_signed: bool) -> anyhow::Result<()> {
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = match kept {
             Some(connection) => connection,
             None => Connection::open(self.address).await?,
         };
-        connection.exchange(question).await?;
+        let answer = connection.exchange(question).await?;
+        if is_signed {
+            verify(&self.key, std::str::from_utf8(answer)?).context("the token is not signed")?;
+        }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         Ok(())
     }
+}
+
+/// The operator's key.
+#[derive(Clone)]
+struct Signer(Arc<EcdsaKeyPair>);
+
+impl Signer {
+    fn new() -> anyhow::Result<Self> {
+        Ok(Signer(Arc::new(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)?)))
+    }
+
+    fn public_key(&self) -> anyhow::Result<ParsedPublicKey> {
+        Ok(ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.0.public_key())?)
+    }
+
+    fn answer(&self, answer: &str) -> Result<String, StatusCode> {
+        let message = format!("{:0LENGTH$}", 0);
+        let signature = self.0.sign(&SystemRandom::new(), message.as_bytes());
+        let signature = signature.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+        Ok(answer.replace(TOKEN, &format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))))
+    }
+}
+
+/// How long the signed part of the sandbox's ID tokens is, about.
+const LENGTH: usize = 470;
+
+fn verify(key: &ParsedPublicKey, answer: &str) -> Option<()> {
+    let (_, token) = answer.split_once(r#""id_token":""#)?;
+    let (message, signature) = token.split('"').next()?.rsplit_once('.')?;
+    key.verify_sig(message.as_bytes(), &BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?).ok()
 }

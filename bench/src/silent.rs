@@ -3,14 +3,16 @@
 //! a real flow was answered.
 //!
 //! Eight requests in all: five by the load, and three by the server to the operator, for the device's authorization, for
-//! a token and for the number.
+//! a token and for the number. With the token comes an ID token, which the operator must sign, and whose signature must
+//! be verified where no TLS tells who sent it (OpenID Connect Core 1.0, 2 and 3.1.3.7): the bare handlers do that as well,
+//! and nothing else.
 
 use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, ensure};
 
 use crate::{
-    chain::{self, Handler, Question},
+    chain::{self, Handler, Question, TOKEN},
     cost::Cost,
     creates::Numbers,
     deployment::{Deployment, json_request},
@@ -128,6 +130,7 @@ impl Told {
             query: format!("?{query}"),
             body: String::new(),
             answer: self.back.clone(),
+            is_signed: false,
         };
         let (callback, _) = self.back.split_once('?').context("nothing is brought back")?;
         let post = |path: &str, body: String, answer: String| Question {
@@ -136,15 +139,19 @@ impl Told {
             query: String::new(),
             body,
             answer,
+            is_signed: false,
         };
-        let asks_for_token = post(
-            "/token",
-            format!("grant_type=authorization_code&code={code}&redirect_uri={callback}&code_verifier={:043}", 0),
-            format!(
-                r#"{{"access_token":"{:043}","token_type":"Bearer","expires_in":300,"id_token":"{:0ID_TOKEN$}"}}"#,
-                0, 0
-            ),
-        );
+        let asks_for_token = Question {
+            is_signed: true,
+            ..post(
+                "/token",
+                format!("grant_type=authorization_code&code={code}&redirect_uri={callback}&code_verifier={:043}", 0),
+                format!(
+                    r#"{{"access_token":"{:043}","token_type":"Bearer","expires_in":300,"id_token":"{TOKEN}"}}"#,
+                    0
+                ),
+            )
+        };
         let asks_for_number = post(
             "/number-verification/v2/verify",
             r#"{"phoneNumber":"+990000000000010"}"#.to_owned(),
@@ -162,6 +169,3 @@ impl Told {
         ])
     }
 }
-
-/// How long the operator's ID tokens are, about.
-const ID_TOKEN: usize = 560;

@@ -70,5 +70,6 @@ fn question() -> Question {
         query: String::new(),
         body: r#"{"phoneNumber":"+990000000000010"}"#.to_owned(),
         answer: r#"{"latestSimChange":"2024-09-06T10:30:00Z"}"#.to_owned(),
+        is_signed: false,
     }
 }
