@@ -20,7 +20,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    ports::{SimSwapQuestion, SimSwapRoute},
+    ports::{Reporting, SimSwapQuestion, SimSwapRoute},
 };
 use ringtrue_operators::{
     camara::{
@@ -46,7 +46,9 @@ const NAME: &str = "sandbox";
 #[derive(Debug)]
 pub struct SandboxOperator {
     smsc: Arc<Smsc>,
-    connector: Connector,
+    connector: Arc<Connector>,
+    /// The connector to its CAMARA side.
+    camara: Arc<Camara>,
     operator: Arc<Operator>,
     client: Arc<Client>,
     drawer: Arc<SimDrawer>,
@@ -71,7 +73,7 @@ impl SandboxOperator {
             reconnect_max: Duration::from_secs(1),
             ..SmppConfig::new(NAME, address.ip().to_string(), address.port(), receivers)
         };
-        let connector = Connector::start(
+        let connector = Arc::new(Connector::start(
             config,
             Surroundings {
                 inbox: Arc::new(engine.clone()),
@@ -80,11 +82,11 @@ impl SandboxOperator {
                 entropy: engine.shared_entropy(),
                 counters: Arc::new(Counters::default()),
             },
-        );
+        ));
         let client = Arc::new(Client::new(&ClientSettings::default())?);
         let drawer = Arc::new(SimDrawer::default());
-        let operator = Arc::new(camara_side(engine, &client, &drawer).await?);
-        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, operator, client, drawer })
+        let (operator, camara) = camara_side(engine, &client, &drawer).await?;
+        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, camara, operator: Arc::new(operator), client, drawer })
     }
 
     pub fn authorizer(&self) -> Authorizer {
@@ -95,6 +97,11 @@ impl SandboxOperator {
         Handsets::new(Arc::clone(&self.smsc), Arc::clone(&self.drawer))
     }
 
+    /// The connectors that reach it, which say how they are.
+    pub fn reporters(&self) -> Vec<Arc<dyn Reporting>> {
+        vec![self.connector.clone(), self.camara.clone()]
+    }
+
     pub async fn shutdown(&self) {
         self.connector.shutdown().await;
         self.smsc.shutdown().await;
@@ -103,7 +110,11 @@ impl SandboxOperator {
 }
 
 /// Starts the operator's CAMARA side, and the connector that asks it.
-async fn camara_side(engine: &Engine, client: &Arc<Client>, drawer: &Arc<SimDrawer>) -> anyhow::Result<Operator> {
+async fn camara_side(
+    engine: &Engine,
+    client: &Arc<Client>,
+    drawer: &Arc<SimDrawer>,
+) -> anyhow::Result<(Operator, Arc<Camara>)> {
     let redirect_uri = camara_redirect_uri(engine, NAME)?;
     let secret = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<24>());
     let clock = engine.shared_clock();
@@ -134,9 +145,9 @@ async fn camara_side(engine: &Engine, client: &Arc<Client>, drawer: &Arc<SimDraw
     let connector = Camara::new(config, Arc::clone(client), engine.shared_clock(), engine.shared_entropy())?;
     let connector = Arc::new(connector);
     engine.networks().set_simulated_route(connector.clone());
-    let sims = OwnSims { operator: connector, drawer: Arc::clone(drawer) };
+    let sims = OwnSims { operator: Arc::clone(&connector), drawer: Arc::clone(drawer) };
     engine.networks().set_simulated_sim_swap(Arc::new(sims));
-    Ok(operator)
+    Ok((operator, connector))
 }
 
 /// The simulated operator's word on SIMs, as each project hears it: what the project itself has swapped comes on top. An

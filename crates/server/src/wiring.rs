@@ -97,6 +97,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     let enrichment_url = enrichment_address.map(|address| enrichment_url(&config, address)).transpose()?;
     let connectors = Arc::new(Connectors::new(&engine, enrichment_url));
     let sandbox = if config.sandbox.enabled { Some(SandboxOperator::start(&engine).await?) } else { None };
+    connectors.set_simulated(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::reporters));
     let tasks = TaskTracker::new();
     let metrics = Arc::new(Metrics::new(&engine, &connectors));
     let app = |trusted_proxies: &[IpNet]| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ringtrue_engine::ports::{Breaker, BreakerPosition, Condition, ConnectorReport, Reporting};
+use ringtrue_engine::ports::{Breaker, BreakerPosition, Condition, ConnectorReport, Reporting, Signs};
 
 use super::{BreakerState, Camara};
 
@@ -15,7 +15,7 @@ impl Reporting for Camara {
         let count =
             |wanted: fn(&BreakerPosition) -> bool| breakers.iter().filter(|breaker| wanted(&breaker.position)).count();
         let condition = match count(|position| *position == BreakerPosition::Closed) {
-            closed if closed == breakers.len() && signs == Default::default() => Condition::Waiting,
+            closed if closed == breakers.len() && signs == Signs::default() => Condition::Waiting,
             closed if closed == breakers.len() => Condition::Up,
             0 if count(|position| matches!(position, BreakerPosition::HalfOpen)) == 0 => Condition::Down,
             _ => Condition::Impaired,

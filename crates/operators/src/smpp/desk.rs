@@ -19,12 +19,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::vital_signs::VitalSigns;
-
 use super::{
     Counters, Outcome, SmppConfig, address,
     long::{LongMessages, Stage, Step, Waiting},
 };
+use crate::vital_signs::VitalSigns;
 
 /// What the binds of a connector share.
 pub(super) struct Desk {

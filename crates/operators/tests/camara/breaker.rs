@@ -1,5 +1,5 @@
 use ringtrue_domain::lifecycle::ErrorCode;
-use ringtrue_engine::ports::{Question, Reply};
+use ringtrue_engine::ports::{BreakerPosition, Condition, Question, Reply, Reporting as _};
 use ringtrue_operators::camara::{Algorithm, Audience, BreakerSettings, BreakerState, RequestObject};
 use serde_json::json;
 
@@ -20,6 +20,7 @@ fn is_open(world: &World) -> bool {
 #[tokio::test]
 async fn failures_in_a_row_close_the_way_and_one_success_opens_it() {
     let world = with_three_failures().await;
+    assert_eq!(world.camara.report().condition, Condition::Waiting);
     world.operator.says(VERIFY, Saying::Json(500, json!({})));
     for _ in 0..3 {
         assert!(!is_open(&world));
@@ -28,6 +29,10 @@ async fn failures_in_a_row_close_the_way_and_one_success_opens_it() {
     assert!(is_open(&world));
     assert_eq!(world.verify().await, Err(ErrorCode::MnoServerError));
     assert_eq!(world.operator.asked(TOKEN).len(), 3, "no device is sent");
+    let report = world.camara.report();
+    let mishap = report.signs.mishap.map(|mishap| mishap.what);
+    assert_eq!(mishap.as_deref(), Some("an unexpected status at the API (status 500)"));
+    assert!(matches!(report.breakers[0].position, BreakerPosition::Open { .. }));
 
     world.pass(30);
     assert_eq!(world.camara.state(), BreakerState::HalfOpen);
@@ -42,6 +47,8 @@ async fn failures_in_a_row_close_the_way_and_one_success_opens_it() {
     assert_eq!(world.arrive(question, &journey, &[("code", "c")]).await, Ok(Reply::Match(true)));
     assert_eq!(world.camara.state(), BreakerState::Closed);
     assert_eq!(world.verify().await, Ok(Reply::Match(true)));
+    let report = world.camara.report();
+    assert!(report.condition == Condition::Up && report.signs.heard_at.is_some());
 }
 
 #[tokio::test]

@@ -1,3 +1,4 @@
+use ringtrue_engine::ports::{Condition, Reporting as _};
 use ringtrue_operators::smpp::SmppConfig;
 use ringtrue_smpp::pdu::CommandStatus;
 use tokio::time::advance;
@@ -11,6 +12,8 @@ async fn receivers_are_deaf_after_a_while_without_a_bind() {
     let status = connector.wait_until(|status| status.binds_up == 2).await;
     assert!(world.hears() && status.hears && status.last_error.is_none());
     assert_eq!(world.counters.binds_up(), 2);
+    let report = connector.report();
+    assert_eq!((report.condition, report.links.map(|links| (links.up, links.wanted))), (Condition::Up, Some((2, 2))));
 
     sandbox.smsc.refuse_binds(true);
     sandbox.smsc.drop_links();
@@ -22,6 +25,8 @@ async fn receivers_are_deaf_after_a_while_without_a_bind() {
     advance(SECOND).await;
     connector.wait_until(|status| !status.hears).await;
     assert!(!world.hears());
+    assert_eq!(connector.report().condition, Condition::Down);
+    assert!(connector.report().signs.mishap.is_some());
 
     sandbox.smsc.refuse_binds(false);
     advance(60 * SECOND).await;

@@ -2,6 +2,7 @@
 
 use http::{Method, StatusCode};
 use ringtrue_domain::reverse_sms::Sender;
+use ringtrue_engine::ports::{Condition, Counts};
 use ringtrue_operators::sms_http::{Driver, Jasmin, Kannel, Outcome, SigMethod, WebhookConfig};
 use serde_json::json;
 
@@ -16,10 +17,16 @@ async fn a_nonce_is_good_for_one_request() {
     let vendor = by_name("plivo 2");
     let door = Door::new((vendor.config)(SECRET));
     let seen = (vendor.write)(&Letter::PLAIN);
+    assert_eq!(door.report().condition, Condition::Waiting);
     assert_eq!(door.call(&seen).await.status, StatusCode::OK);
+    let report = door.report();
+    assert_eq!((report.condition, report.counts), (Condition::Up, Some(Counts { taken: 1, refused: 0 })));
     let forged = Call { body: (vendor.write)(&Letter { id: "2", from: "447700900002", ..Letter::PLAIN }).body, ..seen };
     assert_eq!(door.call(&forged).await.status, StatusCode::FORBIDDEN);
     assert_eq!((door.count(Outcome::Replayed), door.texts().len()), (1, 1));
+    let report = door.report();
+    assert_eq!(report.counts, Some(Counts { taken: 1, refused: 1 }));
+    assert_eq!(report.signs.mishap.unwrap().what, "a call repeated the nonce of another one");
 }
 
 #[tokio::test]

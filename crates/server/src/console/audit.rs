@@ -85,12 +85,11 @@ async fn of_workspace(
 ) -> Result<Response, Refusal> {
     let place = who.workspace(&app, &ids, Power::Own).await?;
     let wanted = Wanted::read(&app, query.as_deref()).await?;
-    let found = match wanted.is_nobody {
-        true => nothing(wanted.page),
-        false => {
-            let (filter, page) = (&wanted.filter, wanted.page);
-            app.engine.audit_events(&place.manager, place.workspace.id, filter, page).await.map_err(Problem::from)?
-        }
+    let found = if wanted.is_nobody {
+        nothing(wanted.page)
+    } else {
+        let (filter, page) = (&wanted.filter, wanted.page);
+        app.engine.audit_events(&place.manager, place.workspace.id, filter, page).await.map_err(Problem::from)?
     };
     let frame = Frame::of(&who, "Audit log").in_workspace(&who, &place.workspace, Section::AuditLog);
     let path = format!("{}/audit", frame.workspace_path());
@@ -101,9 +100,10 @@ async fn of_workspace(
 async fn of_deployment(State(app): State<App>, who: SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
     let administrator = who.administrator()?;
     let wanted = Wanted::read(&app, query.as_deref()).await?;
-    let found = match wanted.is_nobody {
-        true => nothing(wanted.page),
-        false => app.engine.all_audit_events(&administrator, &wanted.filter, wanted.page).await?,
+    let found = if wanted.is_nobody {
+        nothing(wanted.page)
+    } else {
+        app.engine.all_audit_events(&administrator, &wanted.filter, wanted.page).await?
     };
     let frame = Frame::of(&who, "Audit log").in_deployment(Section::DeploymentAudit);
     shown(&app, frame, DEPLOYMENT, &wanted, &found).await

@@ -9,9 +9,12 @@ use ringtrue_domain::{
     account::Power,
     eligibility::Gate,
     product::Product,
-    tenancy::{Project, ProjectId},
+    tenancy::{Mode, Project, ProjectId},
 };
-use ringtrue_engine::eligibility::{Explanation, User};
+use ringtrue_engine::{
+    eligibility::{Explanation, User},
+    rate_limit::CallKind,
+};
 
 use super::{
     forms::SignedForm,
@@ -117,6 +120,13 @@ async fn explain_to_project(State(app): State<App>, ids: PathIds, form: SignedFo
     let frame = Frame::of(&who, "Eligibility").in_workspace(&who, &place.workspace, Section::Eligibility);
     let frame = frame.in_project(&place.project);
     let action = format!("{}/eligibility", frame.project_path());
+    // Questions here cost what questions by the API cost.
+    let (limits, now) = (&place.workspace.rate_limits, app.engine.clock().now());
+    let standing = app.engine.limiter().workspace(CallKind::Eligibility, place.workspace.id, limits, now);
+    if !standing.admitted {
+        let text = "The workspace asks more often than it may. Wait a second, and ask again.";
+        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Not so fast", text));
+    }
     let outcome = explain(&app, Some(&place.project), fields.get("user").unwrap_or_default()).await;
     Ok(shown(frame, action, None, Some(&place.project), outcome))
 }
@@ -164,7 +174,7 @@ async fn explain(app: &App, project: Option<&Project>, typed: &str) -> Result<An
     Ok(Answer {
         user: user.shown(),
         project: project.map(|project| project.name.to_string()),
-        is_sandbox: project.is_some_and(|project| project.mode == ringtrue_domain::tenancy::Mode::Sandbox),
+        is_sandbox: project.is_some_and(|project| project.mode == Mode::Sandbox),
         network: network.map(|network| NetworkView {
             id: network.id.to_string(),
             name: network.name,
@@ -208,9 +218,5 @@ fn shown(
 
 /// What may be typed.
 fn example(project: Option<&Project>) -> &'static str {
-    if project.is_some_and(|project| project.mode == ringtrue_domain::tenancy::Mode::Sandbox) {
-        "+990123456700"
-    } else {
-        "+447700900123"
-    }
+    if project.is_some_and(|project| project.mode == Mode::Sandbox) { "+990123456700" } else { "+447700900123" }
 }

@@ -105,10 +105,12 @@ async fn show(State(app): State<App>, who: SignedIn) -> Result<Response, Refusal
 
 fn receiver_view(app: &App, receiver: &Msisdn) -> ReceiverView {
     let lines = app.engine.networks().lines_of(receiver);
-    let (word, tone) = match lines.iter().any(|(_, hears)| *hears) {
-        true => ("heard", "s2"),
-        false if lines.is_empty() => ("no connector", "s4"),
-        false => ("not heard", "s5"),
+    let (word, tone) = if lines.is_empty() {
+        ("no connector", "s4")
+    } else if lines.iter().any(|(_, hears)| *hears) {
+        ("heard", "s2")
+    } else {
+        ("not heard", "s5")
     };
     let by = lines.iter().map(|(connector, _)| &**connector).collect::<Vec<_>>().join(", ");
     ReceiverView { number: receiver.as_str().to_owned(), word, tone, by }

@@ -34,13 +34,24 @@ struct ResultView {
     is_good: bool,
     /// The key that it is by.
     kid: String,
-    reason: String,
+    reason: Vec<Part>,
     /// One word for the reason.
     word: &'static str,
     check: Option<CheckId>,
     attempt: Option<usize>,
     is_signed_known: bool,
     lines: Vec<LineView>,
+}
+
+/// Part of a sentence: what stands between back quotes is shown as it is written.
+struct Part {
+    text: String,
+    is_code: bool,
+}
+
+fn parts_of(sentence: &str) -> Vec<Part> {
+    let part = |(number, text): (usize, &str)| Part { text: text.to_owned(), is_code: number % 2 == 1 };
+    sentence.split('`').enumerate().map(part).collect()
 }
 
 struct LineView {
@@ -100,7 +111,9 @@ impl From<Examination> for ResultView {
         ResultView {
             is_good: diagnosis.verdict.is_ok(),
             kid: diagnosis.verdict.as_ref().map(|verified| verified.kid.clone()).unwrap_or_default(),
-            reason: diagnosis.verdict.as_ref().err().map(|flaw| sentence(&flaw.to_string())).unwrap_or_default(),
+            reason: parts_of(
+                &diagnosis.verdict.as_ref().err().map(|flaw| sentence(&flaw.to_string())).unwrap_or_default(),
+            ),
             word: diagnosis.verdict.as_ref().err().map_or("good", |flaw| flaw.as_str()),
             check,
             attempt,

@@ -2,6 +2,7 @@
 
 mod browser;
 mod checks;
+mod deployment;
 mod handset;
 mod live;
 mod networks_allowed;
@@ -11,3 +12,4 @@ mod projects;
 mod requests;
 mod roles;
 mod sign_in;
+mod signatures;

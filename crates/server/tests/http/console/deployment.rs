@@ -1,0 +1,258 @@
+use jiff::SignedDuration;
+use ringtrue_domain::account::Role;
+use ringtrue_server::console;
+use serde_json::json;
+
+use super::{
+    browser::{Browser, location},
+    pages::assert_sound,
+};
+use crate::{
+    client::Request,
+    networks::world_with,
+    on_both_stores,
+    reverse_sms::{Asker, EVEN},
+    world::{World, eventually},
+};
+
+const NETWORKS: &str = r#"
+    [networks.23410]
+    name = "O2"
+    country = "GB"
+    aliases = ["23411"]
+    prefixes = ["+447700"]
+    receivers = ["+447700900001"]
+
+    [receivers]
+    default = ["+12015550123"]
+
+    [connectors.kannel]
+    kind = "sms_http"
+    driver = "kannel"
+    public_url = "http://127.0.0.1/southbound/sms/kannel"
+    path_secret_env = "PATH_SECRET"
+    receivers = ["+447700900001"]
+
+    [connectors.smsc]
+    kind = "smpp"
+    host = "127.0.0.1"
+    port = 1
+    system_id = "sandbox"
+    password_env = "SMSC_PASSWORD"
+    receivers = ["+447700900001"]
+"#;
+
+on_both_stores!(the_audit_log_of_all_is_read_by_those_who_run_it, owners_read_what_happened_in_their_workspace);
+
+/// Whatever comes later: pages of the deployment are for those who run it.
+#[tokio::test]
+async fn only_admins_see_the_deployment() {
+    let world = World::sqlite().await;
+    let mut admin = Browser::admin(&world).await;
+    let routes = console::routes();
+    let pages = || routes.table().iter().filter(|(_, path)| path.starts_with("/console/deployment"));
+    assert!(pages().count() >= 6);
+    for (_, path) in pages().filter(|(method, _)| *method == "GET") {
+        let answer = admin.get(path).await.assert(200);
+        assert_sound(path, &answer);
+        assert!(answer.text().contains("aria-current=\"page\""), "{path} is not in the menu");
+    }
+    for role in Role::ALL {
+        let mut member = Browser::member(&world, &world.acme, role).await;
+        let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
+        let token = member.form_token(&workspace).await;
+        assert!(!member.get(&workspace).await.text().contains("/console/deployment"), "{role}");
+        for (method, path) in pages() {
+            let answer = if *method == "POST" { member.post(path, &token, &[]).await } else { member.get(path).await };
+            assert_eq!(answer.status, 403, "{role}: {method} {path}");
+            assert!(answer.text().contains("Only those who run this deployment may do this."), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn connectors_receivers_and_networks_are_told_as_they_are() {
+    let world = world_with(NETWORKS).await;
+    let mut admin = Browser::admin(&world).await;
+    let page = "/console/deployment/networks";
+    let mut text = String::new();
+    eventually("the link is said to be down", async || {
+        text = admin.get(page).await.assert(200).text();
+        text.contains("Cannot connect: ")
+    })
+    .await;
+    let node = world.node.engine.node().0.to_string();
+    for part in [
+        &*node,
+        "kannel <span class=\"status s3\">not used yet",
+        "SMS by webhook",
+        "0 of 1",
+        "+447700900001",
+        "no connector",
+        "23411",
+        "simulated",
+        "CAMARA",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for secret in [crate::networks::SECRET, crate::networks::AUTH_TOKEN] {
+        assert!(!text.contains(secret));
+    }
+    assert_sound(page, &admin.get(page).await);
+}
+
+#[tokio::test]
+async fn a_simulated_operator_is_heard_of_once_it_was_used() {
+    let world = World::sqlite().await;
+    let asker = Asker::sandbox(&world).await;
+    let check = asker.create(json!({"phone_number": EVEN})).await;
+    asker.text(EVEN, &check.receiver, &check.body).await;
+    asker.ends_as(&check.id, "COMPLETED").await;
+    let text = Browser::admin(&world).await.get("/console/deployment/networks").await.assert(200).text();
+    for part in ["1 of 1", "From SMS to conclusion", "<dt>Taken</dt><dd>1</dd>"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains(EVEN) && !text.contains(&check.body));
+}
+
+#[tokio::test]
+async fn eligibility_is_explained_gate_by_gate() {
+    let world = world_with(NETWORKS).await;
+    let project = world.project("Live", json!({"mode": "live", "products": ["reverse_sms"]})).await;
+    let page = format!("/console/workspaces/{}/projects/{}/eligibility", world.acme.workspace_id, project.project_id);
+    let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
+    assert_sound(&page, &developer.get(&page).await);
+    for (user, status, parts) in [
+        ("+447700900123", 200, &["O2", "23410", "prefixes", "The project is not enabled for it.", "not reached"][..]),
+        ("+353851234567", 200, &["No network:"]),
+        ("203.0.113.9", 200, &["No network:", "an IPv4 address"]),
+        ("hello", 400, &["neither a number in E.164 form nor an IP address"]),
+        ("+44", 400, &["not a number in E.164 form"]),
+    ] {
+        let answer = developer.submit(&page, &page, &[("user", user)]).await;
+        assert_eq!(answer.status, status, "{user}: {}", answer.text());
+        assert_sound(&page, &answer);
+        let text = answer.text();
+        for part in parts {
+            assert!(text.contains(part), "{user}: {part}: {text}");
+        }
+        // What was typed is about a person. The example stays.
+        assert!(user == "+447700900123" || !text.contains(user), "{user}");
+    }
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let text = viewer.get(&page).await.assert(200).text();
+    assert!(text.contains("Your role may look") && !text.contains("name=\"user\""));
+
+    let mut admin = Browser::admin(&world).await;
+    let everywhere = "/console/deployment/eligibility";
+    for (project, status, part) in [
+        ("", 200, "yes"),
+        (&*project.project_id, 200, "for the project Live"),
+        ("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b", 400, "There is no project with this id."),
+    ] {
+        let fields = [("user", "+447700900123"), ("project", project)];
+        let answer = admin.submit(everywhere, everywhere, &fields).await;
+        assert_eq!(answer.status, status, "{project}");
+        assert!(answer.text().contains(part), "{part}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn keys_are_relieved_by_those_who_mean_it() {
+    let world = World::sqlite().await;
+    let mut admin = Browser::admin(&world).await;
+    let page = "/console/deployment/keys";
+    let kids = async || {
+        let keys = world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json();
+        keys["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let first = kids().await;
+    assert!(admin.get(page).await.text().contains(&first[0]));
+
+    for (fields, status) in [
+        (&[("purpose", "callback")][..], 400),
+        (&[("purpose", "callback"), ("confirm", "yes"), ("emergency", "yes")], 400),
+        (&[("purpose", "other"), ("confirm", "yes")], 404),
+        (&[("purpose", "hash"), ("confirm", "yes")], 409),
+        (&[("purpose", "callback"), ("confirm", "yes")], 303),
+        (&[("purpose", "callback"), ("confirm", "yes")], 409),
+        (&[("purpose", "seal"), ("confirm", "yes")], 303),
+    ] {
+        let answer = admin.submit(page, page, fields).await;
+        assert_eq!(answer.status, status, "{fields:?}: {}", answer.text());
+        assert_sound(page, &answer_or(answer, page, &mut admin).await);
+    }
+    assert_eq!(kids().await.len(), 2, "the next one is published beside the first");
+
+    world.advance(SignedDuration::from_secs(1));
+    let at_once = [("purpose", "callback"), ("emergency", "yes"), ("confirm", "callback")];
+    let done = admin.submit(page, page, &at_once).await;
+    assert_eq!(location(&done), "/console/deployment/keys?rotated=callback");
+    assert!(
+        admin.get("/console/deployment/keys?rotated=callback").await.text().contains("There is a new callback key.")
+    );
+    let last = kids().await;
+    assert!(last.len() == 1 && !first.contains(&last[0]));
+
+    let text = admin.get("/console/deployment/audit?action=key.rotated").await.assert(200).text();
+    assert!(text.contains("3 in all") && text.contains("root@example.com"), "{text}");
+}
+
+/// The page that an answer leads to, or the answer itself.
+async fn answer_or(answer: crate::client::Answer, page: &str, browser: &mut Browser) -> crate::client::Answer {
+    if answer.status == 303 { browser.get(page).await } else { answer }
+}
+
+async fn the_audit_log_of_all_is_read_by_those_who_run_it(world: World) {
+    let other = world.another_tenant().await;
+    world.project_of(&other, "Theirs", json!({})).await;
+    let mut admin = Browser::admin(&world).await;
+    let page = "/console/deployment/audit";
+    let text = admin.get(page).await.assert(200).text();
+    for part in ["account.signed_in", "project.created", "Acme", "Other", "root@example.com", &other.client_id] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for (query, shown, hidden) in [
+        ("?action=account.signed_in", "account.signed_in</td>", "project.created</td>"),
+        ("?who=ROOT@example.com", "account.signed_in</td>", "project.created</td>"),
+        ("?who=operator", "workspace.created</td>", "project.created</td>"),
+        ("?who=system", "key.created</td>", "project.created</td>"),
+        (&format!("?who={}", other.client_id), "project.created</td>", "account.signed_in</td>"),
+        ("?who=nobody@example.com", "Nothing matches.", "</td>"),
+        ("?who=what", "Nothing matches.", "</td>"),
+        ("?action=project.created&who=root@example.com", "Nothing matches.", "</td>"),
+    ] {
+        let answer = admin.get(&format!("{page}{query}")).await.assert(200);
+        assert_sound(query, &answer);
+        let text = answer.text();
+        assert!(text.contains(shown) && !text.contains(hidden), "{query}: {text}");
+    }
+    admin.get(&format!("{page}?action=nothing")).await.assert(400);
+    for number in 0..25 {
+        world.project(&format!("Project {number}"), json!({})).await;
+    }
+    let text = admin.get(&format!("{page}?action=project.created&page=2")).await.assert(200).text();
+    assert!(text.contains("Page 2 of 2") && text.contains("?action=project.created&#38;page=1"), "{text}");
+}
+
+async fn owners_read_what_happened_in_their_workspace(world: World) {
+    let other = world.another_tenant().await;
+    world.project_of(&other, "Theirs", json!({})).await;
+    world.project("Ours", json!({})).await;
+    let page = format!("/console/workspaces/{}/audit", world.acme.workspace_id);
+    for (role, may) in [(Role::Viewer, false), (Role::Developer, false), (Role::Owner, true)] {
+        let mut member = Browser::member(&world, &world.acme, role).await;
+        let answer = member.get(&page).await;
+        assert_eq!(answer.status, if may { 200 } else { 403 }, "{role}");
+        let menu = member.get(&format!("/console/workspaces/{}", world.acme.workspace_id)).await.text();
+        assert_eq!(menu.contains(&page), may, "{role}");
+        if may {
+            assert_sound(&page, &answer);
+            let text = answer.text();
+            assert!(text.contains("project.created") && text.contains("membership.granted"), "{text}");
+            assert!(text.contains(&format!("viewer.{}@example.com", world.acme.workspace_id)), "{text}");
+            assert!(!text.contains(&other.client_id) && !text.contains("account.signed_in</td>"), "{text}");
+        }
+    }
+    Browser::member(&world, &other, Role::Owner).await.get(&page).await.assert(403);
+}
