@@ -28,6 +28,8 @@ struct Events {
     stream: TcpStream,
     status: u16,
     buffer: String,
+    /// What may end within a character.
+    unread: Vec<u8>,
 }
 
 impl Events {
@@ -40,7 +42,7 @@ impl Events {
             .header("Cookie", cookies.join("; "));
         let mut stream = TcpStream::connect(browser.address).await.unwrap();
         stream.write_all(&request.bytes(browser.address)).await.unwrap();
-        let mut events = Events { stream, status: 0, buffer: String::new() };
+        let mut events = Events { stream, status: 0, buffer: String::new(), unread: vec![] };
         let head = events.until("\r\n\r\n").await.expect("an answer");
         events.status = head.split(' ').nth(1).unwrap().parse().unwrap();
         let head = head.to_ascii_lowercase();
@@ -59,12 +61,7 @@ impl Events {
                 self.buffer = after;
                 return Some(before);
             }
-            let mut bytes = [0; 16 * 1024];
-            let read = timeout(PATIENCE, self.stream.read(&mut bytes)).await.expect("news").unwrap_or(0);
-            if read == 0 {
-                return None;
-            }
-            self.buffer += std::str::from_utf8(&bytes[..read]).expect("whole characters");
+            self.read_on().await?;
         }
     }
 
@@ -73,10 +70,7 @@ impl Events {
         let size = self.until("\r\n").await?;
         let size = usize::from_str_radix(&size, 16).unwrap();
         while self.buffer.len() < size + 2 {
-            let rest = self.buffer.clone();
-            self.buffer.clear();
-            let more = self.until_any().await?;
-            self.buffer = rest + &more;
+            self.read_on().await?;
         }
         let chunk = self.buffer[..size].to_owned();
         self.buffer = self.buffer[size + 2..].to_owned();
@@ -88,10 +82,20 @@ impl Events {
         Some((name, data.join("\n")))
     }
 
-    async fn until_any(&mut self) -> Option<String> {
-        let mut bytes = [0; 16 * 1024];
-        let read = timeout(PATIENCE, self.stream.read(&mut bytes)).await.expect("news").unwrap_or(0);
-        (read > 0).then(|| std::str::from_utf8(&bytes[..read]).expect("whole characters").to_owned())
+    /// Reads what there is, at least a whole character. `None`: the connection has ended.
+    async fn read_on(&mut self) -> Option<()> {
+        loop {
+            let read = self.stream.read_buf(&mut self.unread);
+            let read = timeout(PATIENCE, read).await.expect("news").unwrap_or(0);
+            if read == 0 {
+                return None;
+            }
+            if let Ok(text) = std::str::from_utf8(&self.unread) {
+                self.buffer += text;
+                self.unread.clear();
+                return Some(());
+            }
+        }
     }
 
     /// The next event of this name; heartbeats are passed over.
