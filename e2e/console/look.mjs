@@ -3,6 +3,8 @@ import { fileURLToPath } from 'node:url';
 import axe from 'axe-core';
 
 export const SCREENSHOTS = fileURLToPath(new URL('screenshots', import.meta.url));
+/** Where pictures of a window's size go, if anywhere: `scripts/screenshots` takes some of them. */
+const { PICTURES } = process.env;
 export const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 390, height: 844 };
 
@@ -21,6 +23,7 @@ export async function look(page, name) {
       await page.evaluate(() => window.scrollTo({ top: 0, behavior: 'instant' }));
       const view = `${name}-${viewport.width}-${colorScheme}`;
       await page.screenshot({ path: `${SCREENSHOTS}/${view}.png`, fullPage: true });
+      if (PICTURES && viewport === WIDE) await page.screenshot({ path: `${PICTURES}/${name}-${colorScheme}.png` });
       faults.push(...(await page.evaluate(inspect, rules)).map((fault) => `${view}: ${fault}`));
     }
   }
