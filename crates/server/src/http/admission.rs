@@ -64,10 +64,9 @@ fn path_plays_tricks(path: &str) -> bool {
     bytes.iter().enumerate().any(|(at, byte)| match byte {
         b';' | b'\\' => true,
         b'%' => bytes.get(at + 1..at + 3).is_some_and(hides_a_character),
-        b'/' => match &bytes[at + 1..] {
-            [b'/', ..] | [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..] => true,
-            _ => false,
-        },
+        b'/' => {
+            matches!(&bytes[at + 1..], [b'/', ..] | [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..])
+        }
         _ => false,
     })
 }
