@@ -6,6 +6,7 @@
 use crate::{
     network::{AllowedNetwork, NetworkId},
     product::Product,
+    tenancy::Project,
 };
 
 /// The products that Eligibility tells about, in the order of its answers.
@@ -44,7 +45,11 @@ pub struct Standing<'a> {
     pub allowed: &'a [AllowedNetwork],
 }
 
-impl Standing<'_> {
+impl<'a> Standing<'a> {
+    pub fn of(project: &'a Project, network: &'a NetworkId, supported: &'a [Product]) -> Self {
+        Standing { network, supported, enabled: &project.products, allowed: &project.allowed_networks }
+    }
+
     /// Whether all gates are open for a product, or else the first that is not.
     pub fn judge(&self, product: Product) -> Result<(), Gate> {
         let allows = |allowed: &AllowedNetwork| allowed.network == *self.network && allowed.products.contains(&product);
@@ -90,6 +95,26 @@ mod tests {
             let standing = Standing { network: &network, supported, enabled, allowed };
             assert_eq!(standing.judge(SecureSna), secure_sna, "{standing:?}");
             assert_eq!(standing.eligible(), eligible, "{standing:?}");
+        }
+    }
+
+    /// A create knows of its own product alone whether it is supported, and yet comes to the same end as Eligibility.
+    #[test]
+    fn what_else_is_supported_opens_and_closes_nothing() {
+        let network: NetworkId = "23410".parse().unwrap();
+        let subset = |bits: usize| -> Vec<Product> {
+            PRODUCTS.into_iter().enumerate().filter(|(place, _)| bits & (1 << place) != 0).map(|(_, p)| p).collect()
+        };
+        for bits in 0..1 << 12 {
+            let (supported, enabled) = (subset(bits), subset(bits >> 4));
+            let allowed = [AllowedNetwork { network: network.clone(), products: subset(bits >> 8) }];
+            let standing =
+                |supported| Standing { network: &network, supported, enabled: &enabled, allowed: &allowed };
+            for product in PRODUCTS {
+                let alone: &[Product] = if supported.contains(&product) { &[product] } else { &[] };
+                let is_open = standing(alone).judge(product).is_ok();
+                assert_eq!(is_open, standing(&supported).eligible().contains(&product), "{bits:b} {product:?}");
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use jiff::{Timestamp, Unit};
 use ringtrue_domain::{
+    eligibility::{Gate, Standing},
     lifecycle::{AnyCheck, AnyVerdict, Check, CheckId, OtherProduct},
     network::{Network, NetworkId},
     page::{Page, PageRequest},
@@ -164,7 +165,17 @@ pub(crate) fn whole_millis(at: Timestamp) -> Timestamp {
     at.round(jiff::TimestampRound::new().smallest(Unit::Millisecond).mode(jiff::RoundMode::Floor)).unwrap_or(at)
 }
 
-/// The authorisation gate.
-pub(crate) fn is_allowed(project: &Project, product: Product, network: &NetworkId) -> bool {
-    project.allowed_networks.iter().any(|allowed| allowed.network == *network && allowed.products.contains(&product))
+/// The gates of Eligibility, for a product of which it is known whether the network's operator is asked about it. What
+/// nobody can do comes before what this project may not.
+pub(crate) fn pass_gates(
+    project: &Project,
+    product: Product,
+    network: &NetworkId,
+    is_supported: bool,
+) -> Result<(), CreateError> {
+    let supported: &[Product] = if is_supported { &[product] } else { &[] };
+    Standing::of(project, network, supported).judge(product).map_err(|gate| match gate {
+        Gate::Connectivity | Gate::ProductSupport => CreateError::MnoNotSupported,
+        Gate::Authorisation => CreateError::NetworkNotAllowed,
+    })
 }

@@ -175,7 +175,7 @@ impl Engine {
             return Some(Eligibility { network, products: vec![] });
         };
         let supported = self.networks().supported(network);
-        let products = standing(project, &network.id, &supported).eligible();
+        let products = Standing::of(project, &network.id, &supported).eligible();
         Some(Eligibility { network: network.into(), products })
     }
 
@@ -241,10 +241,6 @@ fn explained_simulation(found: Result<Eligibility, EligibilityError>) -> Explana
         }
         Err(problem) => Explanation { asked: vec![], network: Err(problem.to_string()), gates: vec![] },
     }
-}
-
-fn standing<'a>(project: &'a Project, network: &'a NetworkId, supported: &'a [Product]) -> Standing<'a> {
-    Standing { network, supported, enabled: &project.products, allowed: &project.allowed_networks }
 }
 
 impl From<&Network> for UserNetwork {

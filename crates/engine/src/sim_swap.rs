@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, is_allowed, whole_millis},
+    checks::{CreateError, ReadError, pass_gates, whole_millis},
     idempotency::Once,
     ports::{SimSwapQuestion, SimSwapRoute, StoreError},
 };
@@ -106,9 +106,9 @@ impl Engine {
             };
         }
         let network = self.network_of(number).await?.ok_or(CreateError::MnoNotSupported)?;
-        let route = self.networks().sim_swap_route(&network.id).ok_or(CreateError::MnoNotSupported)?;
-        let is_allowed = is_allowed(project, Product::SimSwap, &network.id);
-        if is_allowed { Ok((network.id, route)) } else { Err(CreateError::NetworkNotAllowed) }
+        let route = self.networks().sim_swap_route(&network.id);
+        pass_gates(project, Product::SimSwap, &network.id, route.is_some())?;
+        Ok((network.id, route.ok_or(CreateError::MnoNotSupported)?))
     }
 
     pub async fn sim_swap(&self, project: ProjectId, id: CheckId) -> Result<SimSwapCheck, ReadError> {

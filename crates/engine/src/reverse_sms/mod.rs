@@ -19,7 +19,7 @@ use ringtrue_domain::{
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, is_allowed, whole_millis},
+    checks::{CreateError, ReadError, pass_gates, whole_millis},
     idempotency::Once,
     ports::{Awaits, NewCheck, StoreError},
 };
@@ -116,9 +116,9 @@ impl Engine {
             return self.simulated_route(number);
         }
         let network = self.network_of(number).await?.ok_or(CreateError::MnoNotSupported)?;
-        let receiver = self.networks().receiver(&network).ok_or(CreateError::MnoNotSupported)?;
-        let is_allowed = is_allowed(project, Product::ReverseSms, &network.id);
-        if is_allowed { Ok((network.id, receiver)) } else { Err(CreateError::NetworkNotAllowed) }
+        let receiver = self.networks().receiver(&network);
+        pass_gates(project, Product::ReverseSms, &network.id, receiver.is_some())?;
+        Ok((network.id, receiver.ok_or(CreateError::MnoNotSupported)?))
     }
 
     fn simulated_route(&self, number: &Msisdn) -> Result<(NetworkId, Msisdn), CreateError> {

@@ -26,7 +26,7 @@ use super::secrets::{Brief, Leg};
 use crate::{
     Engine,
     activity::Activity,
-    checks::{is_allowed, narrowed, whole_millis},
+    checks::{narrowed, pass_gates, whole_millis},
     ports::{Arrival, Decision, Departure, JourneyRecord, Question, Recorded, Reply, SetOut, SilentRoute, StoreError},
     rate_limit::subscriber,
 };
@@ -222,7 +222,7 @@ impl Engine {
             self.networks().silent_route_of_both(claimed, device, check.product)
         };
         let network = sighting.network(|claimed, device| of_both(claimed, device).is_some())?;
-        let is_allowed = |project: &Project| is_allowed(project, check.product, &network);
+        let is_allowed = |project: &Project| pass_gates(project, check.product, &network, true).is_ok();
         // The gate was passed for the number's network when the check was made; a discovered device passes it here.
         if brief.number.is_none() && !self.control_plane().project_has(check.project, is_allowed) {
             return Err(ErrorCode::MnoNotSupported);

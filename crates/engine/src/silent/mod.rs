@@ -27,7 +27,7 @@ pub use redemption::RedeemError;
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, is_allowed, whole_millis},
+    checks::{CreateError, ReadError, pass_gates, whole_millis},
     idempotency::Once,
     ports::{Awaits, NewCheck, StoreError},
 };
@@ -153,23 +153,23 @@ impl Engine {
         }
         let network = self.network_of(number).await?.ok_or(CreateError::MnoNotSupported)?;
         let is_supported = self.networks().silent_route(&network.id, product).is_some();
-        match (is_supported, is_allowed(project, product, &network.id)) {
-            (true, true) => Ok(network.id),
-            (true, false) => Err(CreateError::NetworkNotAllowed),
-            (false, _) if self.is_open_to_reverse_sms(project, &network.id) => Err(CreateError::OnlyReverseSms),
-            (false, _) => Err(CreateError::MnoNotSupported),
+        match pass_gates(project, product, &network.id, is_supported) {
+            Ok(()) => Ok(network.id),
+            Err(CreateError::MnoNotSupported) if self.is_open_to_reverse_sms(project, &network.id) => {
+                Err(CreateError::OnlyReverseSms)
+            }
+            Err(refused) => Err(refused),
         }
     }
 
     /// Whether users of a network can be verified by Reverse SMS instead.
     pub fn is_open_to_reverse_sms(&self, project: &Project, network: &NetworkId) -> bool {
-        let is_enabled = project.products.contains(&Product::ReverseSms);
         if project.mode == Mode::Sandbox {
-            return is_enabled;
+            return project.products.contains(&Product::ReverseSms);
         }
         let directory = self.networks().directory();
         let can_be_heard = directory.get(network).is_some_and(|network| self.networks().has_receiver(network));
-        is_enabled && can_be_heard && is_allowed(project, Product::ReverseSms, network)
+        pass_gates(project, Product::ReverseSms, network, can_be_heard).is_ok()
     }
 
     /// A check as it is now.
