@@ -45,6 +45,8 @@ REMEMBERED = {
     "createWorkspaceCredential": {"credential_client_id": "res.body.client_id"},
     "createToken": {"token": "res.body.access_token"},
 }
+# Where the answer depends on what has happened to the check by then. Others are answered as the document says first.
+DEPENDS = dict.fromkeys(["resendReverseSmsCallback", "resendSecureSnaCallback", "resendDiscoveryCallback"], "in 202, 409")
 # As `ringtrue dev` has it; ids, client ids and secrets are in its dev.json.
 ENVIRONMENT = {
     "base_url": "http://127.0.0.1:8080",
@@ -152,7 +154,7 @@ class Collection:
             parts.append(pairs("body:form-urlencoded", {**body["example"], **({"token": "{{token}}"} if name == "revokeToken" else {})}))
         elif kind == "json":
             parts.append(block("body:json", json.dumps(filled(body["example"]), indent=2).split("\n")))
-        parts.append(pairs("assert", {"res.status": f"eq {min(operation['responses'])}"}))
+        parts.append(pairs("assert", {"res.status": DEPENDS.get(name, f"eq {min(operation['responses'])}")}))
         if name in REMEMBERED:
             parts.append(pairs("vars:post-response", REMEMBERED[name]))
         if description := operation.get("description"):

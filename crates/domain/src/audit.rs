@@ -11,7 +11,7 @@ use crate::{
 /// Who acted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// A caller of the Management API.
+    /// A caller of the API.
     Credential(ClientId),
     /// Somebody at the console.
     Account(AccountId),

@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use ringtrue_domain::{
     audit::Action,
-    lifecycle::CheckId,
+    lifecycle::{CheckId, Lifecycle},
+    product::Product,
     tenancy::{Project, ProjectId},
 };
 
@@ -11,6 +12,7 @@ use super::{Exchange, sealing};
 use crate::{
     Engine,
     checks::ReadError,
+    idempotency::Once,
     management::Manager,
     ports::{AttemptLog, CallbackRecord, CallbackState, Found, Resent, StoreError},
 };
@@ -43,19 +45,33 @@ pub struct Attempt {
     pub exchange: Option<Exchange>,
 }
 
+/// A callback that will be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resending {
+    pub check: CheckId,
+    /// When the new series of attempts begins.
+    pub due_at: Timestamp,
+}
+
 /// Why a callback is not sent again.
 #[derive(Debug, thiserror::Error)]
 pub enum ResendError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("the check has not ended yet")]
+    StillOpen,
     #[error("this check has no callback")]
     NoCallback,
     #[error("the callback is still being tried")]
     StillWaiting,
     #[error("what the callback said has been erased")]
     Erased,
-    #[error("this check belongs to another project")]
-    NotYours,
-    #[error(transparent)]
-    Store(#[from] StoreError),
+}
+
+impl From<StoreError> for ResendError {
+    fn from(error: StoreError) -> Self {
+        ResendError::Read(error.into())
+    }
 }
 
 impl Engine {
@@ -89,20 +105,28 @@ impl Engine {
         &self,
         manager: &Manager,
         project: &Project,
+        product: Product,
         check: CheckId,
-    ) -> Result<(), ResendError> {
+        once: Option<Once<'_, Resending>>,
+    ) -> Result<Resending, ResendError> {
         if project.workspace != manager.workspace {
-            return Err(ResendError::NotYours);
+            return Err(ReadError::NotYours.into());
+        }
+        let ended = self.any_check(project.id, product, check).await?;
+        if matches!(ended.state, Lifecycle::Open(_)) {
+            return Err(ResendError::StillOpen);
         }
         let audit = self.audit(manager, Action::CallbackResent, check.to_string(), vec![]);
-        match self.store().resend(project.id, check, audit.at, &audit).await? {
+        let resending = Resending { check, due_at: audit.at };
+        let completion = self.completion(once, &resending)?;
+        match self.store().resend(project.id, check, audit.at, &audit, completion).await? {
             Found::Mine(Resent::Queued) => {
                 self.courier().look();
-                Ok(())
+                Ok(resending)
             }
             Found::Mine(Resent::StillWaiting) => Err(ResendError::StillWaiting),
             Found::Mine(Resent::Erased) => Err(ResendError::Erased),
-            Found::SomeoneElses => Err(ResendError::NotYours),
+            Found::SomeoneElses => Err(ReadError::NotYours.into()),
             Found::Nothing => Err(ResendError::NoCallback),
         }
     }

@@ -15,4 +15,4 @@ pub mod signature;
 pub use courier::{Courier, CourierParts, Figures, KeySource, LATENCY_BOUNDS, LEASE, Limits, UNREADABLE};
 pub use examination::{Examination, ExaminationError, Paste};
 pub use exchange::{Exchange, Received, Sent};
-pub use log::{Attempt, CallbackLog, ResendError};
+pub use log::{Attempt, CallbackLog, ResendError, Resending};

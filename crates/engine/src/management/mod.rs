@@ -52,7 +52,7 @@ pub enum ManagementError {
     Store(#[from] StoreError),
 }
 
-/// Whoever manages a workspace, by the Management API or at the console, and the request that it makes.
+/// Whoever does something that is audited, by the API or at the console, and the request that it makes.
 #[derive(Clone, Debug)]
 pub struct Manager {
     pub workspace: WorkspaceId,

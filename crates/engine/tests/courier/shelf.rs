@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    CallbackRecord, CallbackStore, Found, LeasedCallback, Resent, Settlement, StoreError, Then,
+    CallbackRecord, CallbackStore, Completion, Found, LeasedCallback, Resent, Settlement, StoreError, Then,
 };
 
 #[derive(Default)]
@@ -101,6 +101,7 @@ impl CallbackStore for Shelf {
         _check: CheckId,
         _due_at: Timestamp,
         _audit: &AuditEvent,
+        _completion: Option<Completion>,
     ) -> Result<Found<Resent>, StoreError> {
         Ok(Found::Nothing)
     }

@@ -34,6 +34,13 @@ pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Probl
     Ok(body)
 }
 
+/// Sees to it that a request has no body, where none is taken.
+pub async fn read_nothing(app: &App, request: Request<Body>) -> Result<(), Problem> {
+    let (parts, body) = request.into_parts();
+    let body = read_limited(app, &parts.headers, body, MAX_JSON).await?;
+    if body.is_empty() { Ok(()) } else { Err(Problem::bad_request("this call takes no body")) }
+}
+
 /// The form of a token or revoke request, unparsed.
 pub async fn read_form(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     read_form_within(app, headers, body, MAX_FORM).await

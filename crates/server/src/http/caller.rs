@@ -98,6 +98,8 @@ impl Caller<scope::Management> {
 #[derive(Debug)]
 pub struct ProjectCaller<S> {
     project: Arc<Project>,
+    credential: Arc<Credential>,
+    request_id: RequestId,
     scope: PhantomData<S>,
 }
 
@@ -109,16 +111,26 @@ impl<S> ProjectCaller<S> {
     pub fn into_project(self) -> Arc<Project> {
         self.project
     }
+
+    /// The same, for what is audited.
+    pub fn manager(&self) -> Manager {
+        Manager {
+            workspace: self.project.workspace,
+            actor: Actor::Credential(self.credential.client_id.clone()),
+            request_id: Some(self.request_id.as_str().to_owned()),
+        }
+    }
 }
 
 impl<S: Required> FromRequestParts<App> for ProjectCaller<S> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Caller { bearer, .. } = Caller::<S>::from_request_parts(parts, app).await?;
-        leave(parts, bearer.credential);
+        let Caller { bearer, request_id, .. } = Caller::<S>::from_request_parts(parts, app).await?;
+        let credential = bearer.credential;
+        leave(parts, Arc::clone(&credential));
         let project = bearer.project.ok_or_else(|| Problem::new(Code::Unauthorized, "the token's project is gone"))?;
-        Ok(ProjectCaller { project, scope: PhantomData })
+        Ok(ProjectCaller { project, credential, request_id, scope: PhantomData })
     }
 }
 

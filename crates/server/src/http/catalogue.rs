@@ -122,6 +122,15 @@ catalogue! {
     IpMsisdnMismatch: CONFLICT "ip_msisdn_mismatch" "On another network",
         "The device came from another mobile network than the one that serves the number. The check has ended.",
         "The user may have two SIM cards, and use the other one for data. Offer another way to verify the number.";
+    CheckStillOpen: CONFLICT "check_still_open" "Check still open",
+        "The check has not ended yet, so there is no callback to send again.",
+        "Wait for its end: the callback is sent then by itself.";
+    CallbackMissing: CONFLICT "callback_missing" "No callback",
+        "The check was created without a `callback_url`, and its project had none at that time. SIM Swap checks have none at all.",
+        "Read the check to see how it ended. Give a `callback_url` with the next one, or in the project's configuration.";
+    CallbackInProgress: CONFLICT "callback_in_progress" "Callback in progress",
+        "The callback is being sent, or waits for its next attempt.",
+        "Wait: it is tried again after 10, 20, 30, 40, 50 and 60 seconds. It can be sent again once it was delivered or given up.";
     ProjectNameTaken: CONFLICT "project_name_taken" "Project name taken",
         "Another project of the workspace has this name.",
         "Choose another name, or rename the other project.";
@@ -131,6 +140,9 @@ catalogue! {
     CheckExpired: GONE "check_expired" "Check expired",
         "The check's time is up. It covers the redirect chain and the redemption of the code.",
         "Create a new check, and redeem its code within the `ttl` that the create response says.";
+    CallbackErased: GONE "callback_erased" "Callback erased",
+        "What the callback said has been erased, since its time was over or by request.",
+        "Read the check: how it ended is kept for longer.";
     NotMobileIp: PRECONDITION_FAILED "not_mobile_ip" "Not a mobile address",
         "The address does not belong to a mobile network: the device is on Wi-Fi, a VPN or a fixed line.",
         "Have the app open the `url` over mobile data. Offer another way to verify the number when that is not possible.";

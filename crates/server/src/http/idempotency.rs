@@ -1,4 +1,4 @@
-//! `Idempotency-Key` on creates.
+//! `Idempotency-Key` on creates, and on what else is done once.
 
 use axum::response::Response;
 use bytes::Bytes;
@@ -10,6 +10,14 @@ use uuid::Uuid;
 use super::{App, json_bytes, problem::Problem};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// A request that may be sent twice.
+#[derive(Clone, Copy)]
+pub struct Sent<'a> {
+    pub headers: &'a HeaderMap,
+    pub uri: &'a Uri,
+    pub body: &'a [u8],
+}
 
 /// Does a create, once for each idempotency key, and answers 201.
 ///
@@ -23,6 +31,18 @@ pub async fn once<T, B: Serialize, E: Into<Problem>>(
     body_of: impl Fn(&T) -> B + Send + Sync,
     create: impl AsyncFnOnce(Option<Once<'_, T>>) -> Result<T, E>,
 ) -> Result<Response, Problem> {
+    once_with(StatusCode::CREATED, app, tenant, Sent { headers, uri, body }, body_of, create).await
+}
+
+/// The same with another status.
+pub async fn once_with<T, B: Serialize, E: Into<Problem>>(
+    status: StatusCode,
+    app: &App,
+    tenant: Uuid,
+    Sent { headers, uri, body }: Sent<'_>,
+    body_of: impl Fn(&T) -> B + Send + Sync,
+    create: impl AsyncFnOnce(Option<Once<'_, T>>) -> Result<T, E>,
+) -> Result<Response, Problem> {
     let claim = match key(headers)? {
         None => None,
         Some(key) => match app.engine.begin_once(tenant, key, fingerprint("POST", uri.path(), body)).await? {
@@ -31,10 +51,10 @@ pub async fn once<T, B: Serialize, E: Into<Problem>>(
         },
     };
     let render = |created: &T| serde_json::to_vec(&body_of(created)).unwrap_or_default();
-    let answer = |created: &T| StoredAnswer { status: StatusCode::CREATED.as_u16(), body: render(created) };
+    let answer = |created: &T| StoredAnswer { status: status.as_u16(), body: render(created) };
     let created = create(claim.as_ref().map(|claim| Once { claim, answer: &answer })).await;
     match (created, claim) {
-        (Ok(created), _) => Ok(json_bytes(StatusCode::CREATED, render(&created))),
+        (Ok(created), _) => Ok(json_bytes(status, render(&created))),
         (Err(error), Some(claim)) => {
             app.engine.abandon(claim).await;
             Err(error.into())

@@ -5,6 +5,7 @@
 
 mod admission;
 pub(crate) mod body;
+mod callback_resends;
 mod caller;
 pub mod catalogue;
 mod check;
@@ -103,6 +104,7 @@ pub fn public_routes() -> Routes {
         .merge(reverse_sms::routes())
         .merge(silent::routes())
         .merge(sim_swap::routes())
+        .merge(callback_resends::routes())
         .merge(eligibility::routes())
         .merge(sandbox::routes())
         .merge(management::routes())

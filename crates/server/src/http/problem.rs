@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, header};
 use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::{
+    callback::ResendError,
     checks::{CreateError, ReadError},
     eligibility::EligibilityError,
     idempotency::IdempotencyError,
@@ -217,6 +218,19 @@ impl From<ReadError> for Problem {
             ReadError::NotFound => Problem::new(Code::CheckNotFound, detail),
             ReadError::NotYours => Problem::new(Code::Forbidden, detail),
             ReadError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<ResendError> for Problem {
+    fn from(error: ResendError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ResendError::Read(cause) => cause.into(),
+            ResendError::StillOpen => Problem::new(Code::CheckStillOpen, detail),
+            ResendError::NoCallback => Problem::new(Code::CallbackMissing, detail),
+            ResendError::StillWaiting => Problem::new(Code::CallbackInProgress, detail),
+            ResendError::Erased => Problem::new(Code::CallbackErased, detail),
         }
     }
 }

@@ -4,10 +4,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    CallbackRecord, CallbackState, CallbackStore, Found, LeasedCallback, Resent, Settlement, StoreError,
+    CallbackRecord, CallbackState, CallbackStore, Completion, Found, LeasedCallback, Resent, Settlement, StoreError,
 };
 
-use super::{SqlStore, audit};
+use super::{SqlStore, audit, idempotency};
 use crate::{
     check_rows::{self, attempt_columns, callback_columns},
     driver::{Database, Ending, Lease, Tx, values},
@@ -58,10 +58,13 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         check: CheckId,
         due_at: Timestamp,
         audit: &AuditEvent,
+        completion: Option<Completion>,
     ) -> Result<Found<Resent>, StoreError> {
         let event = audit.clone();
         self.database
-            .transact(move |tx| Box::pin(async move { resend(tx, project, check, due_at, &event).await }))
+            .transact(move |tx| {
+                Box::pin(async move { resend(tx, project, check, due_at, &event, completion.as_ref()).await })
+            })
             .await
     }
 
@@ -105,6 +108,7 @@ async fn resend(
     check: CheckId,
     due_at: Timestamp,
     event: &AuditEvent,
+    completion: Option<&Completion>,
 ) -> Result<Ending<Found<Resent>>, StoreError> {
     let row = tx
         .first(concat!("select ", callback_columns!(), " from callbacks where check_id = $1"), values![check])
@@ -136,6 +140,7 @@ async fn resend(
         // Someone else was faster.
         return Ok(Ending::Rollback(Found::Mine(Resent::StillWaiting)));
     }
+    idempotency::complete(tx, completion).await?;
     audit::record(tx, event).await?;
     Ok(Ending::Commit(Found::Mine(Resent::Queued)))
 }

@@ -179,7 +179,7 @@ pub async fn a_callback_is_sent_again_in_a_new_series(bench: &Bench) {
     let check = check_sample::ended(store, project, sample::now()).await.id;
     let resend = async |project, check| {
         let audit = sample::event(workspace.id, Action::CallbackResent);
-        store.resend(project, check, sample::later(100), &audit).await.unwrap()
+        store.resend(project, check, sample::later(100), &audit, None).await.unwrap()
     };
     assert_eq!(resend(project, check).await, Found::Mine(Resent::StillWaiting));
     assert!(store.settle(settlement(check, 1, Then::RetryAt(sample::later(10)))).await.unwrap());

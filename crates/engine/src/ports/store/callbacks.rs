@@ -9,7 +9,7 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 
-use super::{Found, StoreError};
+use super::{Completion, Found, StoreError};
 
 /// A callback that somebody holds the lease of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,13 +109,15 @@ pub trait CallbackStore: Send + Sync {
     /// what this one will not. One that has been taken over or settled since is left alone.
     async fn release(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError>;
 
-    /// Sends the same body once more, in a new series of attempts that is due at once.
+    /// Sends the same body once more, in a new series of attempts that is due at once. For a request with an idempotency
+    /// key its answer is stored too, if something is sent.
     async fn resend(
         &self,
         project: ProjectId,
         check: CheckId,
         due_at: Timestamp,
         audit: &AuditEvent,
+        completion: Option<Completion>,
     ) -> Result<Found<Resent>, StoreError>;
 
     async fn callback(&self, project: ProjectId, check: CheckId) -> Result<Found<CallbackRecord>, StoreError>;

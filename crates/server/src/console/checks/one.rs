@@ -121,7 +121,7 @@ pub async fn one(
 pub async fn resend(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
     let InProject { manager, project, .. } = form.who.project(&app, &ids, Power::Develop).await?;
     let (product, id) = (product_of(&ids)?, ids.check()?);
-    app.engine.resend_callback(&manager, &project, id).await?;
+    app.engine.resend_callback(&manager, &project, product, id, None).await?;
     let frame = Frame::of(&form.who, "").in_project(&project);
     Ok(page::see_other(&format!("{}/checks/{product}/{id}?resent", frame.project_path())))
 }
@@ -130,11 +130,10 @@ impl From<ResendError> for Refusal {
     fn from(error: ResendError) -> Self {
         let text = error.to_string();
         match error {
+            ResendError::Read(cause) => Problem::from(cause).into(),
             ResendError::NoCallback => Refusal::new(StatusCode::NOT_FOUND, "There is no callback", text),
-            ResendError::NotYours => Refusal::new(StatusCode::FORBIDDEN, "You may not do this", text),
-            ResendError::StillWaiting => Refusal::new(StatusCode::CONFLICT, "Not yet", text),
+            ResendError::StillOpen | ResendError::StillWaiting => Refusal::new(StatusCode::CONFLICT, "Not yet", text),
             ResendError::Erased => Refusal::new(StatusCode::GONE, "Nothing is left to send", text),
-            ResendError::Store(cause) => cause.into(),
         }
     }
 }

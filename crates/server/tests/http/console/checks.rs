@@ -189,5 +189,5 @@ async fn another_projects_check_is_not_shown() {
     let token = browser.form_token(&format!("/console/workspaces/{}", world.acme.workspace_id)).await;
     let page = format!("{}/checks/reverse_sms/{}", path_of(&world, &other), check.id);
     browser.get(&page).await.assert(403);
-    browser.post(&format!("{page}/resend"), &token, &[]).await.assert(404);
+    browser.post(&format!("{page}/resend"), &token, &[]).await.assert(403);
 }

@@ -1,0 +1,158 @@
+//! `POST …-checks/{check_id}/callback-resends`: a callback that was delivered or given up is sent again.
+
+use jiff::SignedDuration;
+use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
+use serde_json::{Value, json};
+
+use crate::{
+    client::{Answer, Request},
+    on_both_stores,
+    receiver::Receiver,
+    reverse_sms::{Asker, CHECKS, EVEN},
+    seeker::{BOTH, Path},
+    world::{World, eventually},
+};
+
+const REVERSE_SMS: Path = Path { scope: "reverse_sms", checks: CHECKS };
+const BROKEN: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n";
+const AN_HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+fn resend(checks: &str, id: &str) -> Request {
+    Request::post(&format!("{checks}/{id}/callback-resends"))
+}
+
+/// A check that has ended and whose callback goes to the receiver.
+async fn ended(asker: &Asker<'_>, receiver: &Receiver) -> String {
+    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
+    asker.text(EVEN, &check.receiver, &check.body).await;
+    check.id
+}
+
+/// The answer once the attempts before are settled.
+async fn resent(world: &World, request: Request) -> Answer {
+    let mut answer = world.send(request.clone()).await;
+    eventually("the attempt before is settled", async || {
+        if answer.status == 409 {
+            answer = world.send(request.clone()).await;
+        }
+        answer.status != 409
+    })
+    .await;
+    answer
+}
+
+async fn every_product_sends_its_callbacks_again(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    for path in [REVERSE_SMS, BOTH[0], BOTH[1]] {
+        let mut receiver = Receiver::start().await;
+        let token = world.token(&project.client_id, &project.client_secret, path.scope).await;
+        let mut body = if path == REVERSE_SMS { json!({"phone_number": EVEN}) } else { path.body() };
+        body["callback_url"] = json!(receiver.url("/cb"));
+        let created = world.send(Request::post(path.checks).bearer(&token).json(&body)).await.assert(201).json();
+        let id = created["check_id"].as_str().unwrap();
+        world.send(resend(path.checks, id).bearer(&token)).await.assert_problem(409, "check_still_open");
+
+        world.advance(AN_HOUR);
+        let token = world.token(&project.client_id, &project.client_secret, path.scope).await;
+        let check = world.send(Request::get(&format!("{}/{id}", path.checks)).bearer(&token)).await.assert(200).json();
+        assert_eq!(check["status"], "EXPIRED");
+        let first = receiver.next().await;
+        let again = resend(path.checks, id).bearer(&token).header("X-Request-Id", "again-1");
+        let scheduled = resent(&world, again).await.assert(202).json();
+        assert_eq!(scheduled, json!({"check_id": id, "scheduled_at": scheduled["scheduled_at"]}));
+
+        let second = receiver.next().await;
+        assert_eq!(second.body, first.body, "{}", path.scope);
+        assert_eq!(second.header("x-service-callback"), path.scope);
+        let jwks = world.send(Request::get("/.well-known/jwks.json")).await.json();
+        second.assert_signed_by(&jwks);
+
+        let event = newest_event(&world).await;
+        assert_eq!(event["action"], "callback.resent");
+        assert_eq!(event["actor"], json!({"type": "credential", "id": project.client_id}));
+        assert_eq!(event["target"], json!({"type": "check", "id": id}));
+        assert_eq!(event["request_id"], "again-1");
+    }
+}
+
+async fn newest_event(world: &World) -> Value {
+    let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
+    events["content"][0].clone()
+}
+
+async fn what_cannot_be_sent_again_is_refused(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let receiver = Receiver::start().await;
+    let silent = asker.create(json!({"phone_number": EVEN})).await;
+    asker.text(EVEN, &silent.receiver, &silent.body).await;
+    asker.ends_as(&silent.id, "COMPLETED").await;
+    let send = async |request: Request| world.send(request.bearer(&asker.token)).await;
+    send(resend(CHECKS, &silent.id)).await.assert_problem(409, "callback_missing");
+
+    receiver.answer([BROKEN]);
+    let trying = ended(&asker, &receiver).await;
+    asker.ends_as(&trying, "COMPLETED").await;
+    send(resend(CHECKS, &trying)).await.assert_problem(409, "callback_in_progress");
+
+    send(resend(CHECKS, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b")).await.assert_problem(404, "check_not_found");
+    send(resend(CHECKS, "nonsense")).await.assert_problem(400, "bad_request");
+    send(resend(CHECKS, &trying).json(&json!({}))).await.assert_problem(400, "bad_request");
+    send(Request::post(&format!("{CHECKS}/{trying}/callback-resends?now=1"))).await.assert_problem(400, "bad_request");
+    world.send(resend(CHECKS, &trying)).await.assert_problem(401, "unauthorized");
+
+    // A check of another product is none of this one's.
+    let ids = (&asker.project.client_id, &asker.project.client_secret);
+    let other_scope = world.token(ids.0, ids.1, BOTH[0].scope).await;
+    world.send(resend(CHECKS, &trying).bearer(&other_scope)).await.assert_problem(403, "forbidden");
+    world.send(resend(BOTH[0].checks, &trying).bearer(&other_scope)).await.assert_problem(404, "check_not_found");
+    let stranger = world.project("Other", json!({})).await;
+    let stranger = world.token(&stranger.client_id, &stranger.client_secret, "reverse_sms").await;
+    world.send(resend(CHECKS, &trying).bearer(&stranger)).await.assert_problem(403, "forbidden");
+}
+
+async fn what_was_erased_is_gone(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let id = ended(&asker, &receiver).await;
+    receiver.next().await;
+    eventually("it is delivered", async || world.node.engine.courier().figures().delivered == 1).await;
+    world.node.engine.erase_number(&Msisdn::parse(EVEN, Mode::Sandbox).unwrap()).await.unwrap();
+    world.send(resend(CHECKS, &id).bearer(&asker.token)).await.assert_problem(410, "callback_erased");
+}
+
+async fn a_repetition_with_the_same_key_sends_nothing(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let id = ended(&asker, &receiver).await;
+    receiver.next().await;
+    let keyed = || resend(CHECKS, &id).bearer(&asker.token).header("Idempotency-Key", "again");
+    // A refusal does not use the key up.
+    let first = resent(&world, keyed()).await.assert(202);
+    assert_eq!(first.header("idempotent-replayed"), None);
+    receiver.next().await;
+    for _ in 0..3 {
+        let again = world.send(keyed()).await.assert(202);
+        assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &first.body));
+    }
+    let other = ended(&asker, &receiver).await;
+    assert_eq!(receiver.next().await.json()["check_id"], other.as_str(), "nothing came in between");
+    let reused = resend(CHECKS, &other).bearer(&asker.token).header("Idempotency-Key", "again");
+    world.send(reused).await.assert_problem(422, "idempotency_key_reused");
+}
+
+#[tokio::test]
+async fn sending_again_counts_as_a_create() {
+    let world = World::configured(|config| config.rate_limits.create = 2).await;
+    let asker = Asker::sandbox(&world).await;
+    let send = async || world.send(resend(CHECKS, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").bearer(&asker.token)).await;
+    assert_eq!(send().await.assert_problem(404, "check_not_found").header("x-ratelimit-limit"), Some("2"));
+    send().await.assert_problem(404, "check_not_found");
+    send().await.assert_problem(429, "too_many_requests");
+}
+
+on_both_stores!(
+    every_product_sends_its_callbacks_again,
+    what_cannot_be_sent_again_is_refused,
+    what_was_erased_is_gone,
+    a_repetition_with_the_same_key_sends_nothing,
+);
