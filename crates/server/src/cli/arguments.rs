@@ -15,7 +15,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::KeyPurpose;
 
 use super::{
-    caller::{CallerCommand, Identity, ListArguments, Number, Shell},
+    caller::{CallerCommand, Identity, ListArguments, Number, ProfileName, Shell},
     failure::EXIT_CODES,
     listen::Endpoint,
 };
@@ -104,6 +104,10 @@ pub(super) struct ListenArguments {
     /// The folder of the `ringtrue dev` whose callbacks are expected.
     #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
     pub data: PathBuf,
+    /// Loses nothing: callbacks of this profile's project that come while nobody listens are sent again at the next
+    /// start, and each is handled once. The keys are those of its server.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["jwks", "data"])]
+    pub profile: Option<ProfileName>,
     /// Passes callbacks on to an application on this machine, headers and body as they came, and answers as it does.
     /// Without a path in the URL, the callback's own is kept.
     #[arg(long, value_name = "URL", value_parser = Endpoint::local)]
@@ -351,6 +355,14 @@ mod tests {
             "ringtrue discovery list --size 0",
             "ringtrue discovery list --size 101",
             "ringtrue sim-swap list --all --page 2",
+            "ringtrue callbacks resend",
+            "ringtrue callbacks resend nonsense",
+            "ringtrue callbacks resend --since yesterday",
+            "ringtrue callbacks resend --since 10m --status PENDING",
+            "ringtrue callbacks resend --since 10m --product sim-swap",
+            "ringtrue callbacks resend 0199b0a8-0000-7000-8000-000000000000 --since 10m",
+            "ringtrue tail --product eligibility",
+            "ringtrue listen --profile a --data b",
             "ringtrue trigger --fault lost",
             "ringtrue selftest --slow",
             "ringtrue completion tcsh",

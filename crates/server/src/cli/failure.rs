@@ -1,6 +1,6 @@
 //! Why a command did not do what it was asked to, and with which exit code it says so.
 
-use std::{io, process::ExitCode};
+use std::{io, process::ExitCode, time::Duration};
 
 use ringtrue_engine::{
     control_plane::RefreshError,
@@ -70,6 +70,14 @@ impl Failure {
             Failure::Unreachable { .. } => true,
             Failure::Problem(problem) => problem.may_pass(),
             _ => false,
+        }
+    }
+
+    /// When the server wants to be asked again.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Failure::Problem(problem) => problem.retry_after.map(Duration::from_secs),
+            _ => None,
         }
     }
 

@@ -2,10 +2,23 @@
 
 use std::{fmt, num::NonZeroU32, path::PathBuf, str::FromStr};
 
-use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
-use ringtrue_domain::{lifecycle::CheckId, product::Scope, tenancy::ProjectId};
+use clap::{
+    Args, Subcommand, ValueEnum,
+    builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser},
+};
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    product::{Product, Scope},
+    tenancy::ProjectId,
+};
 
-use super::{fault::Fault, profile::ProfileName};
+use super::{
+    checks::command,
+    fault::Fault,
+    profile::ProfileName,
+    since::Since,
+    upstream::{EndedAs, WITH_CALLBACKS},
+};
 use crate::cli::listen::Endpoint;
 
 /// Commands that speak to a server as its callers do, by HTTP and with a credential.
@@ -36,6 +49,10 @@ pub(in crate::cli) enum CallerCommand {
     SimSwap(Group<SimSwapAction>),
     /// Makes and shows projects.
     Projects(Group<ProjectsAction>),
+    /// Sends callbacks again.
+    Callbacks(Group<CallbacksAction>),
+    /// Prints new checks and what becomes of them, as it happens, until Ctrl+C.
+    Tail(TailArguments),
     /// Sandbox: does what the user of a check would do. Texts the code, or opens the URL.
     Trigger(TriggerArguments),
     /// Tries the whole product against its own sandbox, and says what works.
@@ -211,6 +228,52 @@ pub(in crate::cli) struct Pace {
     /// Between two looks.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub interval: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum CallbacksAction {
+    /// Sends the callbacks of checks that have ended once more: the same body, in a new series of attempts.
+    Resend(ResendArguments),
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ResendArguments {
+    /// The checks whose callbacks are meant.
+    #[arg(value_name = "CHECK", required_unless_present = "since", conflicts_with = "since")]
+    pub checks: Vec<CheckId>,
+    /// All checks that have ended since then: 90s, 10m, 2h, 1d, or a time such as 2026-11-14T09:30:00Z.
+    #[arg(long, value_name = "AGE")]
+    pub since: Option<Since>,
+    /// Only those that have ended so. May be given several times.
+    #[arg(long, value_name = "STATUS", requires = "since", value_delimiter = ',', ignore_case = true)]
+    pub status: Vec<EndedAs>,
+    /// Only checks of this product. May be given several times.
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_among(&WITH_CALLBACKS))]
+    pub product: Vec<Product>,
+}
+
+/// The products that have checks.
+pub(super) const WITH_CHECKS: [Product; 4] =
+    [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TailArguments {
+    #[command(flatten)]
+    pub identity: Identity,
+    /// Only checks of this product. May be given several times.
+    #[arg(long, value_name = "PRODUCT", value_delimiter = ',', value_parser = product_among(&WITH_CHECKS))]
+    pub product: Vec<Product>,
+    /// Which of them, in RSQL, such as `reference_id=='login-*'`.
+    #[arg(long, value_name = "RSQL")]
+    pub search: Option<String>,
+    #[command(flatten)]
+    pub pace: Pace,
+}
+
+/// Products by the names of their commands.
+fn product_among(products: &[Product]) -> impl TypedValueParser<Value = Product> + use<> {
+    PossibleValuesParser::new(products.iter().copied().map(command))
+        .try_map(|text| text.replace('-', "_").parse::<Product>())
 }
 
 #[derive(Debug, Subcommand)]

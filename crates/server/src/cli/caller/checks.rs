@@ -62,8 +62,14 @@ pub(super) fn columns(product: Product) -> &'static [&'static str] {
 }
 
 /// The command's name.
-pub(super) fn command(product: Product) -> String {
-    product.as_str().replace('_', "-")
+pub(super) fn command(product: Product) -> &'static str {
+    match product {
+        Product::ReverseSms => "reverse-sms",
+        Product::SecureSna => "secure-sna",
+        Product::Discovery => "discovery",
+        Product::SimSwap => "sim-swap",
+        Product::Eligibility => "eligibility",
+    }
 }
 
 /// A check that is to be created.

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -53,17 +53,47 @@ impl Drawer {
         fs::read(&path).map(Some).map_err(|problem| cannot(&problem))
     }
 
-    /// Whole, or not at all.
     pub(super) fn write_json(&self, name: &str, content: &impl Serialize) -> Result<(), Failure> {
-        let path = self.path.join(name);
         let content = serde_json::to_vec_pretty(content).map_err(|problem| Failure::Failed(problem.into()))?;
+        self.write(name, &content)
+    }
+
+    /// Adds to a file that is there.
+    pub(super) fn append(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
+        let path = self.path.join(name);
+        let write = || {
+            let mut file = OpenOptions::new().append(true).open(&path)?;
+            file.write_all(content)?;
+            file.sync_data()
+        };
+        write().map_err(|problem| cannot("be written", &path, &problem))
+    }
+
+    /// A lock that ends with the process. `None`: someone else has it.
+    pub(super) fn lock(&self, name: &str) -> Result<Option<File>, Failure> {
+        let path = self.path.join(name);
+        let open = || {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)
+        };
+        let lock = open().map_err(|problem| cannot("be opened", &path, &problem))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(lock)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(problem)) => Err(cannot("be locked", &path, &problem)),
+        }
+    }
+
+    /// Whole, or not at all.
+    pub(super) fn write(&self, name: &str, content: &[u8]) -> Result<(), Failure> {
+        let path = self.path.join(name);
         // Several commands may write at a time: each has a draft of its own, and the last one counts.
         let draft = self.path.join(format!(".{name}.{}.draft", std::process::id()));
         let write = || {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
             remove(&draft)?;
             let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&draft)?;
-            file.write_all(&content)?;
+            file.write_all(content)?;
             file.sync_all()?;
             fs::rename(&draft, &path)
         };

@@ -57,7 +57,7 @@ pub(super) async fn page(
     Ok(Page { content, pages, total })
 }
 
-async fn every_page(
+pub(super) async fn every_page(
     session: &Session,
     scope: Scope,
     path: &Path<'_>,

@@ -8,6 +8,7 @@ use url::Url;
 
 use super::{
     arguments::{Identity, LoginArguments},
+    ledger::Ledger,
     memory::Memory,
     profile::{Access, Profile, ProfileName, Profiles, WorkspaceAccess},
     secret,
@@ -50,6 +51,7 @@ pub(super) fn logout(desk: &Desk, identity: &Identity) -> Result<(), Failure> {
     let profiles = Profiles::open(desk)?;
     Tokens::forget_all(desk, &name)?;
     Memory::forget_all(desk, &name)?;
+    Ledger::forget_all(desk, &name)?;
     if !profiles.forget(&name)? {
         // It says which there are.
         profiles.get(&name)?;

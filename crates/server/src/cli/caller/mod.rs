@@ -5,12 +5,15 @@
 //! nothing that other callers do not: no configuration, no database, no engine. `selftest` starts all that for itself.
 
 mod arguments;
+mod callbacks;
 mod checks;
 mod credentials;
 mod drawer;
 mod eligibility;
 mod fault;
+mod follow;
 mod instructions;
+mod ledger;
 mod list;
 mod login;
 mod memory;
@@ -22,8 +25,11 @@ mod secret;
 mod selftest;
 mod server;
 mod session;
+mod since;
+mod tail;
 mod tokens;
 mod trigger;
+mod upstream;
 mod watch;
 
 use super::{desk::Desk, failure::Failure};
@@ -32,7 +38,10 @@ pub(super) use self::{
     arguments::{CallerCommand, Identity, ListArguments, Number, Shell},
     credentials::Credentials,
     eligibility::{of_address, of_number},
+    ledger::{Claim, Entry, Ledger},
     problem::Problem,
+    profile::ProfileName,
+    upstream::{Ended, Upstream},
 };
 
 pub(super) async fn run(desk: &Desk, command: CallerCommand) -> Result<(), Failure> {
@@ -46,6 +55,8 @@ pub(super) async fn run(desk: &Desk, command: CallerCommand) -> Result<(), Failu
         CallerCommand::Discovery(group) => checks::discovery(desk, group).await,
         CallerCommand::SimSwap(group) => checks::sim_swap(desk, group).await,
         CallerCommand::Projects(group) => projects::run(desk, group).await,
+        CallerCommand::Callbacks(group) => callbacks::run(desk, group).await,
+        CallerCommand::Tail(arguments) => tail::tail(desk, arguments).await,
         CallerCommand::Trigger(arguments) => trigger::trigger(desk, arguments).await,
         CallerCommand::Selftest(arguments) => selftest::selftest(desk, &arguments).await,
     }

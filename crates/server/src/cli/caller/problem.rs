@@ -14,10 +14,10 @@ use crate::cli::printer::harmless;
 pub(in crate::cli) struct Problem {
     pub status: u16,
     pub error_code: String,
-    detail: String,
+    pub detail: String,
     /// The address of a page about it.
     page: Option<String>,
-    retry_after: Option<u64>,
+    pub retry_after: Option<u64>,
 }
 
 #[derive(Deserialize)]

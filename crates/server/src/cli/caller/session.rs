@@ -60,6 +60,11 @@ impl Session {
         self.request(scope, Method::POST, path, &[], Some(body), idempotency_key).await
     }
 
+    /// A request without a body for something that is to be done once.
+    pub(super) async fn order(&self, scope: Scope, path: &Path<'_>, idempotency_key: &str) -> Result<Value, Failure> {
+        self.request(scope, Method::POST, path, &[], None, Some(idempotency_key)).await
+    }
+
     pub(super) async fn delete(&self, scope: Scope, path: &Path<'_>) -> Result<(), Failure> {
         self.request(scope, Method::DELETE, path, &[], None, None).await.map(drop)
     }

@@ -1,15 +1,14 @@
 //! Following checks: one until it has ended, or all of a project's until we are told to stop.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
-use ringtrue_domain::product::{Product, Scope};
-use serde_json::Value;
+use ringtrue_domain::product::Product;
 use tokio::time::{Instant, sleep};
 
 use super::{
     arguments::Pace,
-    checks::{check, columns, path},
-    list::page,
+    checks::{check, columns},
+    follow::{Follower, status_of},
     progress::Progress,
     session::Session,
 };
@@ -17,8 +16,6 @@ use crate::cli::{desk::Desk, failure::Failure, printer, signals::Signals};
 
 /// So many failures in a row that may pass are borne.
 const PATIENCE: u32 = 10;
-/// How many of the newest checks are looked at.
-const LOOKED_AT: u32 = 100;
 
 /// Prints what changes until the check has ended. It is a failure when it has not completed.
 pub(super) async fn one(desk: &Desk, session: &Session, product: Product, id: &str, pace: Pace) -> Result<(), Failure> {
@@ -48,26 +45,19 @@ pub(super) async fn one(desk: &Desk, session: &Session, product: Product, id: &s
 pub(super) async fn all(desk: &Desk, session: &Session, product: Product, pace: Pace) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
     let following = async {
-        let mut seen: Option<HashMap<String, String>> = None;
+        let mut follower = Follower::new(product, None);
         let mut bearing = Bearing::default();
-        let mut is_first = true;
+        let (mut has_looked, mut is_first) = (false, true);
         loop {
-            let newest = page(session, Scope::Product(product), path(product), None, LOOKED_AT, 1).await;
-            if let Some(newest) = bearing.bear(newest)? {
-                let states: HashMap<String, String> =
-                    newest.content.iter().map(|check| (id_of(check), status_of(check))).collect();
-                if let Some(seen) = &seen {
-                    // Oldest first, as they happened.
-                    for check in newest.content.iter().rev() {
-                        if seen.get(&id_of(check)) != Some(&status_of(check)) {
-                            desk.printer.next_object(columns(product), check, is_first)?;
-                            is_first = false;
-                        }
-                    }
-                } else {
-                    printer::remark("Following. To stop: Ctrl+C");
+            if let Some(changed) = bearing.bear(follower.look(session).await)? {
+                for check in changed {
+                    desk.printer.next_object(columns(product), &check, is_first)?;
+                    is_first = false;
                 }
-                seen = Some(states);
+                if !has_looked {
+                    printer::remark("Following. To stop: Ctrl+C");
+                    has_looked = true;
+                }
             }
             sleep(Duration::from_secs(pace.interval)).await;
         }
@@ -76,14 +66,6 @@ pub(super) async fn all(desk: &Desk, session: &Session, product: Product, pace: 
         ended = following => ended,
         () = signals.stop() => Ok(()),
     }
-}
-
-fn status_of(check: &Value) -> String {
-    check.get("status").and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn id_of(check: &Value) -> String {
-    check.get("check_id").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// What may pass is waited for, within reason.

@@ -10,7 +10,7 @@ use super::endpoint::Endpoint;
 const LARGEST_ANSWER: usize = 256 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(in crate::cli) struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
 }

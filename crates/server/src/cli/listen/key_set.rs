@@ -1,6 +1,6 @@
 //! The public keys that callbacks are checked by.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ringtrue_engine::{
     callback::signature::{NotAJwks, read_jwks},
@@ -13,8 +13,9 @@ use tokio::{
 
 use super::{
     endpoint::Endpoint,
-    exchange::{Unanswered, exchange},
+    exchange::{Answer, Unanswered, exchange},
 };
+use crate::cli::{caller::Upstream, failure::Failure};
 
 /// Between two fetches, however many callbacks name keys that nobody knows.
 const GAP: Duration = Duration::from_secs(1);
@@ -24,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct KeySet {
     from: Endpoint,
+    /// Whose it is, and who knows how to speak to that server.
+    upstream: Option<Arc<Upstream>>,
     fetched: Mutex<Fetched>,
 }
 
@@ -38,6 +41,8 @@ struct Fetched {
 pub(super) enum Unfetched {
     #[error(transparent)]
     Unanswered(#[from] Unanswered),
+    #[error("{0}")]
+    Upstream(Failure),
     #[error("the answer has status {0}")]
     Status(u16),
     #[error("the answer is not UTF-8")]
@@ -48,7 +53,11 @@ pub(super) enum Unfetched {
 
 impl KeySet {
     pub(super) fn new(from: Endpoint) -> Self {
-        KeySet { from, fetched: Mutex::default() }
+        KeySet { from, upstream: None, fetched: Mutex::default() }
+    }
+
+    pub(super) fn of(upstream: Arc<Upstream>) -> Result<Self, Failure> {
+        Ok(KeySet { from: upstream.jwks()?, upstream: Some(upstream), fetched: Mutex::default() })
     }
 
     pub(super) fn from(&self) -> &Endpoint {
@@ -75,17 +84,24 @@ impl KeySet {
     }
 
     async fn download(&self) -> Result<Vec<PublicKey>, Unfetched> {
+        let answer = match &self.upstream {
+            Some(upstream) => upstream.key_set().await.map_err(Unfetched::Upstream)?,
+            None => self.ask().await?,
+        };
+        if answer.status != 200 {
+            return Err(Unfetched::Status(answer.status));
+        }
+        let text = std::str::from_utf8(&answer.body).map_err(|_| Unfetched::NotText)?;
+        Ok(read_jwks(text)?)
+    }
+
+    async fn ask(&self) -> Result<Answer, Unanswered> {
         let (target, host) = (self.from.target(), self.from.host());
         let agent = concat!("Ringtrue/", env!("CARGO_PKG_VERSION"));
         let request = format!(
             "GET {target} HTTP/1.1\r\nhost: {host}\r\naccept: application/json\r\nuser-agent: {agent}\r\n\
              connection: close\r\n\r\n"
         );
-        let answer = exchange(&self.from, request.as_bytes(), PATIENCE).await?;
-        if answer.status != 200 {
-            return Err(Unfetched::Status(answer.status));
-        }
-        let text = std::str::from_utf8(&answer.body).map_err(|_| Unfetched::NotText)?;
-        Ok(read_jwks(text)?)
+        exchange(&self.from, request.as_bytes(), PATIENCE).await
     }
 }

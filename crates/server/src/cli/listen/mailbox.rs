@@ -28,7 +28,7 @@ pub(in crate::cli) struct Letter {
     pub product: Option<String>,
     /// Or what is wrong with its signature.
     pub signed_by: Result<String, String>,
-    body: Value,
+    pub body: Value,
 }
 
 impl Letter {
@@ -44,7 +44,7 @@ impl Mailbox {
         let (sender, events) = mpsc::channel(MOST_CONNECTIONS);
         let closed = sender.clone();
         let (keys, port) = (KeySet::new(jwks), address.port());
-        let reception = Arc::new(Reception { keys, port, answer: None, forward: None, events: sender });
+        let reception = Arc::new(Reception { keys, port, answer: None, forward: None, ledger: None, events: sender });
         let tasks = TaskTracker::new();
         let connections = tasks.clone();
         tasks.spawn(async move {

@@ -3,9 +3,12 @@
 //! It says of every callback what is in it, whether its signature is good, and if not, what differs. It needs no
 //! database and no engine, only the public keys. What it receives is printed, numbers included, and kept nowhere.
 //!
-//! Deliberately absent: TLS, and doing without repetitions. A repeated callback is shown again, since seeing that is
-//! what one listens for.
+//! With a profile it loses nothing: see [`catching_up`]. Then a repeated callback is answered and not shown. Otherwise it
+//! is shown again, since seeing that is what one listens for.
+//!
+//! Deliberately absent: TLS.
 
+mod catching_up;
 mod endpoint;
 mod exchange;
 mod key_set;
@@ -15,9 +18,11 @@ mod report;
 mod verdict;
 
 use std::{
+    convert::Infallible,
     fmt::Write as _,
     fs, io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -30,13 +35,25 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-pub(super) use self::{endpoint::Endpoint, mailbox::Mailbox};
 use self::{
+    catching_up::CatchingUp,
     key_set::KeySet,
     reception::Reception,
     report::{Event, Tally, say},
 };
-use super::{arguments::ListenArguments, desk::Desk, failure::Failure, printer::Printer, signals::Signals};
+pub(super) use self::{
+    endpoint::{Endpoint, NotAnEndpoint},
+    exchange::Answer,
+    mailbox::Mailbox,
+};
+use super::{
+    arguments::ListenArguments,
+    caller::{Ledger, Upstream},
+    desk::Desk,
+    failure::Failure,
+    printer::Printer,
+    signals::Signals,
+};
 
 const MOST_CONNECTIONS: usize = 64;
 /// How long requests under way may take to end once we are told to stop.
@@ -46,7 +63,14 @@ const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(50);
 
 pub(super) async fn listen(desk: &Desk, arguments: ListenArguments) -> Result<(), Failure> {
     let mut signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
-    let keys = KeySet::new(key_set_of(&arguments)?);
+    let upstream = arguments.profile.as_ref().map(|profile| Upstream::open(desk, profile)).transpose()?;
+    let upstream = upstream.map(Arc::new);
+    let keys = match &upstream {
+        Some(upstream) => KeySet::of(Arc::clone(upstream))?,
+        None => KeySet::new(key_set_of(&arguments)?),
+    };
+    let ledger = arguments.profile.as_ref().map(|profile| Ledger::open(desk, profile, reception::now()));
+    let ledger = ledger.transpose()?.map(Arc::new);
     let (listener, address) = bind(arguments.listen).await?;
     announce(desk.printer, &arguments, address, &keys).await?;
 
@@ -56,16 +80,20 @@ pub(super) async fn listen(desk: &Desk, arguments: ListenArguments) -> Result<()
         port: address.port(),
         answer: arguments.answer,
         forward: arguments.forward,
+        ledger: ledger.clone(),
         events: sender,
     });
+    // From here on callbacks can come: those that are asked for, too.
+    let mut catching_up = pin!(catching_up(desk.printer, upstream, ledger.clone()));
     let enough = arguments.once.map_or(u64::MAX, |count| count.get().into());
     let tasks = TaskTracker::new();
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let mut tally = Tally::default();
-    while tally.callbacks() < enough {
+    let mut desk = FrontDesk { printer: desk.printer, ledger, tally: Tally::default() };
+    while desk.tally.callbacks() < enough {
         tokio::select! {
             () = signals.stop() => break,
-            Some(event) = events.recv() => tally.take(desk.printer, &event)?,
+            Some(event) = events.recv() => desk.take(event)?,
+            ended = &mut catching_up => match ended? {},
             (stream, place) = accept(&listener, &places) => {
                 let reception = Arc::clone(&reception);
                 tasks.spawn(async move {
@@ -76,16 +104,52 @@ pub(super) async fn listen(desk: &Desk, arguments: ListenArguments) -> Result<()
         }
     }
     drop((listener, reception));
-    finish(desk.printer, events, tally).await
+    desk.finish(events).await
 }
 
-/// Lets requests under way be answered: the channel closes with the last of them.
-async fn finish(printer: Printer, mut events: mpsc::Receiver<Event>, mut tally: Tally) -> Result<(), Failure> {
-    let deadline = Instant::now() + FAREWELL;
-    while let Ok(Some(event)) = timeout_at(deadline, events.recv()).await {
-        tally.take(printer, &event)?;
+/// For ever, unless it fails.
+async fn catching_up(
+    printer: Printer,
+    upstream: Option<Arc<Upstream>>,
+    ledger: Option<Arc<Ledger>>,
+) -> Result<Infallible, Failure> {
+    match (upstream, ledger) {
+        (Some(upstream), Some(ledger)) => CatchingUp::new(upstream, ledger, printer).run().await,
+        _ => std::future::pending().await,
     }
-    Ok(say(printer, &format!("\n{}", tally.summary()))?)
+}
+
+/// Where callbacks are told of and booked, one after the other.
+struct FrontDesk {
+    printer: Printer,
+    ledger: Option<Arc<Ledger>>,
+    tally: Tally,
+}
+
+impl FrontDesk {
+    /// A callback is answered only when it has been printed and booked.
+    fn take(&mut self, mut event: Event) -> Result<(), Failure> {
+        self.tally.take(self.printer, &event)?;
+        if let Event::Callback(callback) = &mut event {
+            if let (Some(ledger), Some(entry)) = (&self.ledger, callback.entry.take()) {
+                ledger.record(entry)?;
+            }
+            if let Some(done) = callback.done.take() {
+                // Whoever sent it may have gone.
+                let _ = done.send(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets requests under way be answered: the channel closes with the last of them.
+    async fn finish(mut self, mut events: mpsc::Receiver<Event>) -> Result<(), Failure> {
+        let deadline = Instant::now() + FAREWELL;
+        while let Ok(Some(event)) = timeout_at(deadline, events.recv()).await {
+            self.take(event)?;
+        }
+        Ok(say(self.printer, &format!("\n{}", self.tally.summary()))?)
+    }
 }
 
 async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
@@ -129,6 +193,9 @@ async fn announce(
     let mut text = format!("\n  callback_url   http://{}{target}\n  keys           {known}\n", reachable(address));
     if let Some(to) = &arguments.forward {
         let _ = writeln!(text, "  forwarded to   {to}");
+    }
+    if let Some(profile) = &arguments.profile {
+        let _ = writeln!(text, "  resumes for    the profile `{profile}`: what is missed is sent again");
     }
     text.push_str("  To stop        Ctrl+C\n");
     Ok(say(printer, &text)?)

@@ -11,7 +11,11 @@ use ringtrue_engine::{
     callback::signature::{ATTEMPT_HEADER, Request, SOURCE_HEADER, Verified},
     ports::{Clock, SystemClock},
 };
-use tokio::{net::TcpStream, sync::mpsc, time::timeout};
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 use super::{
     endpoint::Endpoint,
@@ -20,6 +24,7 @@ use super::{
     report::{Callback, Event, Refusal},
     verdict::{Flaw, Standard, header, judge},
 };
+use crate::cli::caller::{Claim, Entry, Ledger};
 
 const LARGEST_BODY: usize = 64 * 1024;
 const LARGEST_HEAD: usize = 16 * 1024;
@@ -48,6 +53,8 @@ pub(super) struct Reception {
     /// What every callback is answered, whatever else is known of it.
     pub answer: Option<StatusCode>,
     pub forward: Option<Endpoint>,
+    /// Who must not be told twice of the same.
+    pub ledger: Option<Arc<Ledger>>,
     pub events: mpsc::Sender<Event>,
 }
 
@@ -90,9 +97,20 @@ impl Reception {
             }
             Err(_) => return self.refuse(&parts, StatusCode::REQUEST_TIMEOUT, "the body comes too slowly").await,
         };
-        let callback = self.take(&parts, &body).await;
-        let status = callback.answered;
+        let mut callback = self.take(&parts, &body).await;
+        let mut status = callback.answered;
+        let booked = callback.entry.is_some().then(|| {
+            let (done, booked) = oneshot::channel();
+            callback.done = Some(done);
+            booked
+        });
         self.tell(Event::Callback(Box::new(callback))).await;
+        if let Some(booked) = booked
+            && booked.await.is_err()
+        {
+            // It is not safe here, so it must come again.
+            status = StatusCode::SERVICE_UNAVAILABLE;
+        }
         answer(status)
     }
 
@@ -102,19 +120,36 @@ impl Reception {
         let headers = as_text(&parts.headers);
         let request = Request { method: parts.method.as_str(), target, headers: &headers, body };
         let verdict = self.judge(&request).await.map(|verified| verified.kid);
+        // What nobody vouches for is booked nowhere.
+        let entry = self.ledger.as_ref().filter(|_| verdict.is_ok()).and_then(|_| Entry::of(body, received_at));
+        let claim = self.ledger.as_ref().zip(entry.as_ref()).map_or(Claim::Mine, |(ledger, entry)| ledger.claim(entry));
         let forwarded = match &self.forward {
-            Some(to) => Some(exchange(to, &forwarding(parts, target, body, to), FORWARD_PATIENCE).await),
-            None => None,
+            Some(to) if claim == Claim::Mine => {
+                Some(exchange(to, &forwarding(parts, target, body, to), FORWARD_PATIENCE).await)
+            }
+            _ => None,
         };
+        let answered = match claim {
+            Claim::Mine => self.answer.unwrap_or_else(|| relayed(forwarded.as_ref())),
+            Claim::Handled => StatusCode::OK,
+            Claim::Underway => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let is_handled = claim == Claim::Mine && answered == StatusCode::OK;
+        if let (Some(ledger), Some(entry), Claim::Mine, false) = (&self.ledger, &entry, claim, is_handled) {
+            ledger.release(entry);
+        }
         Callback {
             received_at,
             product: header(&request, SOURCE_HEADER).map(str::to_owned),
             attempt: header(&request, ATTEMPT_HEADER).map(str::to_owned),
             target: target.to_owned(),
             verdict,
-            answered: self.answer.unwrap_or_else(|| relayed(forwarded.as_ref())),
+            answered,
             forwarded,
             body: body.clone(),
+            is_repeated: claim != Claim::Mine,
+            entry: entry.filter(|_| is_handled),
+            done: None,
         }
     }
 
@@ -144,7 +179,7 @@ impl Reception {
     }
 }
 
-fn now() -> jiff::Timestamp {
+pub(super) fn now() -> jiff::Timestamp {
     SystemClock.now()
 }
 

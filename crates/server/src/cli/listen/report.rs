@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::{
     exchange::{Answer, Unanswered},
@@ -14,6 +15,7 @@ use super::{
 use crate::{
     cli::{
         arguments::Output,
+        caller::Entry,
         printer::{self, Printer, harmless},
     },
     http::time,
@@ -55,6 +57,12 @@ pub(super) struct Callback {
     pub answered: StatusCode,
     pub forwarded: Option<Result<Answer, Unanswered>>,
     pub body: Bytes,
+    /// It was handled before, or is being handled.
+    pub is_repeated: bool,
+    /// What is booked once it has been told of.
+    pub entry: Option<Entry>,
+    /// Told when it is booked.
+    pub done: Option<oneshot::Sender<()>>,
 }
 
 /// Something else that arrived.
@@ -76,6 +84,7 @@ pub(super) struct Tally {
     pub good: u64,
     pub bad: u64,
     pub refused: u64,
+    pub repeated: u64,
 }
 
 impl Tally {
@@ -85,6 +94,10 @@ impl Tally {
 
     pub(super) fn take(&mut self, printer: Printer, event: &Event) -> io::Result<()> {
         match event {
+            Event::Callback(callback) if callback.is_repeated => {
+                self.repeated += 1;
+                Ok(())
+            }
             Event::Callback(callback) => {
                 let is_first = self.callbacks() == 0;
                 *(if callback.verdict.is_ok() { &mut self.good } else { &mut self.bad }) += 1;
@@ -106,6 +119,9 @@ impl Tally {
         let _ = write!(text, ": {} with a good signature, {} without", self.good, self.bad);
         if self.refused > 0 {
             let _ = write!(text, "; {} refused", count(self.refused, "other request", "other requests"));
+        }
+        if self.repeated > 0 {
+            let _ = write!(text, "; {} came again", count(self.repeated, "callback", "callbacks"));
         }
         text + "."
     }
@@ -210,8 +226,8 @@ mod tests {
             (Tally::default(), "0 callbacks: 0 with a good signature, 0 without."),
             (Tally { good: 1, ..Tally::default() }, "1 callback: 1 with a good signature, 0 without."),
             (
-                Tally { good: 1, bad: 2, refused: 1 },
-                "3 callbacks: 1 with a good signature, 2 without; 1 other request refused.",
+                Tally { good: 1, bad: 2, refused: 1, repeated: 2 },
+                "3 callbacks: 1 with a good signature, 2 without; 1 other request refused; 2 callbacks came again.",
             ),
         ] {
             assert_eq!(tally.summary(), text);

@@ -1,10 +1,12 @@
 //! The command line for callers, against a server of its own for each test.
 
+mod callbacks;
 mod checks;
 mod login;
 mod management;
 mod selftest;
 mod shells;
+mod tail;
 mod trigger;
 mod watch;
 
@@ -19,7 +21,7 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::process::{Done, Server, ringtrue, run};
+use super::process::{Done, Server, address, ringtrue, run};
 
 /// A simulated number that matches, and one that does not.
 pub const MATCHING: &str = "+990123456700";
@@ -50,6 +52,32 @@ impl World {
         let world = World::start();
         world.run("login --data data").expect_code(0);
         world
+    }
+
+    /// The same server at the same address, after it was stopped.
+    pub fn start_again(&mut self) {
+        let at = address(text(&self.dev(), "base_url")).to_owned();
+        let mut dev = ringtrue(self.folder.path());
+        let server = Server::start(dev.args(["dev", "--data", "data", "--listen", &at]));
+        server.wait_for("Ringtrue is ready at ");
+        self.server = Some(server);
+    }
+
+    /// A check that has ended, and whose callback goes there.
+    pub fn ended(&self, number: &str, callback_url: &str) -> String {
+        let created = self.json(&format!("reverse-sms create {number} --callback-url {callback_url}"));
+        let id = text(&created, "check_id").to_owned();
+        self.run(&format!("trigger {id}")).expect_code(0);
+        self.run(&format!("reverse-sms watch {id}")).expect_code(0);
+        id
+    }
+
+    /// A command that goes on until it is told to stop. Its remarks come with its output.
+    pub fn going_on(&self, line: &str) -> Server {
+        let mut command = Command::new("sh");
+        let line = format!("exec {} {line} 2>&1", env!("CARGO_BIN_EXE_ringtrue"));
+        command.args(["-c", &line]).current_dir(self.folder.path()).stdin(Stdio::null());
+        Server::start(command.env("XDG_CONFIG_HOME", self.path("config")))
     }
 
     pub fn stop(&mut self) {

@@ -33,6 +33,7 @@ fn a_profile_is_tried_line_by_line() {
     for start in [
         "ok    Server: ready",
         "ok    Reverse SMS: callback, signed",
+        "ok    Reverse SMS: callback, sent again",
         "-     Reverse SMS: expired",
         "\nEverything that was tried works",
     ] {

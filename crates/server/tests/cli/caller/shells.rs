@@ -9,7 +9,18 @@ fn scripts_know_the_commands() {
     let world = World::empty();
     for shell in ["bash", "zsh", "fish"] {
         let script = world.run(&format!("completion {shell}")).expect_code(0).text();
-        for word in ["reverse-sms", "secure-sna", "selftest", "rotate", "--output", "csv"] {
+        for word in [
+            "reverse-sms",
+            "secure-sna",
+            "callbacks",
+            "resend",
+            "--since",
+            "tail",
+            "selftest",
+            "rotate",
+            "--output",
+            "csv",
+        ] {
             // Fish writes long options without their dashes.
             assert!(script.contains(word.trim_start_matches('-')), "{shell} does not know {word}");
         }

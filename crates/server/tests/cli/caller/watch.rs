@@ -1,6 +1,6 @@
 //! `watch`: one check until its end, or all of them.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
@@ -34,11 +34,8 @@ fn a_check_that_does_not_complete_is_a_failure() {
 fn all_checks_are_followed_until_told_to_stop() {
     let world = World::signed_in();
     world.run(&format!("reverse-sms create {MATCHING} --reference-id before")).expect_code(0);
-    let mut command = Command::new("sh");
-    // Remarks are for people; here they say when it has looked for the first time.
-    let line = format!("exec {} reverse-sms watch --output csv 2>&1", env!("CARGO_BIN_EXE_ringtrue"));
-    command.args(["-c", &line]).env("XDG_CONFIG_HOME", world.path("config")).stdin(Stdio::null());
-    let following = Server::start(&mut command);
+    let following = world.going_on("reverse-sms watch --output csv");
+    // A remark says when it has looked for the first time.
     following.wait_for("Following");
 
     world.run(&format!("reverse-sms create {MATCHING} --reference-id after")).expect_code(0);

@@ -1,7 +1,8 @@
 //! `ringtrue listen`: what it says about callbacks, good and bad.
 
 mod callback;
-mod web;
+mod resume;
+pub mod web;
 
 use std::{net::TcpListener, path::Path, process::Stdio, thread};
 

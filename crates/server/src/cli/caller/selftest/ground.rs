@@ -21,11 +21,12 @@ use crate::{
             arguments::Identity,
             profile::{Profile, ProfileName},
             session::Session,
+            upstream::jwks,
         },
         desk::Desk,
         dev,
         failure::Failure,
-        listen::{Endpoint, Mailbox},
+        listen::Mailbox,
     },
     wiring::Running,
 };
@@ -90,9 +91,7 @@ pub(super) fn number(suffix: &str) -> String {
 }
 
 async fn open_mailbox(session: &Session) -> Result<Mailbox, Failure> {
-    let jwks = session.server.url(&[".well-known", "jwks.json"], &[]);
-    let jwks = jwks.as_str().parse::<Endpoint>().map_err(|problem| Failure::Failed(problem.into()))?;
-    Mailbox::open(jwks).await
+    Mailbox::open(jwks(session)?).await
 }
 
 fn is_here(session: &Session) -> bool {

@@ -18,6 +18,7 @@ use crate::cli::{
         profile::{Access, Secret},
         session::Session,
         trigger,
+        upstream::resend,
     },
     failure::Failure,
 };
@@ -25,6 +26,7 @@ use crate::cli::{
 /// For what the sandbox does in a moment.
 const PATIENCE: Duration = Duration::from_secs(30);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+const OUT_OF_REACH: &str = "the server cannot reach this machine; see `ringtrue listen`";
 
 /// What came of a trial that could be made, or why it failed.
 type Tried = Result<String, Flop>;
@@ -63,6 +65,7 @@ pub(super) async fn all(ground: &mut Ground, report: &mut Report) -> Result<(), 
     attempt!("Reverse SMS: no match", reverse_sms(ground, "01", json!({"status": "COMPLETED", "match": false})));
     attempt!("Reverse SMS: error", reverse_sms(ground, "99", json!({"status": "ERROR"})));
     attempt!("Reverse SMS: callback, signed", callback(ground));
+    attempt!("Reverse SMS: callback, sent again", callback_again(ground));
     attempt!("Reverse SMS: found by search", search(ground));
     attempt!("Secure SNA: match", secure_sna(ground, "00", true));
     attempt!("Secure SNA: no match", secure_sna(ground, "01", false));
@@ -105,8 +108,7 @@ async fn wrong_secret(session: &Session) -> Tried {
 }
 
 /// A check for a number with these last digits, and the SMS that it waits for.
-async fn texted(ground: &Ground, suffix: &str, more: Value) -> Result<Value, Flop> {
-    let session = &ground.session;
+async fn texted(session: &Session, suffix: &str, more: Value) -> Result<Value, Flop> {
     let claimed = number(suffix);
     let mut body = json!({"phone_number": claimed});
     if let (Some(members), Value::Object(more)) = (body.as_object_mut(), more) {
@@ -119,16 +121,16 @@ async fn texted(ground: &Ground, suffix: &str, more: Value) -> Result<Value, Flo
 }
 
 async fn reverse_sms(ground: &Ground, suffix: &str, expected: Value) -> Tried {
-    let created = texted(ground, suffix, json!({})).await?;
+    let created = texted(&ground.session, suffix, json!({})).await?;
     let ended = end_of(&ground.session, Product::ReverseSms, &text(&created, "check_id")?, PATIENCE).await?;
     hold(&ended, &expected)
 }
 
 async fn callback(ground: &mut Ground) -> Tried {
     let Some(url) = ground.mailbox.as_ref().map(|mailbox| mailbox.url.clone()) else {
-        return Err(Flop::NotTried("the server cannot reach this machine; see `ringtrue listen`"));
+        return Err(Flop::NotTried(OUT_OF_REACH));
     };
-    let created = texted(ground, "00", json!({"callback_url": url, "reference_id": "selftest"})).await?;
+    let created = texted(&ground.session, "00", json!({"callback_url": url, "reference_id": "selftest"})).await?;
     let id = text(&created, "check_id")?;
     let letter = match &mut ground.mailbox {
         Some(mailbox) => mailbox.about(&id, PATIENCE).await,
@@ -149,9 +151,31 @@ async fn callback(ground: &mut Ground) -> Tried {
     }
 }
 
+async fn callback_again(ground: &mut Ground) -> Tried {
+    let Some(mailbox) = &mut ground.mailbox else { return Err(Flop::NotTried(OUT_OF_REACH)) };
+    let created = texted(&ground.session, "00", json!({"callback_url": mailbox.url})).await?;
+    let id = text(&created, "check_id")?;
+    let first = mailbox.about(&id, PATIENCE).await.ok_or_else(|| Flop::Wrong("none came".to_owned()))?;
+    let sending = async {
+        loop {
+            match resend(&ground.session, Product::ReverseSms, &id).await? {
+                Ok(_) => return Ok::<_, Flop>(()),
+                // Our answer to the first one has not been noted yet.
+                Err(problem) if problem.error_code == "callback_in_progress" => sleep(BETWEEN_LOOKS).await,
+                Err(problem) => return Err(Failure::Problem(problem).into()),
+            }
+        }
+    };
+    let late = |_| Flop::Wrong("it cannot be sent again".to_owned());
+    tokio::time::timeout(PATIENCE, sending).await.map_err(late)??;
+    let second = mailbox.about(&id, PATIENCE).await.ok_or_else(|| Flop::Wrong("none came again".to_owned()))?;
+    second.signed_by.clone().map_err(Flop::Wrong)?;
+    if second.body == first.body { Ok(String::new()) } else { Err(Flop::Wrong("it says something else".to_owned())) }
+}
+
 async fn search(ground: &Ground) -> Tried {
     let reference = format!("selftest{}", number(""));
-    let created = texted(ground, "00", json!({"reference_id": reference})).await?;
+    let created = texted(&ground.session, "00", json!({"reference_id": reference})).await?;
     let search = format!("reference_id=='{reference}'");
     let product = Product::ReverseSms;
     let found = page(&ground.session, Scope::Product(product), path(product), Some(&search), 10, 1).await?;
@@ -213,7 +237,7 @@ async fn expired(ground: &Ground) -> Tried {
     if matches!(ground.expiry, Expiry::NotAtAll) {
         return Err(Flop::NotTried("it takes minutes: add --slow"));
     }
-    let created = texted(ground, "98", json!({})).await?;
+    let created = texted(&ground.session, "98", json!({})).await?;
     let ttl = created.get("ttl").and_then(Value::as_i64).unwrap_or(300);
     let wait = match &ground.expiry {
         Expiry::ByClock(clock) => {
