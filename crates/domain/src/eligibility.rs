@@ -111,7 +111,7 @@ mod tests {
             let standing =
                 |supported| Standing { network: &network, supported, enabled: &enabled, allowed: &allowed };
             for product in PRODUCTS {
-                let alone: &[Product] = if supported.contains(&product) { &[product] } else { &[] };
+                let alone = if supported.contains(&product) { std::slice::from_ref(&product) } else { &[] };
                 let is_open = standing(alone).judge(product).is_ok();
                 assert_eq!(is_open, standing(&supported).eligible().contains(&product), "{bits:b} {product:?}");
             }

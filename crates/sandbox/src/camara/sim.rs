@@ -71,7 +71,7 @@ impl SimHistory {
 }
 
 impl PhoneNumber {
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 

@@ -6,7 +6,7 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{Rejection, RequestFilter, RequestRecord, RequestStore, StoreError};
+use ringtrue_engine::ports::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass, StoreError};
 
 use super::{List, SqlStore};
 use crate::{
@@ -60,7 +60,7 @@ impl<D: Database> RequestStore for SqlStore<D> {
             values.push(value);
             condition = format!("{condition} and {column} {operator} ${}", values.len());
         };
-        if let Some(range) = filter.class.map(|class| class.range()) {
+        if let Some(range) = filter.class.map(StatusClass::range) {
             also("status", ">=", i64::from(*range.start()).into());
             also("status", "<=", i64::from(*range.end()).into());
         }
