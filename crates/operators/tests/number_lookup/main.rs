@@ -9,6 +9,7 @@ mod enum_servers;
 mod hlr_answers;
 mod hlr_faults;
 mod hlr_requests;
+mod sandbox_directory;
 mod telco_finder;
 mod vendor;
 mod vendors;
