@@ -24,7 +24,37 @@ pub struct Deployment<D = Database> {
     pub database: D,
     _folder: TempDir,
     pub address: SocketAddr,
+    settings: Settings,
     workspace: Access,
+}
+
+/// What every command of the deployment needs to know.
+struct Settings {
+    file: PathBuf,
+    store: String,
+}
+
+impl Settings {
+    fn command(&self) -> anyhow::Result<Command> {
+        let mut command = Command::new(binary()?);
+        command
+            .env("RINGTRUE_CONFIG", &self.file)
+            .env("RINGTRUE_STORE__URL", &self.store)
+            .env("RINGTRUE_MASTER_KEY", MASTER_KEY)
+            .env("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0")
+            .env("RINGTRUE_METRICS__LISTEN", "off")
+            .env("BENCH_SMSC_PASSWORD", "sandbox")
+            .env("BENCH_CLIENT_SECRET", "sandbox");
+        for limit in LIMITS {
+            command.env(format!("RINGTRUE_RATE_LIMITS__{limit}"), "1000000");
+        }
+        Ok(command)
+    }
+
+    /// Runs a command, which answers in JSON.
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<Value> {
+        Ok(serde_json::from_str(&told(self.command()?.args(arguments).args(["--output", "json"]))?)?)
+    }
 }
 
 /// A file in the deployment's own folder.
@@ -62,40 +92,33 @@ impl Deployment<Sqlite> {
 impl<D> Deployment<D> {
     fn on(database: D, url: impl FnOnce(&Path) -> String, settings: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let settings_file = folder.path().join("ringtrue.toml");
-        std::fs::write(&settings_file, settings)?;
-        let url = url(folder.path());
-        let ringtrue = || -> anyhow::Result<Command> {
-            let mut command = Command::new(binary()?);
-            command
-                .env("RINGTRUE_CONFIG", &settings_file)
-                .env("RINGTRUE_STORE__URL", &url)
-                .env("RINGTRUE_MASTER_KEY", MASTER_KEY)
-                .env("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0")
-                .env("RINGTRUE_METRICS__LISTEN", "off")
-                .env("BENCH_SMSC_PASSWORD", "sandbox")
-                .env("BENCH_CLIENT_SECRET", "sandbox");
-            for limit in LIMITS {
-                command.env(format!("RINGTRUE_RATE_LIMITS__{limit}"), "1000000");
-            }
-            Ok(command)
-        };
-        told(ringtrue()?.arg("migrate"))?;
-        let created: Value =
-            serde_json::from_str(&told(ringtrue()?.args(["workspace", "create", "Bench", "--output", "json"]))?)?;
+        let file = folder.path().join("ringtrue.toml");
+        std::fs::write(&file, settings)?;
+        let settings = Settings { file, store: url(folder.path()) };
+        told(settings.command()?.arg("migrate"))?;
+        let created = settings.run(&["workspace", "create", "Bench"])?;
         let workspace = Access {
             id: text(&created, "/workspace_id")?,
             client_id: text(&created, "/client_id")?,
             client_secret: text(&created, "/client_secret")?,
         };
-        let process = Process::start(ringtrue()?.arg("serve"), "\"ready\"")?;
+        let process = Process::start(settings.command()?.arg("serve"), "\"ready\"")?;
         let ready: Value = serde_json::from_str(&process.first_line)?;
         let address = text(&ready, "/address")?.parse()?;
-        Ok(Deployment { process, database, _folder: folder, address, workspace })
+        Ok(Deployment { process, database, _folder: folder, address, settings, workspace })
     }
 
     pub fn process_id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Runs a command of whoever runs the deployment, which answers in JSON.
+    pub fn run(&self, arguments: &[&str]) -> anyhow::Result<Value> {
+        self.settings.run(arguments)
+    }
+
+    pub fn workspace_id(&self) -> &str {
+        &self.workspace.id
     }
 
     pub async fn sandbox_project(&self) -> anyhow::Result<Project> {

@@ -117,6 +117,12 @@ impl Connection {
         Ok(&self.buffer[head..head + length])
     }
 
+    /// Sends a request, and gives the answer's head and its body, whatever it says.
+    pub async fn answer(&mut self, request: &[u8]) -> anyhow::Result<(&[u8], &[u8])> {
+        let (head, length) = self.answered(request, b"HTTP/1.1 ").await?;
+        Ok((&self.buffer[..head], &self.buffer[head..head + length]))
+    }
+
     /// Sends a request, and gives where the answer leads. Any but a redirect is an error.
     pub async fn redirected(&mut self, request: &[u8]) -> anyhow::Result<&str> {
         let (head, _) = self.answered(request, b"HTTP/1.1 30").await?;
@@ -148,7 +154,7 @@ pub fn content_length(head: &[u8]) -> Option<usize> {
 }
 
 /// Of a name with its colon.
-fn header<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a str> {
+pub fn header<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a str> {
     let at = head.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name))?;
     let line = head[at + name.len()..].split(|byte| *byte == b'\r').next()?;
     std::str::from_utf8(line).ok().map(str::trim)

@@ -7,6 +7,7 @@ mod addresses;
 mod bare;
 mod callbacks;
 mod chain;
+mod console;
 mod cost;
 mod creates;
 mod deployment;
@@ -44,6 +45,8 @@ enum Comparison {
     GroupCommit,
     /// Creating checks over HTTP against `pgbench`.
     Creates,
+    /// Creating checks while people watch them at the console against unwatched.
+    Console,
     /// Reading checks by id against a bare handler.
     Reads,
     /// SMS taken in over SMPP and concluded against Kannel.
@@ -71,10 +74,11 @@ enum Comparison {
 }
 
 impl Comparison {
-    const ALL: [Comparison; 12] = [
+    const ALL: [Comparison; 13] = [
         Comparison::Tokens,
         Comparison::GroupCommit,
         Comparison::Creates,
+        Comparison::Console,
         Comparison::Reads,
         Comparison::Sms,
         Comparison::Callbacks,
@@ -92,6 +96,7 @@ impl Comparison {
             Comparison::Tokens => tokens::compare().await,
             Comparison::GroupCommit => group_commit::compare().await,
             Comparison::Creates => creates::compare().await,
+            Comparison::Console => console::compare().await,
             Comparison::Reads => reads::compare().await,
             Comparison::Sms => sms::compare().await,
             Comparison::Callbacks => callbacks::compare().await,
