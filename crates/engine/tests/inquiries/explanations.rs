@@ -2,7 +2,7 @@
 
 use ringtrue_domain::{eligibility::Gate, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    eligibility::Explanation,
+    eligibility::{Explanation, User},
     number_lookup::Asked,
     ports::{Resolved, SourceFault},
 };
@@ -50,7 +50,7 @@ async fn every_source_is_named_with_what_it_said() {
             Err("no source knows this number"),
         ),
     ] {
-        let told = world.engine.explain_number(Some(&world.live), &number(text)).await;
+        let told = world.engine.explain(Some(&world.live), &User::Number(number(text))).await;
         assert_eq!(told.asked, asked, "{text}");
         let network = network.map(|id| ids(&[id]).remove(0)).map_err(str::to_owned);
         assert_eq!(told.network.map(|network| network.id), network, "{text}");
@@ -67,12 +67,12 @@ async fn the_gate_that_lets_a_product_fall_is_named() {
         (UNCONNECTED, [Some(Gate::Connectivity); 4]),
         (FORBIDDEN, [project; 4]),
     ] {
-        let told = world.engine.explain_number(Some(&world.live), &number(text)).await;
+        let told = world.engine.explain(Some(&world.live), &User::Number(number(text))).await;
         assert_eq!(gates(&told), expected, "{text}");
     }
     let few = world.project("Few", Mode::Live, &[Product::SimSwap]).await;
     let few = world.allow(&few, &["23410"], &ALL).await;
-    let told = world.engine.explain_number(Some(&few), &number(EVERYTHING)).await;
+    let told = world.engine.explain(Some(&few), &User::Number(number(EVERYTHING))).await;
     assert_eq!(gates(&told), [project, None, project, project]);
 }
 
@@ -86,7 +86,7 @@ async fn addresses_are_explained_too() {
         ("81.2.69.1", Err("the address is known, and not a mobile one")),
         ("10.0.0.1", Err("the address is private, reserved, or of no network that is known here")),
     ] {
-        let told = world.engine.explain_address(Some(&world.live), address.parse().unwrap());
+        let told = world.engine.explain(Some(&world.live), &User::Address(address.parse().unwrap())).await;
         assert_eq!(gates(&told), vec![None; if network.is_ok() { 4 } else { 0 }], "{address}");
         let network = network.map(|id| ids(&[id]).remove(0)).map_err(str::to_owned);
         assert_eq!(told.network.map(|network| network.id), network, "{address}");
@@ -102,10 +102,10 @@ async fn without_a_project_its_gate_is_open() {
     for (text, expected) in
         [(EVERYTHING, [None; 4]), (FORBIDDEN, silent_only), (UNCONNECTED, [Some(Gate::Connectivity); 4])]
     {
-        let told = world.engine.explain_number(None, &number(text)).await;
+        let told = world.engine.explain(None, &User::Number(number(text))).await;
         assert_eq!(gates(&told), expected, "{text}");
     }
-    assert_eq!(gates(&world.engine.explain_address(None, "82.132.0.1".parse().unwrap())), [None; 4]);
+    assert_eq!(gates(&world.engine.explain(None, &User::Address("82.132.0.1".parse().unwrap())).await), [None; 4]);
 }
 
 #[tokio::test]
@@ -120,12 +120,12 @@ async fn in_a_sandbox_the_digits_are_the_explanation() {
         ("+990123456794", Err("no active subscriber has this number")),
     ] {
         let number = Msisdn::parse(text, Mode::Sandbox).unwrap();
-        let told = world.engine.explain_number(Some(&world.sandbox), &number).await;
+        let told = world.engine.explain(Some(&world.sandbox), &User::Number(number)).await;
         assert!(told.asked.is_empty(), "a sandbox asks no real source");
         let open = gates(&told);
         let found = told.network.map(|_| open);
         assert_eq!(found, expected.map(|gates| gates.to_vec()).map_err(str::to_owned), "{text}");
     }
-    let told = world.engine.explain_address(Some(&world.sandbox), "198.51.100.1".parse().unwrap());
+    let told = world.engine.explain(Some(&world.sandbox), &User::Address("198.51.100.1".parse().unwrap())).await;
     assert_eq!(told.network.unwrap_err(), "this address does not belong to a mobile network");
 }
