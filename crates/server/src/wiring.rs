@@ -13,6 +13,7 @@ use ringtrue_operators::{
     ip_routing::IpRouting,
     outbound::{Outbound, OutboundSettings},
 };
+use ringtrue_sandbox::directory::Directory;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use url::Url;
@@ -56,6 +57,8 @@ pub struct Running {
     pub engine: Engine,
     connectors: Arc<Connectors>,
     sandbox: Option<SandboxOperator>,
+    /// The simulated operator's directory of numbers.
+    pub directory: Option<Directory>,
     certificates: Vec<Arc<Tls>>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
@@ -97,6 +100,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     let enrichment_url = enrichment_address.map(|address| enrichment_url(&config, address)).transpose()?;
     let connectors = Arc::new(Connectors::new(&engine, enrichment_url));
     let sandbox = if config.sandbox.enabled { Some(SandboxOperator::start(&engine).await?) } else { None };
+    let directory = directory(&config).await?;
     connectors.set_simulated(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::reporters));
     let tasks = TaskTracker::new();
     let metrics = Arc::new(Metrics::new(&engine, &connectors));
@@ -167,10 +171,18 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         engine,
         connectors,
         sandbox,
+        directory,
         certificates,
         tasks,
         shutdown,
     })
+}
+
+/// The simulated operator's directory of numbers, for those who point their sources to it.
+async fn directory(config: &Config) -> anyhow::Result<Option<Directory>> {
+    let Some(wanted) = config.sandbox.directory.clone().filter(|_| config.sandbox.enabled) else { return Ok(None) };
+    let started = Directory::start(wanted).await;
+    started.map(Some).context("the sandbox operator cannot listen on `sandbox.enum_listen` and `sandbox.hlr_listen`")
 }
 
 /// What a configuration decides for an engine.
@@ -276,6 +288,9 @@ impl Running {
         // Those that were under way may have needed their operator.
         if let Some(sandbox) = &self.sandbox {
             sandbox.shutdown().await;
+        }
+        if let Some(directory) = &self.directory {
+            directory.shutdown().await;
         }
         // All has been counted by now.
         if let Err(error) = self.engine.flush_activity().await {

@@ -35,6 +35,7 @@ mod metadata;
 mod minimal_client;
 mod networks;
 mod nodes;
+mod number_directory;
 mod outage;
 mod paging;
 mod privacy;

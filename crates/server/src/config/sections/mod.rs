@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod listeners;
+mod sandbox;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,12 +16,13 @@ use url::Url;
 pub use self::{
     callbacks::CallbacksSection,
     listeners::{HeaderEnrichment, Http, Ingress, MetricsSection},
+    sandbox::SandboxSection,
 };
 use super::{
     Config, ConfigError, Environment, LogFilter, Origin, connectors,
     environment::LOG,
     ip_routing,
-    kind::{self, Flag, Kind, ListOf, Masked, OrNone, Span, Text, Whole, Word, text},
+    kind::{self, Kind, ListOf, Masked, OrNone, Span, Text, Whole, Word, text},
     networks, number_lookup,
     settings::Settings,
     value::Value,
@@ -42,12 +44,6 @@ pub struct StoreSection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeysSection {
     pub master_key_file: Option<PathBuf>,
-}
-
-/// The simulated operator that sandbox projects talk to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SandboxSection {
-    pub enabled: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -112,7 +108,7 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         retention: retention(settings, "retention.numbers")?,
         discovery_retention: retention(settings, "retention.discovered_numbers")?,
         keep_requests: keep_requests(settings)?,
-        sandbox: SandboxSection { enabled: settings.read("sandbox.enabled", &Flag)? },
+        sandbox: sandbox::read(settings)?,
         number_lookup: number_lookup::read(settings, environment, &networks)?,
         networks,
         ip_routing: ip_routing::read(settings)?,

@@ -10,6 +10,7 @@ mod layers;
 mod master_key;
 mod networks;
 mod number_lookup;
+mod sandbox;
 mod webhooks;
 
 use std::path::Path;

@@ -1,0 +1,140 @@
+//! Whose a live project's numbers are, by the simulated operator's directory: by ENUM and, when that is dead, by its HLR.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use ringtrue_sandbox::directory::{EnumFault, Fault, HlrFault};
+use serde_json::json;
+
+use crate::{
+    client::{Answer, Request},
+    networks::configured,
+    world::World,
+};
+
+/// By its prefix it would be O2's.
+const PORTED: &str = "+447700900124";
+const ABSENT: &str = "+447700900125";
+const OTHER: &str = "+447700900126";
+const NOBODYS: &str = "+447700900199";
+
+const DEPLOYMENT: &str = r#"
+    [networks.23410]
+    name = "O2"
+    country = "GB"
+    prefixes = ["+447700"]
+    receivers = ["+447700900001"]
+
+    [networks.23430]
+    name = "EE"
+    country = "GB"
+    receivers = ["+447700900001"]
+
+    [connectors.kannel]
+    kind = "sms_http"
+    driver = "kannel"
+    public_url = "http://127.0.0.1/southbound/sms/kannel"
+    path_secret_env = "PATH_SECRET"
+    receivers = ["+447700900001"]
+
+    [sandbox]
+    enum_listen = "127.0.0.1:0"
+    hlr_listen = "127.0.0.1:0"
+    subscribers = [
+        "+447700900124 23430 ported-from 23410",
+        "+447700900125 23430 absent",
+        "+447700900126 23410",
+    ]
+"#;
+
+/// A path to a file with a secret.
+fn secret(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    path.display().to_string()
+}
+
+async fn eligibility(world: &World, token: &str, number: &str) -> Answer {
+    world.send(Request::get(&format!("/v1/eligibility/phone-numbers/{number}")).bearer(token)).await
+}
+
+/// The network, and the products that can be used.
+async fn told(world: &World, token: &str, number: &str) -> (String, Vec<String>) {
+    let answer = eligibility(world, token, number).await.assert(200).json();
+    let products = answer["products"].as_array().unwrap().iter();
+    let products = products.map(|product| product["product_id"].as_str().unwrap().to_owned()).collect();
+    (answer["network"]["network_id"].as_str().unwrap().to_owned(), products)
+}
+
+#[tokio::test]
+async fn a_live_number_is_looked_up_by_enum_and_else_by_the_hlr() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = secret(folder.path(), "own", "hunter2");
+    let brought = secret(folder.path(), "brought", "Bearer hunter2");
+    let deployment = format!("{DEPLOYMENT}\nhlr_secret_file = \"{own}\"\n");
+    let wanted = configured(&deployment);
+    let world = World::configured(|config| {
+        (config.ingress, config.networks, config.connectors) = (wanted.ingress, wanted.networks, wanted.connectors);
+        config.sandbox = wanted.sandbox;
+    })
+    .await;
+    let directory = world.node.directory.as_ref().unwrap();
+    let sources = |patience: &str| {
+        format!(
+            r#"
+            {deployment}
+            [number_lookup]
+            order = ["enum", "hlr"]
+            deadline = "30s"
+
+            [number_sources.enum]
+            kind = "enum_dns"
+            servers = ["{dns}"]
+            {patience}
+
+            [number_sources.hlr]
+            kind = "http_hlr"
+            driver = "generic_json"
+            url = "{hlr}?number={{number}}"
+            secret_header = "authorization"
+            client_secret_file = "{brought}"
+            country_code_pointer = "/mcc"
+            network_code_pointer = "/mnc"
+            state_pointer = "/status"
+            absent_values = ["absent"]
+            invalid_values = ["unknown"]
+            "#,
+            dns = directory.dns_address().unwrap(),
+            hlr = directory.hlr_url().unwrap(),
+        )
+    };
+    let project = world.project("Curious", json!({"mode": "live"})).await;
+    let networks = ["23410", "23430"].map(|id| json!({"network_id": id, "products": ["reverse_sms"]}));
+    let allow = Request::put(&format!("{}/allowed-networks", project.path));
+    world.manage(allow.json(&json!({"networks": networks}))).await.assert(200);
+    let token = world.token(&project.client_id, &project.client_secret, "eligibility").await;
+    let (o2, ee) =
+        (("23410".to_owned(), vec!["reverse_sms".to_owned()]), ("23430".to_owned(), vec!["reverse_sms".to_owned()]));
+    assert_eq!(told(&world, &token, PORTED).await, o2, "its prefix is believed while nobody is asked");
+
+    world.node.reload(Ok(configured(&sources("timeout = \"10s\"")))).await;
+    assert_eq!(told(&world, &token, PORTED).await, ee);
+    assert_eq!((directory.counts().by_datagram, directory.counts().lookups), (1, 0));
+    eligibility(&world, &token, NOBODYS).await.assert_problem(404, "subscriber_not_found");
+    assert_eq!((directory.counts().by_datagram, directory.counts().lookups), (2, 1));
+
+    directory.set_fault(Fault::Enum(EnumFault::Silent));
+    world.node.reload(Ok(configured(&sources("timeout = \"50ms\"\ntries = 1")))).await;
+    assert_eq!(told(&world, &token, PORTED).await, ee);
+    assert_eq!(told(&world, &token, ABSENT).await, ee, "a phone that is off has a network");
+    assert_eq!((directory.counts().lookups, directory.counts().without_secret), (3, 0));
+
+    directory.set_fault(Fault::Hlr(HlrFault::InternalError));
+    eligibility(&world, &token, OTHER).await.assert_problem(503, "lookup_unavailable");
+    directory.recover();
+    assert_eq!(told(&world, &token, OTHER).await, o2);
+}
