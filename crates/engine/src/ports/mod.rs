@@ -16,9 +16,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use entropy::{Entropy, SystemEntropy};
 pub use inbox::{Disposition, Glimpse, Inbox};
 pub use numbers::{NumberSource, Resolved, SimSwapQuestion, SimSwapRoute, SourceFault};
-pub use reporting::{
-    Breaker, BreakerPosition, Condition, ConnectorReport, Counts, Links, Mishap, Reporting, Signs,
-};
+pub use reporting::{Breaker, BreakerPosition, Condition, ConnectorReport, Counts, Links, Mishap, Reporting, Signs};
 pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
     AccountRecord, AccountStore, Admitted, AttemptLog, AuditFilter, AuditStore, Awaits, CallbackRecord, CallbackState,

@@ -61,7 +61,9 @@ pub struct Breaker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerPosition {
     Closed,
-    Open { until: Timestamp },
+    Open {
+        until: Timestamp,
+    },
     /// One is let through, to see how it goes.
     HalfOpen,
 }

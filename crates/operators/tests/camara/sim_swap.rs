@@ -50,7 +50,8 @@ impl World {
     pub async fn sim_history(&self, minutes: i64) -> Result<SimHistory, ErrorCode> {
         let number = number();
         let period = Period::try_from(minutes).unwrap();
-        let question = SimSwapQuestion { check: check(), project: project(), number: &number, period, now: self.clock.now() };
+        let question =
+            SimSwapQuestion { check: check(), project: project(), number: &number, period, now: self.clock.now() };
         self.camara.sim_history(question).await
     }
 }

@@ -64,7 +64,8 @@ impl Sandbox {
 async fn ask(route: &Camara, suffix: &str, minutes: i64) -> (Result<SimHistory, ErrorCode>, Timestamp) {
     let number = Msisdn::parse(&format!("+9901234567{suffix}"), Mode::Sandbox).unwrap();
     let (period, now) = (Period::try_from(minutes).unwrap(), SystemClock.now());
-    let told = route.sim_history(SimSwapQuestion { check: check(), project: project(), number: &number, period, now }).await;
+    let told =
+        route.sim_history(SimSwapQuestion { check: check(), project: project(), number: &number, period, now }).await;
     (told, SystemClock.now())
 }
 

@@ -16,7 +16,9 @@ use ringtrue_domain::{
     reverse_sms::{InboundSms, Sender},
     tenancy::Mode,
 };
-use ringtrue_engine::ports::{Clock, ConnectorReport, Disposition, Glimpse, Inbox, ManualClock, Reporting as _, StoreError};
+use ringtrue_engine::ports::{
+    Clock, ConnectorReport, Disposition, Glimpse, Inbox, ManualClock, Reporting as _, StoreError,
+};
 use ringtrue_operators::sms_http::{Driver, Incoming, Outcome, PathSecret, Reply, Webhook, WebhookConfig};
 
 pub const NOON: i64 = 1_794_700_000;

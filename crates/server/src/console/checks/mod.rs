@@ -57,7 +57,7 @@ pub fn swap_words(swap: &SimSwap) -> String {
 /// So many minutes, in the largest whole unit.
 fn span(minutes: u32) -> String {
     let units = [(1_440, "day"), (60, "hour"), (1, "minute")];
-    let (size, unit) = units.into_iter().find(|(size, _)| minutes % size == 0).unwrap_or((1, "minute"));
+    let (size, unit) = units.into_iter().find(|(size, _)| minutes.is_multiple_of(*size)).unwrap_or((1, "minute"));
     match minutes / size {
         1 => unit.to_owned(),
         several => format!("{several} {unit}s"),

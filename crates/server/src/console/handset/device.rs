@@ -133,15 +133,12 @@ impl Browser {
             Ok(Some(Ok(answer))) => answer,
         };
         let back = answer.headers.get(header::LOCATION).and_then(|location| location.to_str().ok()).map(str::to_owned);
-        match back {
-            Some(_) => {
-                self.saw(url, answer.status, "The operator has seen the SIM. Back, with a code of the operator.")
-            }
-            None => {
-                let text = sentence(&String::from_utf8_lossy(&answer.body));
-                self.saw(url, answer.status, text.clone());
-                self.end = Some(End::Fault(text));
-            }
+        if back.is_some() {
+            self.saw(url, answer.status, "The operator has seen the SIM. Back, with a code of the operator.");
+        } else {
+            let text = sentence(&String::from_utf8_lossy(&answer.body));
+            self.saw(url, answer.status, text.clone());
+            self.end = Some(End::Fault(text));
         }
         back
     }

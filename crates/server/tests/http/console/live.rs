@@ -73,7 +73,7 @@ impl Events {
             self.read_on().await?;
         }
         let chunk = self.buffer[..size].to_owned();
-        self.buffer = self.buffer[size + 2..].to_owned();
+        self.buffer.drain(..size + 2);
         if size == 0 {
             return None;
         }

@@ -11,7 +11,8 @@ use crate::{
 
 /// A callback as its receiver would copy it.
 fn copied(callback: &Callback) -> String {
-    let headers: String = callback.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let line = |text: String, (name, value): &(String, String)| format!("{text}{name}: {value}\r\n");
+    let headers = callback.headers.iter().fold(String::new(), line);
     format!("POST {} HTTP/1.1\r\n{headers}\r\n{}", callback.target, String::from_utf8_lossy(&callback.body))
 }
 
