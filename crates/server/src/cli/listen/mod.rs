@@ -3,7 +3,7 @@
 //! It says of every callback what is in it, whether its signature is good, and if not, what differs. It needs no
 //! database and no engine, only the public keys. What it receives is printed, numbers included, and kept nowhere.
 //!
-//! With a profile it loses nothing: see [`catching_up`]. Then a repeated callback is answered and not shown. Otherwise it
+//! With a profile it loses nothing: see [`mod@catching_up`]. Then a repeated callback is answered and not shown. Otherwise it
 //! is shown again, since seeing that is what one listens for.
 //!
 //! Deliberately absent: TLS.
