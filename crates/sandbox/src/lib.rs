@@ -13,6 +13,7 @@
 
 pub mod camara;
 pub mod directory;
+mod doorway;
 mod random;
 pub mod sim_drawer;
 pub mod smsc;

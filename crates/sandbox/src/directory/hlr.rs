@@ -12,21 +12,15 @@ use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    time::sleep,
-};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
 use url::form_urlencoded;
 
 use super::{Core, HlrFault, State, Subscriber};
-use crate::camara::PhoneNumber;
+use crate::{camara::PhoneNumber, doorway::take_in};
 
 pub(super) const PATH: &str = "/hlr";
 
-/// How long to leave a listener alone that cannot accept.
-const BREATH: Duration = Duration::from_millis(100);
 const READ_PATIENCE: Duration = Duration::from_secs(10);
 const LARGEST_HEAD: usize = 16 * 1024;
 
@@ -34,25 +28,14 @@ type Answer = Response<Full<Bytes>>;
 
 /// Takes connections in until the directory stops.
 pub(super) async fn listen(listener: TcpListener, core: Arc<Core>, tasks: TaskTracker) {
-    let room = Arc::new(Semaphore::new(core.config.connections.min(Semaphore::MAX_PERMITS)));
-    while let Some(accepted) = core.stop.run_until_cancelled(listener.accept()).await {
-        let Ok((stream, _)) = accepted else {
-            sleep(BREATH).await;
-            continue;
-        };
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let core = Arc::clone(&core);
-        tasks.spawn(async move {
-            core.stop.run_until_cancelled(serve(stream, &core)).await;
-            drop(place);
-        });
-    }
+    let (most, stop) = (core.config.connections, core.stop.clone());
+    take_in(listener, most, stop, tasks, |stream| serve(stream, Arc::clone(&core))).await;
 }
 
-async fn serve(stream: TcpStream, core: &Core) {
+async fn serve(stream: TcpStream, core: Arc<Core>) {
     // Small answers that are waited for: the usual gathering only makes them late.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(async |request| Ok::<_, Infallible>(exchange(core, &request).await));
+    let service = service_fn(async |request| Ok::<_, Infallible>(exchange(&core, &request).await));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(READ_PATIENCE)

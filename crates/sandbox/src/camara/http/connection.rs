@@ -10,16 +10,16 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use thiserror::Error;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     time::{sleep, timeout},
 };
 use tokio_util::task::TaskTracker;
 
 use super::{Answer, Request, page};
-use crate::camara::{Core, Endpoint, Fault, api::CORRELATOR, routes};
+use crate::{
+    camara::{Core, Endpoint, Fault, api::CORRELATOR, routes},
+    doorway::take_in,
+};
 
-/// How long to leave a listener alone that cannot accept.
-const BREATH: Duration = Duration::from_millis(100);
 const READ_PATIENCE: Duration = Duration::from_secs(10);
 const LARGEST_BODY: usize = 64 * 1024;
 const LARGEST_HEAD: usize = 32 * 1024;
@@ -31,35 +31,14 @@ struct Break;
 
 /// Takes connections in until the operator stops.
 pub(in crate::camara) async fn listen(listener: TcpListener, core: Arc<Core>, tasks: TaskTracker) {
-    let room = Arc::new(Semaphore::new(core.config.connections.min(Semaphore::MAX_PERMITS)));
-    loop {
-        let accepted = tokio::select! {
-            () = core.stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "the simulated operator cannot accept connections");
-                sleep(BREATH).await;
-                continue;
-            }
-        };
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-            continue;
-        };
-        let core = Arc::clone(&core);
-        tasks.spawn(async move {
-            core.stop.run_until_cancelled(serve(stream, &core)).await;
-            drop(place);
-        });
-    }
+    let (most, stop) = (core.config.connections, core.stop.clone());
+    take_in(listener, most, stop, tasks, |stream| serve(stream, Arc::clone(&core))).await;
 }
 
-async fn serve(stream: TcpStream, core: &Core) {
+async fn serve(stream: TcpStream, core: Arc<Core>) {
     // Small answers that are waited for: the usual gathering only makes them late.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| exchange(core, request));
+    let service = service_fn(|request| exchange(&core, request));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(READ_PATIENCE)

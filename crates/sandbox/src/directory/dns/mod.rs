@@ -22,9 +22,8 @@ use self::{
     reply::{Code, Reply},
 };
 use super::{Core, EnumFault};
+use crate::doorway::{BREATH, take_in};
 
-/// How long to leave a socket alone that cannot be heard.
-const BREATH: Duration = Duration::from_millis(100);
 const READ_PATIENCE: Duration = Duration::from_secs(10);
 /// Longer than any question about a number.
 const LONGEST_QUESTION: usize = 4 * 1024;
@@ -82,21 +81,16 @@ pub(super) async fn answer_datagrams(socket: UdpSocket, core: Arc<Core>, tasks: 
 
 /// Takes connections in until the directory stops.
 pub(super) async fn listen(listener: TcpListener, core: Arc<Core>, tasks: TaskTracker) {
-    let room = Arc::new(Semaphore::new(core.config.connections.min(Semaphore::MAX_PERMITS)));
-    while let Some(accepted) = core.stop.run_until_cancelled(listener.accept()).await {
-        let Ok((stream, _)) = accepted else {
-            sleep(BREATH).await;
-            continue;
-        };
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
+    let (most, stop) = (core.config.connections, core.stop.clone());
+    let serve = |stream| {
         let core = Arc::clone(&core);
-        tasks.spawn(async move {
-            if let Some(Err(error)) = core.stop.run_until_cancelled(converse(stream, &core)).await {
+        async move {
+            if let Err(error) = converse(stream, &core).await {
                 tracing::debug!(%error, "a connection to the simulated number directory broke");
             }
-            drop(place);
-        });
-    }
+        }
+    };
+    take_in(listener, most, stop, tasks, serve).await;
 }
 
 /// Question after question, each with its length before it, until the other side has no more.

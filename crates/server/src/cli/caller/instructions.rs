@@ -1,7 +1,11 @@
 //! What the user of a check must do, in words and as links that open the message.
 
+use ringtrue_domain::{
+    phone::Msisdn,
+    reverse_sms::{Platform, sms_link},
+    tenancy::Mode,
+};
 use serde_json::{Value, json};
-use url::form_urlencoded;
 
 use super::{
     arguments::Identity,
@@ -19,19 +23,15 @@ pub(super) const LINKS: [&str; 2] = ["android_link", "ios_link"];
 pub(super) fn with_links(mut created: Value) -> Value {
     let text = |name: &str| created.get(name).and_then(Value::as_str).map(str::to_owned);
     if let (Some(to), Some(body)) = (text("receiver_phone_number"), text("expected_sms_body"))
+        // A sandbox takes simulated numbers and all others.
+        && let Ok(to) = Msisdn::parse(&to, Mode::Sandbox)
         && let Some(members) = created.as_object_mut()
     {
-        for (name, link) in LINKS.into_iter().zip(links(&to, &body)) {
-            members.insert(name.to_owned(), json!(link));
+        for (name, platform) in LINKS.into_iter().zip([Platform::Android, Platform::Ios]) {
+            members.insert(name.to_owned(), json!(sms_link(&to, &body, platform)));
         }
     }
     created
-}
-
-fn links(to: &str, body: &str) -> [String; 2] {
-    // Not every phone takes a `+` for a space.
-    let body = form_urlencoded::byte_serialize(body.as_bytes()).collect::<String>().replace('+', "%20");
-    [format!("sms:{to}?body={body}"), format!("sms:{to}&body={body}")]
 }
 
 /// Says it to people.
