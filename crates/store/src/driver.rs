@@ -12,13 +12,14 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use ringtrue_domain::{
     account::AccountId,
-    lifecycle::{self, AnyCheck, CheckId, NumberHash, Sealed},
+    lifecycle::{self, AnyCheck, AnyVerdict, CheckId, Concluded, NumberHash, Sealed},
     network::NetworkId,
+    sim_swap::SimSwap,
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    Admitted, ClaimOutcome, ClaimRequest, CodeHash, Decision, KeyId, LeasedCallback, NewCallback, NewCheck, NodeId,
-    Recorded, Revocation, SetOut, Settlement, StoreError, TokenHash, UsageCount,
+    Admitted, ClaimOutcome, ClaimRequest, CodeHash, Completion, Decision, KeyId, LeasedCallback, NewCallback, NewCheck,
+    NodeId, Recorded, Revocation, SetOut, Settlement, StoreError, TokenHash, UsageCount,
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -125,6 +126,8 @@ pub(crate) trait DataPlane: Send + Sync + 'static {
 
     fn create_check(&self, new: NewCheck) -> impl Future<Output = Result<Admitted, StoreError>> + Send;
 
+    fn create_ended(&self, new: NewEnded) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     fn find_check(&self, id: CheckId) -> impl Future<Output = Result<Option<AnyCheck>, StoreError>> + Send;
 
     fn check_by_code(&self, codes: Vec<CodeHash>) -> impl Future<Output = Result<Option<AnyCheck>, StoreError>> + Send;
@@ -144,6 +147,41 @@ pub(crate) trait DataPlane: Send + Sync + 'static {
     fn lease_due(&self, lease: Lease) -> impl Future<Output = Result<Vec<LeasedCallback>, StoreError>> + Send;
 
     fn settle(&self, settlement: Settlement) -> impl Future<Output = Result<bool, StoreError>> + Send;
+}
+
+/// A check that has ended as soon as it was made.
+#[derive(Clone, Debug)]
+pub(crate) struct NewEnded {
+    pub check: AnyCheck,
+    pub ending: lifecycle::Ending,
+    pub completion: Option<Completion>,
+}
+
+impl NewEnded {
+    pub(crate) fn new(concluded: Concluded<AnyVerdict>, completion: Option<Completion>) -> Self {
+        let ending = lifecycle::Ending::from(&concluded);
+        NewEnded { check: concluded.into_check(), ending, completion }
+    }
+
+    /// What its operator said, if it is about a SIM.
+    pub(crate) fn swap(&self) -> Option<SimSwap> {
+        match self.check.verdict() {
+            Some(AnyVerdict::Sim(swap)) => Some(*swap),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn count(&self) -> UsageCount {
+        UsageCount {
+            project: self.check.project,
+            product: self.check.product,
+            at: self.check.created_at,
+            status: self.ending.status(),
+            matched: self.ending.matched(),
+            network: self.check.network.clone(),
+            change: 1,
+        }
+    }
 }
 
 /// The end of a check, and the callback that tells of it.

@@ -53,7 +53,7 @@ impl Verb for NewCheck {
 }
 
 /// Writes the answers of keyed requests. Whose claim was taken over is missing from what this returns.
-fn complete(completions: &[&Completion]) -> Call {
+pub(super) fn complete(completions: &[&Completion]) -> Call {
     Call::new(
         "update idempotency_keys held set answer = new.answer
            from unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::bytea[]) as new (tenant, key_digest, claim, answer)

@@ -20,7 +20,7 @@ use super::{
     listen::RAISE_VERSION,
 };
 use crate::{
-    driver::{Abandoned, ComeBack, Conclusion, DataPlane, Decide, Lease},
+    driver::{Abandoned, ComeBack, Conclusion, DataPlane, Decide, Lease, NewEnded},
     row::Row,
     verbs::Standing,
 };
@@ -33,6 +33,7 @@ pub(super) struct Lanes {
     claim: Lane<ClaimRequest>,
     abandon: Lane<Abandoned>,
     create: Lane<NewCheck>,
+    create_ended: Lane<NewEnded>,
     find: Lane<Find>,
     find_by_code: Lane<FindByCode>,
     conclude: Lane<Conclusion>,
@@ -54,6 +55,7 @@ impl Lanes {
             abandon: Lane::start(connector, 1),
             // While one batch is being made durable the next is on its way; only for the counters it waits.
             create: Lane::start(connector, 2),
+            create_ended: Lane::start(connector, 2),
             find: Lane::start(connector, 2),
             find_by_code: Lane::start(connector, 1),
             conclude: Lane::start(connector, 2),
@@ -86,6 +88,10 @@ impl DataPlane for Postgres {
 
     async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError> {
         self.lanes.create.submit(new).await
+    }
+
+    async fn create_ended(&self, new: NewEnded) -> Result<(), StoreError> {
+        self.lanes.create_ended.submit(new).await
     }
 
     async fn find_check(&self, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {

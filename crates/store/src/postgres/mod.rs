@@ -12,6 +12,7 @@ mod checks;
 mod connect;
 mod counters;
 mod create;
+mod create_ended;
 mod data_plane;
 mod error;
 mod journeys;

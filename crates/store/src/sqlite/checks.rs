@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     check_rows::{self, check_columns, has_device},
-    driver::{Conclusion, Ending, Tx, values},
+    driver::{Conclusion, Ending, NewEnded, Tx, values},
     guard,
     verbs::idempotency,
 };
@@ -83,6 +83,38 @@ fn insert(turn: &mut Turn<'_>, new: &NewCheck) -> Result<(), StoreError> {
     let insert = "insert into deadlines (due_at, check_id) values ($1, $2)";
     turn.change(insert, values![check.expires_at, check.id])?;
     Ok(())
+}
+
+impl Step for NewEnded {
+    type Answer = ();
+
+    fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<()>, StoreError> {
+        at_once(Box::pin(idempotency::complete(&mut turn.tx(), self.completion.as_ref())))?;
+        let NewEnded { check, ending, .. } = self;
+        turn.change(
+            "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
+                                 error_code, network_id, reference_id, swap_covered, swap_within)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+            values![
+                check.id,
+                check.project,
+                check.created_at,
+                check.expires_at,
+                ending.at(),
+                check.product.as_str(),
+                check.mode.as_str(),
+                ending.status().as_str(),
+                ending.matched(),
+                ending.error_code().map(ErrorCode::as_str),
+                check.network.as_ref(),
+                check.reference.as_ref().map(Reference::as_str),
+                self.swap().map(|swap| i64::from(swap.covered)),
+                self.swap().and_then(|swap| swap.change_within).map(i64::from),
+            ],
+        )?;
+        turn.count([self.count()]);
+        Ok(Ending::Commit(()))
+    }
 }
 
 pub(super) async fn find(tx: &mut dyn Tx, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {

@@ -12,7 +12,7 @@ use super::{
     writer::{Step, Turn},
 };
 use crate::{
-    driver::{Abandoned, ComeBack, Conclusion, DataPlane, Database, Decide, Ending, Lease, Tx, values},
+    driver::{Abandoned, ComeBack, Conclusion, DataPlane, Database, Decide, Ending, Lease, NewEnded, Tx, values},
     row::Row,
     verbs::{Standing, next_version},
 };
@@ -59,6 +59,10 @@ impl DataPlane for Sqlite {
     }
 
     async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError> {
+        self.step(new).await
+    }
+
+    async fn create_ended(&self, new: NewEnded) -> Result<(), StoreError> {
         self.step(new).await
     }
 

@@ -3,10 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{
-        AnyCheck, AnyVerdict, CheckId, Concluded, Ending as CheckEnding, ErrorCode, Lifecycle, NumberHash, Open,
-        Reference, Status,
-    },
+    lifecycle::{AnyCheck, AnyVerdict, CheckId, Concluded, Ending as CheckEnding, Lifecycle, NumberHash, Open, Status},
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
@@ -19,10 +16,10 @@ use ringtrue_engine::ports::{
 };
 use uuid::Uuid;
 
-use super::{SqlStore, check_list::CheckList, idempotency, usage};
+use super::{SqlStore, check_list::CheckList, usage};
 use crate::{
     check_rows::{self, check_columns},
-    driver::{Conclusion, Database, Ending, Tx, Value, values},
+    driver::{Conclusion, Database, Ending, NewEnded, Tx, Value, values},
     guard,
     row::Row,
 };
@@ -49,15 +46,7 @@ impl<D: Database> CheckStore for SqlStore<D> {
         concluded: Concluded<AnyVerdict>,
         completion: Option<Completion>,
     ) -> Result<(), StoreError> {
-        self.database
-            .transact(move |tx| {
-                Box::pin(async move {
-                    idempotency::complete(tx, completion.as_ref()).await?;
-                    insert_ended(tx, concluded).await?;
-                    Ok(Ending::Commit(()))
-                })
-            })
-            .await
+        self.database.create_ended(NewEnded::new(concluded, completion)).await
     }
 
     async fn find_check(
@@ -147,47 +136,6 @@ impl<D: Database> SqlStore<D> {
         let rows = self.database.read(move |tx| Box::pin(async move { tx.run(sql, &values).await })).await?;
         rows.into_iter().map(check_rows::check).collect()
     }
-}
-
-async fn insert_ended(tx: &mut dyn Tx, concluded: Concluded<AnyVerdict>) -> Result<(), StoreError> {
-    let ending = CheckEnding::from(&concluded);
-    let check = concluded.into_check();
-    let swap = match check.verdict() {
-        Some(AnyVerdict::Sim(swap)) => Some(*swap),
-        _ => None,
-    };
-    tx.run(
-        "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
-                             error_code, network_id, reference_id, swap_covered, swap_within)
-         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-        values![
-            check.id,
-            check.project,
-            check.created_at,
-            check.expires_at,
-            ending.at(),
-            check.product.as_str(),
-            check.mode.as_str(),
-            ending.status().as_str(),
-            ending.matched(),
-            ending.error_code().map(ErrorCode::as_str),
-            check.network.as_ref(),
-            check.reference.as_ref().map(Reference::as_str),
-            swap.map(|swap| i64::from(swap.covered)),
-            swap.and_then(|swap| swap.change_within).map(i64::from),
-        ],
-    )
-    .await?;
-    let count = UsageCount {
-        project: check.project,
-        product: check.product,
-        at: check.created_at,
-        status: ending.status(),
-        matched: ending.matched(),
-        network: check.network,
-        change: 1,
-    };
-    usage::change(tx, &[count]).await
 }
 
 /// The instant in an id.

@@ -14,6 +14,7 @@ mod checks;
 mod control_plane;
 mod credentials;
 mod durability;
+mod ended_checks;
 mod filters;
 mod guards;
 mod idempotency;
@@ -170,6 +171,10 @@ contract! {
         every_end_comes_back_as_it_was_recorded,
         checks_that_wait_for_a_number_become_pending,
         overdue_checks_are_found_longest_overdue_first;
+    ended_checks:
+        a_check_made_with_its_end_comes_back_as_it_was_stored,
+        many_are_made_with_their_end_and_a_bad_one_fails_alone,
+        an_answer_is_kept_with_a_check_made_with_its_end;
     guards:
         a_number_is_asked_about_so_often_in_a_while,
         a_guard_of_nothing_lets_nothing_pass,
