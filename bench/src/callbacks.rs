@@ -118,6 +118,7 @@ impl World {
         let created = self.engine.create_reverse_sms(&self.project, request, None).await?;
         let sms = InboundSms {
             mode: Mode::Sandbox,
+            connector: "bench".into(),
             from: Sender::Number(Msisdn::parse(&number, Mode::Sandbox)?),
             to: created.invitation.receiver,
             text: created.invitation.sms_body,

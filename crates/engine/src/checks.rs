@@ -21,7 +21,7 @@ use crate::{
     Engine,
     activity::Activity,
     number_lookup::{Known, Unavailable},
-    ports::{Admitted, Found, NewCheck, StoreError},
+    ports::{Admitted, Course, Found, NewCheck, StoreError},
 };
 
 /// Why a check is not created.
@@ -117,6 +117,11 @@ impl Engine {
         self.expire(check).await?;
         // Whoever was first, this is how it ended.
         self.found(project, product, id).await
+    }
+
+    /// What is kept of how a check went.
+    pub async fn course_of(&self, project: ProjectId, product: Product, id: CheckId) -> Result<Course, ReadError> {
+        self.store().course_of(project, product, id).await?.ok_or(ReadError::NotFound)
     }
 
     /// The project's checks of any product, newest first.

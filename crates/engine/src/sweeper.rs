@@ -3,7 +3,7 @@
 //! Every end goes through [`Engine::conclude`], which records it with its callback in one transaction. The sweeper only
 //! sees to it that checks nobody asks about end too.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use ringtrue_domain::{
@@ -28,9 +28,19 @@ const BATCH: u32 = 2_000;
 impl Engine {
     /// Records the end of a check, and sends its callback if this was the first to end it.
     pub(crate) async fn conclude<V: Into<AnyVerdict>>(&self, concluded: Concluded<V>) -> Result<Recorded, StoreError> {
+        self.conclude_by(concluded, None).await
+    }
+
+    /// As [`conclude`](Engine::conclude), of a check that what a connector brought has ended.
+    pub(crate) async fn conclude_by<V: Into<AnyVerdict>>(
+        &self,
+        concluded: Concluded<V>,
+        connector: Option<Arc<str>>,
+    ) -> Result<Recorded, StoreError> {
         let concluded = concluded.map(Into::into);
         let callback = self.callback_of(&concluded)?;
-        let recorded = self.store().conclude(Ending::from(&concluded), callback.clone()).await?;
+        let ending = Ending::from(&concluded).brought_by(connector);
+        let recorded = self.store().conclude(ending, callback.clone()).await?;
         if recorded == Recorded::Now {
             self.activity().ended(concluded.check());
         }

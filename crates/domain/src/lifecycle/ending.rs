@@ -1,5 +1,7 @@
 //! Verdicts as they are kept, and ends as they are recorded.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::{Check, CheckId, Concluded, DiscoveredNumber, ErrorCode, Status};
@@ -115,6 +117,7 @@ pub struct Ending {
     discovered: Option<DiscoveredNumber>,
     error_code: Option<ErrorCode>,
     at: Timestamp,
+    connector: Option<Arc<str>>,
 }
 
 impl<V: Verdict + Clone> From<&Concluded<V>> for Ending {
@@ -131,11 +134,23 @@ impl<V: Verdict + Clone> From<&Concluded<V>> for Ending {
             discovered: check.verdict().and_then(Verdict::discovered).cloned(),
             error_code: check.error_code(),
             at: check.updated_at().unwrap_or(check.expires_at),
+            connector: None,
         }
     }
 }
 
 impl Ending {
+    /// The same end, by what a connector of this name has brought, where one has.
+    #[must_use]
+    pub fn brought_by(self, connector: Option<Arc<str>>) -> Self {
+        Ending { connector, ..self }
+    }
+
+    /// The name of the connector that brought what ended the check, where one did.
+    pub fn connector(&self) -> Option<&str> {
+        self.connector.as_deref()
+    }
+
     pub fn check(&self) -> CheckId {
         self.check
     }

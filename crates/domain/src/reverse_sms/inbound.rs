@@ -1,6 +1,6 @@
 //! An SMS that an operator handed to us.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -21,6 +21,8 @@ pub struct InboundSms {
     /// Whether a real operator brought it. The simulated one reaches the checks of sandbox projects only, and a real
     /// one only those of live projects.
     pub mode: Mode,
+    /// The configured name of the connector that brought it.
+    pub connector: Arc<str>,
     pub from: Sender,
     pub to: Msisdn,
     pub text: String,
@@ -32,6 +34,7 @@ impl fmt::Debug for InboundSms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InboundSms")
             .field("mode", &self.mode)
+            .field("connector", &self.connector)
             .field("from", &self.from)
             .field("to", &self.to)
             .field("characters", &self.text.chars().count())

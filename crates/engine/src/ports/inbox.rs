@@ -1,5 +1,7 @@
 //! Where connectors hand over what operators brought.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -42,6 +44,8 @@ impl Disposition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glimpse {
     pub mode: Mode,
+    /// The configured name of the connector that brought it.
+    pub connector: Arc<str>,
     pub from: Sender,
     pub to: Msisdn,
     pub seen_at: Timestamp,

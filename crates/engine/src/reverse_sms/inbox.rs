@@ -3,9 +3,7 @@
 use async_trait::async_trait;
 use ringtrue_domain::{
     lifecycle::Status,
-    phone::Msisdn,
     reverse_sms::{InboundSms, ReceivedFrom, ReverseSmsCheck, Sender, candidates},
-    tenancy::Mode,
 };
 
 use crate::{
@@ -23,7 +21,8 @@ impl Inbox for Engine {
         let codes = codes.collect::<Result<Vec<_>, _>>()?;
         let check = if codes.is_empty() { None } else { self.store().check_by_code(codes).await? };
         let Some(check) = check else {
-            return self.notice(sms.mode, &sms.from, &sms.to, at).await;
+            let InboundSms { mode, connector, from, to, .. } = sms;
+            return self.notice(Glimpse { mode, connector, from, to, seen_at: at }).await;
         };
         let check: ReverseSmsCheck = narrowed(check)?;
         let from = match &sms.from {
@@ -37,7 +36,9 @@ impl Inbox for Engine {
             Ok(None) => Ok(Disposition::Unmatched),
             Ok(Some(concluded)) => {
                 let is_in_time = concluded.check().status() != Status::Expired;
-                let recorded = self.conclude(concluded).await?;
+                // One that comes too late has ended nothing.
+                let connector = is_in_time.then_some(sms.connector);
+                let recorded = self.conclude_by(concluded, connector).await?;
                 let decided = recorded == Recorded::Now && is_in_time;
                 if let (true, Some(place)) = (decided, first_seen) {
                     self.activity().seen(place);
@@ -48,22 +49,18 @@ impl Inbox for Engine {
     }
 
     async fn glimpse(&self, glimpse: Glimpse) -> Result<(), StoreError> {
-        let at = whole_millis(glimpse.seen_at);
-        self.notice(glimpse.mode, &glimpse.from, &glimpse.to, at).await.map(drop)
+        let seen_at = whole_millis(glimpse.seen_at);
+        self.notice(Glimpse { seen_at, ..glimpse }).await.map(drop)
     }
 }
 
 impl Engine {
     /// Something came from this number, though not what a check waits for.
-    async fn notice(
-        &self,
-        mode: Mode,
-        from: &Sender,
-        to: &Msisdn,
-        at: jiff::Timestamp,
-    ) -> Result<Disposition, StoreError> {
-        let Sender::Number(number) = from else { return Ok(Disposition::Unusable) };
-        let moved = self.store().mark_pending(mode, self.number_hash(number)?, to, at).await?;
+    async fn notice(&self, glimpse: Glimpse) -> Result<Disposition, StoreError> {
+        let Glimpse { mode, connector, from: Sender::Number(number), to, seen_at } = glimpse else {
+            return Ok(Disposition::Unusable);
+        };
+        let moved = self.store().mark_pending(mode, self.number_hash(&number)?, &to, &connector, seen_at).await?;
         self.activity().marked_pending(&moved);
         Ok(if moved.is_empty() { Disposition::Unmatched } else { Disposition::Pending })
     }

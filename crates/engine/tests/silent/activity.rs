@@ -41,7 +41,14 @@ async fn create(world: &World, callback_url: Option<&str>) -> CreatedReverseSms 
 async fn text(world: &World, to: &Msisdn, text: &str) -> Disposition {
     let from = Sender::Number(Msisdn::parse(PHONE, Mode::Sandbox).unwrap());
     let received_at = world.clock.now();
-    let sms = InboundSms { mode: Mode::Sandbox, from, to: to.clone(), text: text.to_owned(), received_at };
+    let sms = InboundSms {
+        mode: Mode::Sandbox,
+        connector: "sandbox".into(),
+        from,
+        to: to.clone(),
+        text: text.to_owned(),
+        received_at,
+    };
     world.engine.receive(sms).await.unwrap()
 }
 

@@ -142,6 +142,7 @@ impl Subject {
         let Awaits::Sms { receiver, body } = &self.awaits else { panic!("it waits for no SMS") };
         InboundSms {
             mode: Mode::Sandbox,
+            connector: "sandbox".into(),
             from: Sender::Number(from.clone()),
             to: receiver.clone(),
             text: body.clone(),

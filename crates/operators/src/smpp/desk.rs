@@ -175,7 +175,8 @@ impl Desk {
         }
         let Envelope { from, to } = envelope;
         let received_at = self.clock.now();
-        let sms = InboundSms { mode: self.config.mode, from, to, text, received_at };
+        let SmppConfig { mode, name, .. } = &*self.config;
+        let sms = InboundSms { mode: *mode, connector: Arc::clone(name), from, to, text, received_at };
         match self.inbox.receive(sms).await {
             Ok(disposition) => {
                 self.counters.count(disposition.into());
@@ -194,7 +195,8 @@ impl Desk {
     /// Tells the inbox of an SMS that has begun. It is no loss if it does not hear.
     async fn glimpse(&self, envelope: Envelope, until: Instant) {
         let Envelope { from, to } = envelope;
-        let glimpse = Glimpse { mode: self.config.mode, from, to, seen_at: self.clock.now() };
+        let SmppConfig { mode, name, .. } = &*self.config;
+        let glimpse = Glimpse { mode: *mode, connector: Arc::clone(name), from, to, seen_at: self.clock.now() };
         if let Ok(Err(error)) = timeout_at(until, self.inbox.glimpse(glimpse)).await {
             tracing::debug!(connector.name = %self.config.name, %error, "the beginning of an SMS could not be noted");
         }

@@ -212,7 +212,8 @@ impl Webhook {
                 }
             }
         };
-        let sms = InboundSms { mode: self.config.mode, from, to, text, received_at: now };
+        let WebhookConfig { mode, name, .. } = &self.config;
+        let sms = InboundSms { mode: *mode, connector: Arc::clone(name), from, to, text, received_at: now };
         match self.inbox.receive(sms).await {
             Err(_) => return Outcome::StoreDown,
             Ok(Disposition::Concluded) => self.signs.concluded(now, self.clock.now()),
@@ -228,7 +229,8 @@ impl Webhook {
     /// Shows that something is coming. It is only a hint, and the part will come again: a failure costs nothing.
     async fn wait(&self, from: Sender, to: Msisdn, first: bool, now: Timestamp) -> Outcome {
         if first {
-            let glimpse = Glimpse { mode: self.config.mode, from, to, seen_at: now };
+            let WebhookConfig { mode, name, .. } = &self.config;
+            let glimpse = Glimpse { mode: *mode, connector: Arc::clone(name), from, to, seen_at: now };
             let _ = self.inbox.glimpse(glimpse).await;
         }
         Outcome::PartHeld

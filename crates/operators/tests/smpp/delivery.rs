@@ -28,6 +28,7 @@ async fn an_sms_reaches_the_inbox_and_is_acknowledged() {
     assert_eq!(ticket.delivered().await, Fate::Acknowledged);
     let expected = InboundSms {
         mode: Mode::Sandbox,
+        connector: "test".into(),
         from: Sender::Number(number(HANDSET)),
         to: number(SERVICE),
         text: "VERIFY 4F7K2Q".to_owned(),

@@ -61,6 +61,7 @@ async fn parts_are_answered_when_the_whole_is_safe() {
     let glimpses = peer.world.inbox.glimpses();
     assert_eq!(glimpses.len(), 1);
     assert_eq!(glimpses[0].from, Sender::Number(number(HANDSET)));
+    assert_eq!(&*glimpses[0].connector, "test");
     assert_eq!(peer.world.count(Outcome::PartTaken), 2);
 }
 

@@ -34,6 +34,7 @@ async fn a_message_arrives_as_it_was_written() {
             assert_eq!(received[0].text, text, "{}", vendor.name);
             assert_eq!(received[0].from, Sender::Number(number(PHONE)), "{}", vendor.name);
             assert_eq!(received[0].to, number(RECEIVER), "{}", vendor.name);
+            assert_eq!(&*received[0].connector, "door", "{}", vendor.name);
             assert_eq!(received[0].received_at.as_second(), door.now(), "{}", vendor.name);
             assert_eq!(door.count(Outcome::Accepted), 1, "{}", vendor.name);
         }

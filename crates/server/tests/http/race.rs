@@ -26,6 +26,7 @@ fn number(text: &str) -> Msisdn {
 fn sms(world: &World, from: &str, check: &Invited) -> InboundSms {
     InboundSms {
         mode: Mode::Sandbox,
+        connector: "sandbox".into(),
         from: Sender::Number(number(from)),
         to: number(&check.receiver),
         text: check.body.clone(),

@@ -67,6 +67,7 @@ async fn knows_the_code(world: &World, check: &Invited) -> bool {
     let number = |text: &str| Msisdn::parse(text, Mode::Sandbox).unwrap();
     let sms = InboundSms {
         mode: Mode::Sandbox,
+        connector: "sandbox".into(),
         from: Sender::Number(number(EVEN)),
         to: number(&check.receiver),
         text: check.body.clone(),

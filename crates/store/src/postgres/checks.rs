@@ -149,10 +149,12 @@ fn end(conclusions: &[&Conclusion]) -> Call {
         "update checks
             set concluded_at = new.concluded_at, status = new.status, matched = new.matched, error_code = new.error_code,
                 number_hash = coalesce(new.number_hash, checks.number_hash),
-                number_tail = coalesce(new.number_tail, checks.number_tail), number_sealed = new.number_sealed
+                number_tail = coalesce(new.number_tail, checks.number_tail), number_sealed = new.number_sealed,
+                connector = coalesce(new.connector, checks.connector)
            from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::bytea[], $7::text[],
-                       $8::bytea[])
-                as new (id, concluded_at, status, matched, error_code, number_hash, number_tail, number_sealed)
+                       $8::bytea[], $9::text[])
+                as new (id, concluded_at, status, matched, error_code, number_hash, number_tail, number_sealed,
+                        connector)
           where checks.id = new.id and checks.status in ('ACCEPTED', 'PENDING')
          returning checks.id, checks.pending_at, checks.network_id, checks.expires_at",
     )
@@ -166,6 +168,7 @@ fn end(conclusions: &[&Conclusion]) -> Call {
     .with(column(conclusions, |conclusion| {
         conclusion.ending.discovered().and_then(|discovered| discovered.sealed.as_ref()).map(|sealed| sealed.0.clone())
     }))
+    .with(column(conclusions, |conclusion| conclusion.ending.connector().map(str::to_owned)))
 }
 
 /// A number that the check has found out.

@@ -178,8 +178,9 @@ fn end(turn: &mut Turn<'_>, ending: &lifecycle::Ending) -> Result<(), StoreError
     turn.change(
         "update checks
             set concluded_at = $1, status = $2, matched = $3, error_code = $4,
-                number_hash = coalesce($5, number_hash), number_tail = coalesce($6, number_tail), number_sealed = $7
-          where id = $8",
+                number_hash = coalesce($5, number_hash), number_tail = coalesce($6, number_tail), number_sealed = $7,
+                connector = coalesce($8, connector)
+          where id = $9",
         values![
             ending.at(),
             ending.status().as_str(),
@@ -188,6 +189,7 @@ fn end(turn: &mut Turn<'_>, ending: &lifecycle::Ending) -> Result<(), StoreError
             number.map(|number| number.hash),
             number.map(|number| number.tail.to_string()),
             discovered.and_then(|discovered| discovered.sealed.as_ref()),
+            ending.connector(),
             ending.check(),
         ],
     )?;

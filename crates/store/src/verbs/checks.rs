@@ -11,8 +11,8 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
-    Admitted, CheckStore, CodeHash, Completion, Found, MarkedPending, NewCallback, NewCheck, Recorded, StoreError,
-    UsageCount,
+    Admitted, CheckStore, CodeHash, Completion, Course, Found, MarkedPending, NewCallback, NewCheck, Recorded,
+    StoreError, UsageCount,
 };
 use uuid::Uuid;
 
@@ -62,6 +62,18 @@ impl<D: Database> CheckStore for SqlStore<D> {
         })
     }
 
+    async fn course_of(&self, project: ProjectId, product: Product, id: CheckId) -> Result<Option<Course>, StoreError> {
+        let select = "select id, pending_at, connector from checks where id = $1 and project_id = $2 and product = $3";
+        let row = self.read_first(select, values![id, project, product.as_str()].to_vec()).await?;
+        row.map(|row| {
+            let mut row = row.of("checks");
+            row.uuid("id")?;
+            let pending_at = row.instant_or_null("pending_at")?;
+            Ok(Course { pending_at, connector: row.text_or_null("connector")? })
+        })
+        .transpose()
+    }
+
     async fn check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError> {
         if codes.is_empty() {
             return Ok(None);
@@ -78,12 +90,12 @@ impl<D: Database> CheckStore for SqlStore<D> {
         mode: Mode,
         number: NumberHash,
         receiver: &Msisdn,
+        connector: &str,
         at: Timestamp,
     ) -> Result<Vec<MarkedPending>, StoreError> {
-        let receiver = receiver.as_str().to_owned();
-        self.database
-            .transact(move |tx| Box::pin(async move { mark_pending(tx, mode, number, receiver, at).await }))
-            .await
+        let waits = values![number, receiver.as_str(), mode.as_str(), at].to_vec();
+        let connector = connector.to_owned();
+        self.database.transact(move |tx| Box::pin(async move { mark_pending(tx, &waits, &connector, at).await })).await
     }
 
     async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
@@ -148,9 +160,8 @@ fn millis_of(id: Uuid) -> Option<i64> {
 /// order could wait for someone who waits for them.
 async fn mark_pending(
     tx: &mut dyn Tx,
-    mode: Mode,
-    number: NumberHash,
-    receiver: String,
+    waits: &[Value],
+    connector: &str,
     at: Timestamp,
 ) -> Result<Ending<Vec<MarkedPending>>, StoreError> {
     let waiting = tx
@@ -158,7 +169,7 @@ async fn mark_pending(
             "select id from checks
               where number_hash = $1 and receiver = $2 and mode = $3 and status = 'ACCEPTED' and expires_at > $4
               order by id",
-            values![number, receiver, mode.as_str(), at],
+            waits,
         )
         .await?;
     let mut pending = Vec::new();
@@ -166,10 +177,10 @@ async fn mark_pending(
         let id = id.of("checks").uuid("id")?;
         let marked = tx
             .first(
-                "update checks set pending_at = $1, status = 'PENDING'
-                  where id = $2 and status = 'ACCEPTED'
+                "update checks set pending_at = $1, connector = $2, status = 'PENDING'
+                  where id = $3 and status = 'ACCEPTED'
                  returning id, project_id, product, created_at, network_id",
-                values![at, id],
+                values![at, connector, id],
             )
             .await?;
         if let Some(row) = marked {

@@ -80,7 +80,7 @@ async fn checks(store: &dyn Store, project: ProjectId, dice: &mut Dice, number: 
     for check in &mut checks {
         if dice.below(3) == 0 {
             let (number, at) = (check.claimed.unwrap().hash, check.created_at + SignedDuration::from_secs(1));
-            let marked = store.mark_pending(Mode::Live, number, &check_sample::receiver(), at).await.unwrap();
+            let marked = store.mark_pending(Mode::Live, number, &check_sample::receiver(), "acme", at).await.unwrap();
             assert_eq!(marked.len(), 1);
             *check = check_sample::found(store, check).await;
         }

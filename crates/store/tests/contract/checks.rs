@@ -185,18 +185,18 @@ pub async fn checks_that_wait_for_a_number_become_pending(bench: &Bench) {
 
     let at = sample::later(5);
     let elsewhere = Msisdn::parse("+447700900001", Mode::Live).unwrap();
-    assert_eq!(store.mark_pending(Mode::Live, number, &elsewhere, at).await.unwrap(), []);
+    assert_eq!(store.mark_pending(Mode::Live, number, &elsewhere, "acme", at).await.unwrap(), []);
     let receiver = check_sample::receiver();
-    assert_eq!(store.mark_pending(Mode::Live, number, &receiver, sample::later(301)).await.unwrap(), []);
+    assert_eq!(store.mark_pending(Mode::Live, number, &receiver, "acme", sample::later(301)).await.unwrap(), []);
     let marked = |check: &ReverseSmsCheck| MarkedPending {
         project,
         product: check.product,
         network: check.network.clone(),
         created_at: check.created_at,
     };
-    let now_pending = store.mark_pending(Mode::Live, number, &receiver, at).await.unwrap();
+    let now_pending = store.mark_pending(Mode::Live, number, &receiver, "acme", at).await.unwrap();
     assert_eq!(now_pending, [marked(&check), marked(&twin)]);
-    assert_eq!(store.mark_pending(Mode::Live, number, &receiver, sample::later(6)).await.unwrap(), []);
+    assert_eq!(store.mark_pending(Mode::Live, number, &receiver, "acme", sample::later(6)).await.unwrap(), []);
     for check in [&check, &twin] {
         let found = check_sample::found(store, check).await;
         assert_eq!(found.state, Lifecycle::Open(Open::Pending { since: at }));
@@ -204,11 +204,54 @@ pub async fn checks_that_wait_for_a_number_become_pending(bench: &Bench) {
     for check in [&other, &sandbox] {
         assert_eq!(check_sample::found(store, check).await.status(), Status::Accepted);
     }
-    // It ends as any other, and does not say any more since when it was pending.
+    // It ends as any other.
     let pending = check_sample::found(store, &check).await;
     let (ending, ended) = check_sample::ending(check_sample::received(&pending, true));
     assert_eq!(store.conclude(ending, None).await.unwrap(), Recorded::Now);
     assert_eq!(check_sample::found(store, &check).await, ended);
+}
+
+/// What people are told, when all else of the check is over.
+pub async fn a_check_tells_how_it_went(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let mut checks = Vec::new();
+    for _ in 0..4 {
+        checks.push(check_sample::stored(store, project).await);
+    }
+    let [answered, expired, straight, untouched] = &checks[..] else { panic!() };
+    let at = sample::later(5);
+    for check in [answered, expired] {
+        let (number, receiver) = (check.claimed.unwrap().hash, check_sample::receiver());
+        assert_eq!(store.mark_pending(Mode::Live, number, &receiver, "acme", at).await.unwrap().len(), 1);
+    }
+    let course = async |check: &ReverseSmsCheck| {
+        store
+            .course_of(project, check.product, check.id)
+            .await
+            .unwrap()
+            .map(|course| (course.pending_at, course.connector))
+    };
+    let acme = || Some("acme".to_owned());
+    assert_eq!(course(answered).await, Some((Some(at), acme())));
+
+    // At the same time, so that they are ended together where that is done.
+    let by = |check: &ReverseSmsCheck, connector: &str| {
+        check_sample::ending(check_sample::received(check, true)).0.brought_by(Some(connector.into()))
+    };
+    let (one, two, three) = tokio::join!(
+        store.conclude(by(answered, "globex"), None),
+        store.conclude(by(straight, "acme"), None),
+        store.conclude(check_sample::ending(expired.clone().expire().unwrap()).0, None),
+    );
+    assert_eq!([one.unwrap(), two.unwrap(), three.unwrap()], [Recorded::Now; 3]);
+    assert_eq!(course(answered).await, Some((Some(at), Some("globex".to_owned()))), "the last that brought an SMS");
+    assert_eq!(course(straight).await, Some((None, acme())));
+    assert_eq!(course(expired).await, Some((Some(at), acme())), "its end has brought nothing new");
+    assert_eq!(course(untouched).await, Some((None, None)));
+
+    assert_eq!(store.course_of(ProjectId(sample::uuid()), answered.product, answered.id).await.unwrap(), None);
+    assert_eq!(store.course_of(project, Product::Discovery, answered.id).await.unwrap(), None);
 }
 
 pub async fn overdue_checks_are_found_longest_overdue_first(bench: &Bench) {

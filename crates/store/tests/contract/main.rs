@@ -170,6 +170,7 @@ contract! {
         a_check_ends_once,
         every_end_comes_back_as_it_was_recorded,
         checks_that_wait_for_a_number_become_pending,
+        a_check_tells_how_it_went,
         overdue_checks_are_found_longest_overdue_first;
     ended_checks:
         a_check_made_with_its_end_comes_back_as_it_was_stored,

@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -20,6 +20,7 @@ const NAMES: [&str; 15] = [
     "0013_requests",
     "0014_activity",
     "0015_deadlines",
+    "0016_console",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -78,6 +78,15 @@ pub enum Recorded {
     AlreadyConcluded,
 }
 
+/// What is kept of how a check went, besides where it stands: for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Course {
+    /// Since when it was pending, or is.
+    pub pending_at: Option<Timestamp>,
+    /// The connector that brought the last SMS for it.
+    pub connector: Option<String>,
+}
+
 /// A check that has become pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedPending {
@@ -110,6 +119,9 @@ pub trait CheckStore: Send + Sync {
         id: CheckId,
     ) -> Result<Found<AnyCheck>, StoreError>;
 
+    /// `None`: the project has no such check.
+    async fn course_of(&self, project: ProjectId, product: Product, id: CheckId) -> Result<Option<Course>, StoreError>;
+
     /// The check of the first of these codes that is still open; of the first that is known, if none is.
     async fn check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError>;
 
@@ -118,12 +130,13 @@ pub trait CheckStore: Send + Sync {
     async fn conclude(&self, ending: Ending, callback: Option<NewCallback>) -> Result<Recorded, StoreError>;
 
     /// Marks the open checks of a mode that wait for an SMS from this number to this receiver, that are not yet pending
-    /// and whose time is not up. Gives them.
+    /// and whose time is not up, with the name of the connector that brought something. Gives them.
     async fn mark_pending(
         &self,
         mode: Mode,
         number: NumberHash,
         receiver: &Msisdn,
+        connector: &str,
         at: Timestamp,
     ) -> Result<Vec<MarkedPending>, StoreError>;
 

@@ -27,7 +27,7 @@ pub use activity::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore,
 pub use callbacks::{
     AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, Resent, Settlement, Then,
 };
-pub use checks::{Admitted, Awaits, CheckStore, CodeHash, MarkedPending, NewCallback, NewCheck, Recorded};
+pub use checks::{Admitted, Awaits, CheckStore, CodeHash, Course, MarkedPending, NewCallback, NewCheck, Recorded};
 pub use control_plane::{
     Changes, ControlPlaneStore, KeyId, KeyPurpose, KeyStore, NotAKeyPurpose, Revocation, RevocationStore, SealedKey,
     TokenId, Version,

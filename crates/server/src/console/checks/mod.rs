@@ -2,6 +2,7 @@
 
 mod list;
 mod one;
+mod timeline;
 
 pub use list::{Tab, list};
 pub use one::{one, resend};

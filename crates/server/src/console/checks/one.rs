@@ -8,7 +8,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     account::Power,
-    lifecycle::{AnyCheck, AnyVerdict, Lifecycle, Open, Outcome, Reference, Verdict},
+    lifecycle::{AnyCheck, AnyVerdict, Lifecycle, Reference},
     product::Product,
 };
 use ringtrue_engine::{
@@ -16,7 +16,11 @@ use ringtrue_engine::{
     ports::CallbackState,
 };
 
-use super::{number_of, product_of, result_of, swap_words, tone};
+use super::{
+    number_of, product_of, result_of, swap_words,
+    timeline::{Event, outcome_of, timeline},
+    tone,
+};
 use crate::{
     console::{
         forms::SignedForm,
@@ -45,14 +49,6 @@ struct CheckPage {
     is_open: bool,
     /// The same by the API, and what each does.
     commands: Vec<(&'static str, String)>,
-}
-
-/// A line of the timeline.
-#[derive(Debug)]
-struct Event {
-    at: Moment,
-    title: String,
-    text: String,
 }
 
 #[derive(Debug)]
@@ -88,6 +84,7 @@ pub async fn one(
     let was_resent = Query::parse(query.as_deref(), &["resent"])?.get("resent").is_some();
     let (product, id) = (product_of(&ids)?, ids.check()?);
     let check = app.engine.any_check(project.id, product, id).await.map_err(Problem::from)?;
+    let course = app.engine.course_of(project.id, product, id).await.map_err(Problem::from)?;
     let log = app.engine.callback_log(project.id, id).await.map_err(Problem::from)?;
     let frame = Frame::of(&who, "Check").in_workspace(&who, &workspace, Section::Checks).in_project(&project);
     let back = format!("{}/checks/{product}", frame.project_path());
@@ -108,7 +105,7 @@ pub async fn one(
         tone: tone(&check),
         result: result_of(&check),
         facts,
-        events: timeline(&check, log.as_ref()),
+        events: timeline(&check, &course, log.as_ref()),
         callback: log.map(callback_view),
         was_resent,
         is_open: matches!(check.state, Lifecycle::Open(_)),
@@ -135,42 +132,6 @@ impl From<ResendError> for Refusal {
             ResendError::StillOpen | ResendError::StillWaiting => Refusal::new(StatusCode::CONFLICT, "Not yet", text),
             ResendError::Erased => Refusal::new(StatusCode::GONE, "Nothing is left to send", text),
         }
-    }
-}
-
-fn timeline(check: &AnyCheck, log: Option<&CallbackLog>) -> Vec<Event> {
-    let event = |at, title: &str, text: String| Event { at: Moment(at), title: title.to_owned(), text };
-    let mut events = vec![event(check.created_at, "Created", String::new())];
-    match &check.state {
-        Lifecycle::Open(open) => {
-            if let Open::Pending { since } = open {
-                events.push(event(*since, "Pending", "Part of what it waits for has been seen.".to_owned()));
-            }
-            events.push(event(check.expires_at, "Expires", "If nothing comes before.".to_owned()));
-        }
-        Lifecycle::Concluded { outcome, at } => events.push(match outcome {
-            Outcome::Completed(verdict) => {
-                let text = if verdict.matched().is_some() { result_of(check) } else { String::new() };
-                event(*at, "Completed", text)
-            }
-            Outcome::Expired => event(*at, "Expired", "Nothing came in time.".to_owned()),
-            Outcome::Error(code) => event(*at, "Ended with an error", code.as_str().to_owned()),
-        }),
-    }
-    for (number, attempt) in (1..).zip(log.iter().flat_map(|log| &log.attempts)) {
-        events.push(event(attempt.started_at, &format!("Callback, attempt {number}"), outcome_of(attempt)));
-    }
-    if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
-        events.push(event(due_at, "Callback, next attempt", String::new()));
-    }
-    events
-}
-
-fn outcome_of(attempt: &Attempt) -> String {
-    match (attempt.status, &attempt.failure) {
-        (Some(status), _) => status.to_string(),
-        (None, Some(failure)) => failure.replace('_', " "),
-        (None, None) => "no answer".to_owned(),
     }
 }
 

@@ -14,7 +14,11 @@ use crate::{
     world::{ProjectOf, World, eventually},
 };
 
-on_both_stores!(a_check_tells_its_story_and_its_callback_is_sent_again, the_handset_runs_a_check_from_end_to_end);
+on_both_stores!(
+    a_check_tells_its_story_and_its_callback_is_sent_again,
+    a_check_tells_by_whom_its_sms_came_and_since_when_it_was_pending,
+    the_handset_runs_a_check_from_end_to_end,
+);
 
 fn path_of(world: &World, project: &ProjectOf) -> String {
     format!("/console/workspaces/{}/projects/{}", world.acme.workspace_id, project.project_id)
@@ -59,6 +63,46 @@ async fn a_check_tells_its_story_and_its_callback_is_sent_again(world: World) {
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
     assert_eq!(events["content"][0]["action"], "callback.resent");
     assert_eq!(events["content"][0]["target"], json!({"type": "check", "id": check.id}));
+}
+
+/// The lines of a timeline, without their times.
+fn timeline(page: &str) -> Vec<String> {
+    let list = page.split("<ol class=\"timeline\">").nth(1).unwrap().split("</ol>").next().unwrap();
+    let line = |item: &str| {
+        let (_, words) = item.split_once("</time>").unwrap_or_else(|| panic!("{item}"));
+        let words = words.split('<').map(|part| part.rsplit('>').next().unwrap_or_default().trim());
+        words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(": ")
+    };
+    list.split("<li>").skip(1).map(line).collect()
+}
+
+async fn a_check_tells_by_whom_its_sms_came_and_since_when_it_was_pending(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut browser = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let checks = format!("{}/checks/reverse_sms", path_of(&world, &asker.project));
+    let text = "It came from the number, in part or without the code.";
+    let pending = format!("Pending: {text}");
+
+    let check = asker.create(json!({"phone_number": EVEN})).await;
+    asker.text(EVEN, &check.receiver, "hello").await;
+    asker.ends_as(&check.id, "PENDING").await;
+    let page = format!("{checks}/{}", check.id);
+    let now = timeline(&browser.get(&page).await.assert(200).text());
+    let [received, open] = ["SMS received: by connector sandbox", "Expires: If nothing comes before."];
+    assert_eq!(now, ["Created", received, &pending, open]);
+    world.advance(SignedDuration::from_secs(7));
+    asker.text(EVEN, &check.receiver, &check.body).await;
+    asker.ends_as(&check.id, "COMPLETED").await;
+    let then = timeline(&browser.get(&page).await.assert(200).text());
+    assert_eq!(then, ["Created", "SMS received", &pending, received, "Completed: match"]);
+
+    let late = asker.create(json!({"phone_number": EVEN})).await;
+    asker.text(EVEN, &late.receiver, "hello").await;
+    asker.ends_as(&late.id, "PENDING").await;
+    world.advance(SignedDuration::from_secs(300));
+    let page = browser.get(&format!("{checks}/{}", late.id)).await.assert(200).text();
+    let expired = "Expired: The rest did not come in time.";
+    assert_eq!(timeline(&page), ["Created", received, &pending, expired]);
 }
 
 async fn the_handset_runs_a_check_from_end_to_end(world: World) {
@@ -115,6 +159,10 @@ async fn the_handset_opens_a_silent_check() {
         let redeemed = browser.submit(&handset, &format!("{handset}/code"), &fields).await;
         let page = browser.get(location(&redeemed)).await.assert(200).text();
         assert!(page.contains("COMPLETED") && page.contains(result), "{page}");
+        let lines = timeline(&page);
+        let before = ["Created", "Device seen", "Pending: The device was sent to its operator."];
+        assert_eq!(lines[..3], before, "{lines:?}");
+        assert!(lines[3].starts_with("Completed"), "{lines:?}");
     }
 }
 
