@@ -8,6 +8,7 @@ pub mod activity;
 pub mod audit;
 pub mod callback;
 pub mod eligibility;
+pub mod guessing;
 pub mod id;
 pub mod key_schedule;
 pub mod lifecycle;

@@ -138,8 +138,7 @@ impl From<passwords::Busy> for SignInError {
 impl Engine {
     /// Begins a session for whoever knows the password.
     pub async fn sign_in(&self, email: &str, password: &str, address: IpAddr) -> Result<SessionToken, SignInError> {
-        let begun = self.sign_in_delays().begin(email, address, self.clock().now());
-        begun.map_err(|seconds| SignInError::Wait { seconds })?;
+        let guess = self.begin_guess(email, address).await?;
         let password = Password::given(password).map_err(|_| SignInError::Wrong)?;
         let record = match email.parse::<Email>() {
             Ok(email) => self.store().account_by_email(&email).await?,
@@ -148,10 +147,9 @@ impl Engine {
         let (account, hash) = record.map(|record| (record.account, record.password)).unzip();
         let is_right = self.passwords().is_right(password, hash.flatten()).await?;
         let account = account.filter(|_| is_right).ok_or(SignInError::Wrong)?;
-        self.sign_in_delays().forgive(email, address);
         let (token, session) = self.new_session(account.id)?;
         let audit = self.account_event(Actor::Account(account.id), Action::AccountSignedIn, account.id);
-        self.store().begin_session(session, &audit).await?;
+        self.store().begin_session(session, guess, &audit).await?;
         Ok(token)
     }
 

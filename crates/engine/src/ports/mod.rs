@@ -28,6 +28,6 @@ pub use store::{
     Then, TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
 };
 pub use store::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, MarkedPending, WaitingCallbacks};
-pub use store::Course;
+pub use store::{Course, Guess, Guesser, Wait};
 pub use store::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
 pub use transport::{Answer, Outgoing, Transport, Undelivered};

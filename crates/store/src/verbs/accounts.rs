@@ -9,11 +9,11 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AccountRecord, AccountStore, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, SessionRecord, StoreError,
-    TokenHash,
+    AccountRecord, AccountStore, Guess, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, SessionRecord,
+    StoreError, TokenHash, Wait,
 };
 
-use super::{SqlStore, audit};
+use super::{SqlStore, audit, guesses};
 use crate::{
     driver::{Database, Ending, Tx, Value, values},
     row::{Columns, Row},
@@ -185,11 +185,16 @@ impl<D: Database> AccountStore for SqlStore<D> {
             .await
     }
 
-    async fn begin_session(&self, session: NewSession, audit: &AuditEvent) -> Result<(), StoreError> {
+    async fn count_guess(&self, guess: Guess) -> Result<Option<Wait>, StoreError> {
+        self.database.transact(move |tx| Box::pin(guesses::count(tx, guess))).await
+    }
+
+    async fn begin_session(&self, session: NewSession, guess: Guess, audit: &AuditEvent) -> Result<(), StoreError> {
         let event = audit.clone();
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
+                    guesses::forgive(tx, guess).await?;
                     begin(tx, session).await?;
                     audit::record(tx, &event).await?;
                     Ok(Ending::Commit(()))

@@ -13,6 +13,7 @@ mod check_list;
 mod checks;
 mod control_plane;
 mod credentials;
+mod guesses;
 pub(crate) mod idempotency;
 pub(crate) mod journeys;
 mod keys;

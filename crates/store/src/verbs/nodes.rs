@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use ringtrue_engine::ports::{Housekeeping, NodeId, NodeStore, Revocation, RevocationStore, StoreError};
 use tokio::time::timeout;
 
-use super::SqlStore;
+use super::{SqlStore, guesses};
 use crate::{
     driver::{Database, Ending, Tx, values},
     migration::Migration,
@@ -155,9 +155,10 @@ impl<D: Database> Housekeeping for SqlStore<D> {
                             values![now],
                         )
                         .await?;
+                    let guesses = guesses::forget(tx, now).await?;
                     let forgotten =
                         [revocations, keys, credentials, sessions, links].iter().map(Vec::len).sum::<usize>();
-                    Ok(Ending::Commit(forgotten as u64))
+                    Ok(Ending::Commit((forgotten + guesses) as u64))
                 })
             })
             .await

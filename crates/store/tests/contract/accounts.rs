@@ -4,7 +4,9 @@ use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     tenancy::WorkspaceId,
 };
-use ringtrue_engine::ports::{LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, Store, TokenHash};
+use ringtrue_engine::ports::{
+    Guess, Guesser, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, Store, TokenHash,
+};
 
 use crate::{bench::Bench, sample};
 
@@ -12,7 +14,7 @@ fn account(email: &str) -> Account {
     Account { id: AccountId(sample::uuid()), email: email.parse().unwrap(), is_admin: false, created_at: sample::now() }
 }
 
-fn event(workspace: Option<WorkspaceId>, account: AccountId, action: Action) -> AuditEvent {
+pub fn event(workspace: Option<WorkspaceId>, account: AccountId, action: Action) -> AuditEvent {
     AuditEvent {
         id: sample::uuid(),
         workspace,
@@ -25,14 +27,19 @@ fn event(workspace: Option<WorkspaceId>, account: AccountId, action: Action) -> 
     }
 }
 
-async fn stored(store: &dyn Store, email: &str) -> Account {
+pub async fn stored(store: &dyn Store, email: &str) -> Account {
     let account = account(email);
     assert!(store.add_account(&account, &event(None, account.id, Action::AccountCreated)).await.unwrap());
     account
 }
 
-fn session(account: AccountId, expires_at: Timestamp) -> NewSession {
+pub fn session(account: AccountId, expires_at: Timestamp) -> NewSession {
     NewSession { token: TokenHash(sample::random()), account, created_at: sample::now(), expires_at }
+}
+
+/// A guess that nobody else makes.
+fn guess() -> Guess {
+    Guess { account: Guesser(sample::random()), address: Guesser(sample::random()), at: sample::now() }
 }
 
 fn link(account: AccountId, purpose: LinkPurpose) -> NewLink {
@@ -103,7 +110,7 @@ pub async fn a_session_is_good_until_it_expires_or_ends(bench: &Bench) {
     let membership = Membership { workspace: acme.id, role: Role::Viewer };
     store.grant(jane.id, membership, &event(Some(acme.id), jane.id, Action::MembershipGranted)).await.unwrap();
     let session = session(jane.id, sample::later(60));
-    store.begin_session(session, &event(None, jane.id, Action::AccountSignedIn)).await.unwrap();
+    store.begin_session(session, guess(), &event(None, jane.id, Action::AccountSignedIn)).await.unwrap();
 
     let found = store.session(session.token, sample::later(59)).await.unwrap().unwrap();
     assert_eq!((found.account, found.memberships), (jane.clone(), vec![membership]));
@@ -161,7 +168,7 @@ pub async fn a_new_password_ends_what_the_old_one_opened(bench: &Bench) {
     let store = &*bench.store;
     let jane = stored(store, "jane@example.com").await;
     let old = session(jane.id, sample::later(600));
-    store.begin_session(old, &event(None, jane.id, Action::AccountSignedIn)).await.unwrap();
+    store.begin_session(old, guess(), &event(None, jane.id, Action::AccountSignedIn)).await.unwrap();
     let (first, second) = (link(jane.id, LinkPurpose::SetPassword), link(jane.id, LinkPurpose::SetPassword));
     store.add_link(first).await.unwrap();
     store.add_link(second).await.unwrap();
@@ -179,7 +186,7 @@ pub async fn expired_sessions_and_links_are_forgotten(bench: &Bench) {
     let store = &*bench.store;
     let jane = stored(store, "jane@example.com").await;
     store
-        .begin_session(session(jane.id, sample::later(10)), &event(None, jane.id, Action::AccountSignedIn))
+        .begin_session(session(jane.id, sample::later(10)), guess(), &event(None, jane.id, Action::AccountSignedIn))
         .await
         .unwrap();
     store.add_link(link(jane.id, LinkPurpose::SignIn)).await.unwrap();

@@ -17,6 +17,7 @@ mod durability;
 mod ended_checks;
 mod filters;
 mod guards;
+mod guesses;
 mod idempotency;
 mod journeys;
 mod keys;
@@ -69,6 +70,13 @@ contract! {
         of_many_who_use_a_link_one_comes_in,
         a_new_password_ends_what_the_old_one_opened,
         expired_sessions_and_links_are_forgotten;
+    guesses:
+        who_guesses_wrong_waits_and_nobody_else_does,
+        a_network_address_that_tries_many_accounts_waits_for_all_of_them,
+        a_right_guess_is_taken_back,
+        of_many_guesses_at_once_only_the_free_ones_count,
+        guesses_are_forgotten_after_a_while,
+        so_many_guessers_are_remembered_and_no_more;
     workspaces:
         a_workspace_is_found_by_itself_alone,
         workspaces_are_listed_newest_first,

@@ -30,6 +30,27 @@ pub struct AccountRecord {
     pub password: Option<PasswordHash>,
 }
 
+/// Who guesses at passwords, known by a keyed hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Guesser(pub [u8; 32]);
+
+/// A guess at a password, as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guess {
+    /// The account, from this network address.
+    pub account: Guesser,
+    /// The network address, whatever the account.
+    pub address: Guesser,
+    pub at: Timestamp,
+}
+
+/// Whose guesses are not looked at for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub who: Guesser,
+    pub until: Timestamp,
+}
+
 /// A session that is to be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewSession {
@@ -126,7 +147,12 @@ pub trait AccountStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
-    async fn begin_session(&self, session: NewSession, audit: &AuditEvent) -> Result<(), StoreError>;
+    /// Counts a guess as a wrong one, by the rules of [`guessing`](ringtrue_domain::guessing), whichever node it was made
+    /// at. `Some`: who has to wait for the longest, and nothing was counted.
+    async fn count_guess(&self, guess: Guess) -> Result<Option<Wait>, StoreError>;
+
+    /// Begins a session of somebody whose guess was right, and takes the guess back.
+    async fn begin_session(&self, session: NewSession, guess: Guess, audit: &AuditEvent) -> Result<(), StoreError>;
 
     /// A session that is good at `now`.
     async fn session(&self, token: TokenHash, now: Timestamp) -> Result<Option<SessionRecord>, StoreError>;

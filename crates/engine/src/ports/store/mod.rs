@@ -21,7 +21,8 @@ mod tenants;
 mod usage;
 
 pub use accounts::{
-    AccountRecord, AccountStore, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, SessionRecord,
+    AccountRecord, AccountStore, Guess, Guesser, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash,
+    SessionRecord, Wait,
 };
 pub use activity::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, WaitingCallbacks};
 pub use callbacks::{

@@ -55,7 +55,8 @@ pub trait Housekeeping: Send + Sync {
     /// Whether the database answers, takes writes, and has every migration that this binary knows.
     async fn ping(&self) -> Result<(), StoreError>;
 
-    /// Deletes revocations of tokens that have expired, idempotency keys whose time is over, and credentials that were
-    /// deleted more than 30 days ago, a bounded number at a time. Gives how many rows went.
+    /// Deletes revocations of tokens that have expired, idempotency keys whose time is over, credentials that were
+    /// deleted more than 30 days ago, and what the console needs no more (sessions, links, guesses), a bounded number at
+    /// a time. Gives how many rows went.
     async fn forget_expired(&self, now: Timestamp) -> Result<u64, StoreError>;
 }

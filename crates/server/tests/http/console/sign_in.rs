@@ -4,7 +4,11 @@ use ringtrue_domain::audit::Action;
 use super::browser::{Browser, PASSWORD, location};
 use crate::{client::Request, on_both_stores, world::World};
 
-on_both_stores!(somebody_comes_in_by_a_link_and_then_by_their_password, a_session_ends_when_it_is_left_alone);
+on_both_stores!(
+    somebody_comes_in_by_a_link_and_then_by_their_password,
+    a_session_ends_when_it_is_left_alone,
+    guesses_count_at_all_nodes_together,
+);
 
 async fn sign_in(browser: &mut Browser, email: &str, password: &str) -> crate::client::Answer {
     browser.submit("/console/sign-in", "/console/sign-in", &[("email", email), ("password", password)]).await
@@ -121,6 +125,43 @@ async fn who_guesses_waits_longer_and_longer_whether_or_not_there_is_an_account(
     assert_eq!(sign_in(&mut browser, "root@example.com", PASSWORD).await.status, 429);
     world.advance(SignedDuration::from_mins(16));
     assert_eq!(location(&sign_in(&mut browser, "root@example.com", PASSWORD).await), "/console");
+}
+
+/// More nodes are no more guesses, whether or not there is an account.
+async fn guesses_count_at_all_nodes_together(world: World) {
+    Browser::admin(&world).await;
+    let second = world.second_node().await;
+    let at = |address| {
+        let mut browser = Browser::at(&world);
+        browser.address = address;
+        browser
+    };
+    let (mut here, mut there) = (at(world.node.address), at(second.address));
+    for email in ["root@example.com", "nobody@example.com"] {
+        for (wait, is_here, expected) in [
+            (0, true, 401),
+            (0, false, 401),
+            (0, true, 401),
+            (0, false, 429),
+            (0, true, 429),
+            (1, false, 401),
+            (1, true, 429),
+            (0, false, 429),
+            (1, true, 401),
+        ] {
+            world.advance(SignedDuration::from_secs(wait));
+            let browser = if is_here { &mut here } else { &mut there };
+            let answer = sign_in(browser, email, "wrong").await.assert(expected);
+            assert_eq!(answer.header("retry-after").is_some(), expected == 429);
+        }
+    }
+    // Who knows the password has to wait, too, and is forgiven at both.
+    sign_in(&mut there, "root@example.com", PASSWORD).await.assert(429);
+    world.advance(SignedDuration::from_mins(16));
+    assert_eq!(location(&sign_in(&mut there, "root@example.com", PASSWORD).await), "/console");
+    for expected in [401, 401, 401, 429] {
+        sign_in(&mut here, "root@example.com", "wrong").await.assert(expected);
+    }
 }
 
 #[tokio::test]
