@@ -17,7 +17,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     account::Power,
-    lifecycle::{AnyCheck, Reference},
+    lifecycle::AnyCheck,
     product::Product,
     tenancy::{Project, WorkspaceId},
 };
@@ -28,8 +28,8 @@ use ringtrue_engine::{
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::{
-    checks::{PRODUCTS, Tab, number_of, result_of, tone},
-    page::{self, Frame, Moment, Section},
+    checks::{CheckRow, PRODUCTS, Tab},
+    page::{self, Frame, Section},
     refusal::Refusal,
     visitor::{InProject, SignedIn},
 };
@@ -52,29 +52,14 @@ struct LivePage {
     tabs: Vec<Tab>,
     here: String,
     events: String,
-    rows: Vec<Row>,
+    rows: Vec<CheckRow>,
     most: u32,
-}
-
-/// A check, in a line.
-#[derive(Debug)]
-struct Row {
-    id: String,
-    path: String,
-    at: Moment,
-    status: &'static str,
-    tone: &'static str,
-    result: String,
-    product: &'static str,
-    number: String,
-    reference: String,
-    network: String,
 }
 
 #[derive(Debug, Template)]
 #[template(path = "console/live_row.html")]
 struct RowAlone {
-    row: Row,
+    row: CheckRow,
 }
 
 /// `GET …/projects/{project_id}/live`
@@ -101,7 +86,7 @@ pub async fn show(
         tabs: [tab(None)].into_iter().chain(products.map(|product| tab(Some(product)))).collect(),
         here: format!("{path}/live{}", product.map(of).unwrap_or_default()),
         events: format!("{path}/live/events{}", product.map(of).unwrap_or_default()),
-        rows: wanted.map(|check| row(path, check)).collect(),
+        rows: wanted.map(|check| CheckRow::of(path, check)).collect(),
         most: NEWEST,
         frame,
     }))
@@ -243,22 +228,7 @@ fn event(name: &str, data: &str) -> String {
 }
 
 fn rendered(project_path: &str, check: &Arc<AnyCheck>) -> String {
-    RowAlone { row: row(project_path, check) }.render().unwrap_or_default()
-}
-
-fn row(project_path: &str, check: &AnyCheck) -> Row {
-    Row {
-        id: check.id.to_string(),
-        path: format!("{project_path}/checks/{}/{}", check.product, check.id),
-        at: Moment(check.updated_at().unwrap_or(check.created_at)),
-        status: check.status().as_str(),
-        tone: tone(check),
-        result: result_of(check),
-        product: check.product.title(),
-        number: number_of(check),
-        reference: check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned(),
-        network: check.network.as_ref().map(ToString::to_string).unwrap_or_default(),
-    }
+    RowAlone { row: CheckRow::of(project_path, check) }.render().unwrap_or_default()
 }
 
 fn project_path(project: &Project) -> String {

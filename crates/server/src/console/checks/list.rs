@@ -8,16 +8,15 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     account::Power,
-    lifecycle::{AnyCheck, Reference},
     reverse_sms::SEARCH_FIELDS,
     search::{self, SearchError},
 };
 
-use super::{PRODUCTS, number_of, product_of, result_of, tone};
+use super::{CheckRow, PRODUCTS, product_of};
 use crate::{
     console::{
         home::Pages,
-        page::{self, Frame, Moment, Section},
+        page::{self, Frame, Section},
         refusal::{Refusal, sentence},
         visitor::{InProject, SignedIn},
     },
@@ -41,19 +40,6 @@ pub struct Tab {
     pub path: String,
     pub title: &'static str,
     pub is_current: bool,
-}
-
-#[derive(Debug)]
-struct CheckRow {
-    path: String,
-    id: String,
-    status: &'static str,
-    tone: &'static str,
-    result: String,
-    number: String,
-    reference: String,
-    network: String,
-    created_at: Moment,
 }
 
 /// What is wrong with a search, and where.
@@ -102,18 +88,8 @@ pub async fn list(
         format!("{here}?{}", query.append_pair("page", &number.to_string()).finish())
     };
     let pages = found.as_ref().map_or_else(Pages::none, |found| Pages::of(found, link));
-    let row = |check: &AnyCheck| CheckRow {
-        path: format!("{here}/{}", check.id),
-        id: check.id.to_string(),
-        status: check.status().as_str(),
-        tone: tone(check),
-        result: result_of(check),
-        number: number_of(check),
-        reference: check.reference.as_ref().map(Reference::as_str).unwrap_or_default().to_owned(),
-        network: check.network.as_ref().map(ToString::to_string).unwrap_or_default(),
-        created_at: Moment(check.created_at),
-    };
-    let checks = found.iter().flat_map(|found| &found.items).map(row).collect();
+    let checks = found.iter().flat_map(|found| &found.items);
+    let checks = checks.map(|check| CheckRow::of(frame.project_path(), check)).collect();
     let tab = |other: ringtrue_domain::product::Product| Tab {
         path: format!("{}/checks/{other}", frame.project_path()),
         title: other.title(),

@@ -2,10 +2,12 @@
 
 mod list;
 mod one;
+mod row;
 mod timeline;
 
 pub use list::{Tab, list};
 pub use one::{one, resend};
+pub use row::CheckRow;
 
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, ErrorCode, Status, Verdict},
@@ -26,7 +28,7 @@ fn product_of(ids: &PathIds) -> Result<Product, Refusal> {
 }
 
 /// How a check ended, in a word or two.
-pub fn result_of(check: &AnyCheck) -> String {
+fn result_of(check: &AnyCheck) -> String {
     if let Some(code) = check.error_code() {
         return ErrorCode::as_str(code).to_owned();
     }
@@ -66,7 +68,7 @@ fn span(minutes: u32) -> String {
 }
 
 /// How a status is coloured.
-pub fn tone(check: &AnyCheck) -> &'static str {
+fn tone(check: &AnyCheck) -> &'static str {
     let failed = check.verdict().and_then(Verdict::matched) == Some(false);
     match check.status() {
         Status::Accepted | Status::Pending => "s3",
@@ -78,7 +80,7 @@ pub fn tone(check: &AnyCheck) -> &'static str {
 }
 
 /// What is kept of the number.
-pub fn number_of(check: &AnyCheck) -> String {
+fn number_of(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
 }
 
