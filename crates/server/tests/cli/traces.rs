@@ -1,16 +1,55 @@
-//! Traces: a request of the real binary reaches a collector.
+//! Traces: what the real binary does reaches a collector, and nothing of people does.
 
 use std::{
     io::{Read, Write},
     net::TcpListener,
-    sync::mpsc,
+    sync::mpsc::{self, Receiver},
     thread,
 };
 
-use super::process::{Server, get, ringtrue};
+use super::{
+    caller::{World, text},
+    process::{get, request},
+};
 
-/// Takes one export, answers it, and gives its bytes.
-fn collect(listener: &TcpListener) -> Vec<u8> {
+/// Stands in for an OpenTelemetry collector.
+struct Collector {
+    endpoint: String,
+    exports: Receiver<Vec<u8>>,
+}
+
+impl Collector {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, exports) = mpsc::channel();
+        thread::spawn(move || while let Ok(()) = collect(&listener, |export| sender.send(export)) {});
+        Collector { endpoint, exports }
+    }
+
+    /// A server that sends its traces here, with a caller signed in.
+    fn world(&self) -> World {
+        let world = World::with(&[("RINGTRUE_TELEMETRY__OTLP_ENDPOINT", &self.endpoint)]);
+        world.run("login --data data").expect_code(0);
+        world
+    }
+
+    /// All that has come, one after the other. The server has stopped, so nothing is under way.
+    fn exports(self) -> Exports {
+        Exports(self.exports.try_iter().flatten().collect())
+    }
+}
+
+struct Exports(Vec<u8>);
+
+impl Exports {
+    fn has(&self, text: &str) -> bool {
+        self.0.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+}
+
+/// Takes one export, hands it on, and only then answers.
+fn collect<E>(listener: &TcpListener, hand_on: impl FnOnce(Vec<u8>) -> Result<(), E>) -> Result<(), E> {
     let (mut stream, _) = listener.accept().unwrap();
     let mut bytes = vec![];
     let mut buffer = [0; 4096];
@@ -28,33 +67,79 @@ fn collect(listener: &TcpListener) -> Vec<u8> {
         }
         assert!(read > 0, "the export broke off");
     }
+    hand_on(bytes)?;
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
-    bytes
+    Ok(())
 }
 
 #[test]
 fn a_request_reaches_the_collector_with_its_route_and_without_its_path() {
-    let folder = tempfile::tempdir().unwrap();
-    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("http://{}", collector.local_addr().unwrap());
-    let (sender, exports) = mpsc::channel();
-    thread::spawn(move || while sender.send(collect(&collector)).is_ok() {});
-
-    let mut command = ringtrue(folder.path());
-    command.args(["dev", "--data", "data", "--listen", "127.0.0.1:0"]);
-    let server = Server::start(command.env("RINGTRUE_TELEMETRY__OTLP_ENDPOINT", endpoint));
-    let ready = server.wait_for("Ringtrue is ready at ");
-    let base_url = ready.split_whitespace().last().unwrap().to_owned();
-    let (status, _) = get(&base_url, "/errors/forbidden?access_token=not-for-traces");
+    let collector = Collector::start();
+    let mut world = collector.world();
+    let dev = world.dev();
+    let base_url = text(&dev, "base_url");
+    let (status, _) = get(base_url, "/errors/forbidden?access_token=not-for-traces");
     assert_eq!(status, 200);
-    let (status, _) = get(&base_url, "/v1/eligibility/phone-numbers/%2B447700900123");
+    let (status, _) = get(base_url, "/v1/eligibility/phone-numbers/%2B447700900123");
     assert_eq!(status, 401);
-    server.stop();
+    world.stop();
 
-    let export = exports.iter().next().unwrap();
-    let has = |text: &str| export.windows(text.len()).any(|window| window == text.as_bytes());
-    assert!(has("POST /v1/traces"));
-    assert!(has("/errors/{error_code}") && has("ringtrue"));
-    assert!(!has("not-for-traces") && !has("/errors/forbidden"));
-    assert!(has("/v1/eligibility/phone-numbers/{phone_number}") && !has("7700900123"));
+    let exports = collector.exports();
+    assert!(exports.has("POST /v1/traces"));
+    assert!(exports.has("/errors/{error_code}") && exports.has("ringtrue"));
+    assert!(!exports.has("not-for-traces") && !exports.has("/errors/forbidden"));
+    assert!(exports.has("/v1/eligibility/phone-numbers/{phone_number}") && !exports.has("7700900123"));
+}
+
+/// The number that was claimed, and the one that was found out, go through every step of a silent check: in a body, in
+/// a query, in what the operator answers, in what the caller is told.
+#[test]
+fn numbers_of_silent_checks_are_in_no_trace() {
+    const CLAIMED: &str = "990481516300";
+    const DISCOVERED: &str = "990481516342";
+    let collector = Collector::start();
+    let mut world = collector.world();
+    let dev = world.dev();
+    let base_url = text(&dev, "base_url");
+    // Nobody listens there: what is said of a callback that fails is looked through as well.
+    let callback = "--callback-url http://127.0.0.1:9/done";
+
+    world.run(&format!("secure-sna create +{CLAIMED} {callback}")).expect_code(0);
+    let proved = world.json(&format!("trigger --redeem --sim +{CLAIMED}"));
+    assert_eq!((text(&proved, "status"), &proved["match"]), ("COMPLETED", &true.into()));
+    world.run(&format!("discovery create {callback}")).expect_code(0);
+    let found = world.json(&format!("trigger --redeem --sim +{DISCOVERED}"));
+    assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"));
+    let found = world.json(&format!("discovery get {}", text(&found, "check_id")));
+    assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"), "it is told again");
+
+    // Where no number belongs.
+    for number in [CLAIMED, DISCOVERED] {
+        for plus in ["+", "%2B", ""] {
+            get(base_url, &format!("/v1/number-verification/discovery-checks/{plus}{number}"));
+            let check = format!("/v1/number-verification/secure-sna-checks/{plus}{number}/redirect");
+            get(base_url, &format!("{check}?t={plus}{number}&sim={plus}{number}"));
+            request(base_url, &format!("POST /{plus}{number} HTTP/1.1\r\nx-request-id: +{number} x"), number);
+        }
+    }
+    world.stop();
+
+    let exports = collector.exports();
+    for route in [
+        "/v1/number-verification/secure-sna-checks",
+        "/v1/number-verification/secure-sna-checks/{check_id}",
+        "/v1/number-verification/discovery-checks",
+        "/v1/number-verification/discovery-checks/{check_id}",
+        "/v1/number-verification/discovery-checks/{check_id}/redirect",
+        "/v1/sandbox/operator/authorize",
+        "/southbound/camara/{connector}/callback",
+    ] {
+        assert!(exports.has(route), "no span of {route}");
+    }
+    for number in [CLAIMED, DISCOVERED] {
+        let national = &number[3..];
+        for form in [format!("+{number}"), format!("%2B{number}"), number.to_owned(), national.to_owned()] {
+            assert!(!exports.has(&form), "{form} is in a trace");
+        }
+    }
 }

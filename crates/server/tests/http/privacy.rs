@@ -1,4 +1,5 @@
-//! What nobody may find later: secrets, tokens and numbers, in logs, in metrics, in the database.
+//! What nobody may find later: secrets, tokens and numbers, in logs, in metrics, in the database. Traces are looked
+//! through in `cli/traces.rs`, as a collector gets them.
 
 use std::{
     io::{self, Write},

@@ -40,9 +40,15 @@ impl World {
     }
 
     pub fn start() -> Self {
+        World::with(&[])
+    }
+
+    /// With more in the server's environment.
+    pub fn with(environment: &[(&str, &str)]) -> Self {
         let mut world = World::empty();
         let mut dev = ringtrue(world.folder.path());
-        let server = Server::start(dev.args(["dev", "--data", "data", "--listen", "127.0.0.1:0"]));
+        dev.args(["dev", "--data", "data", "--listen", "127.0.0.1:0"]).envs(environment.iter().copied());
+        let server = Server::start(&mut dev);
         server.wait_for("Ringtrue is ready at ");
         world.server = Some(server);
         world
