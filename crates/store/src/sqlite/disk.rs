@@ -12,7 +12,8 @@
 
 use std::{
     ffi::OsString,
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
+    io,
     path::Path,
     sync::{
         Arc,
@@ -72,9 +73,15 @@ impl Disk {
         let mut log: OsString = database.canonicalize().map_err(unavailable)?.into_os_string();
         log.push("-wal");
         let log = OpenOptions::new().read(true).write(true).open(log).map_err(unavailable)?;
+        Self::over(move || log.sync_data())
+    }
+
+    /// `sync` brings the log to the disk.
+    fn over(sync: impl Fn() -> io::Result<()> + Send + 'static) -> Result<(Self, Tide), StoreError> {
         let (queue, commits) = mpsc::channel();
         let (safe, is_safe) = watch::channel(0);
-        let spawned = thread::Builder::new().name("sqlite-disk".to_owned()).spawn(move || serve(&log, &commits, safe));
+        let work = move || serve(sync, &commits, safe);
+        let spawned = thread::Builder::new().name("sqlite-disk".to_owned()).spawn(work);
         spawned.map_err(|error| StoreError::Unavailable(format!("no thread can be started: {error}")))?;
         let visible = Arc::default();
         let tide = Tide { visible: Arc::clone(&visible), safe: is_safe };
@@ -97,11 +104,11 @@ impl Disk {
 }
 
 /// Until the writer is gone, or the disk fails.
-fn serve(log: &File, commits: &mpsc::Receiver<Committed>, safe: watch::Sender<u64>) {
+fn serve(sync: impl Fn() -> io::Result<()>, commits: &mpsc::Receiver<Committed>, safe: watch::Sender<u64>) {
     while let Ok(first) = commits.recv() {
         let mut batch = vec![first];
         batch.extend(commits.try_iter());
-        if let Err(error) = log.sync_data() {
+        if let Err(error) = sync() {
             tracing::error!(%error, "the disk does not keep what is written: nothing is promised before a restart");
             drop(safe);
             for committed in batch.into_iter().chain(commits) {
@@ -121,5 +128,91 @@ fn serve(log: &File, commits: &mpsc::Receiver<Committed>, safe: watch::Sender<u6
 pub(super) fn answer(jobs: Vec<Box<dyn Job>>, outcome: &Result<(), String>) {
     for job in jobs {
         job.answer(outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use rusqlite::Connection;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::sqlite::{counters::Counters, writer::Keep};
+
+    /// Somebody who has written, and waits to hear that it is safe.
+    struct Waiting(oneshot::Sender<Result<(), String>>);
+
+    impl Job for Waiting {
+        fn is_wanted(&self) -> bool {
+            true
+        }
+
+        fn is_step(&self) -> bool {
+            false
+        }
+
+        fn is_a_promise(&self) -> bool {
+            true
+        }
+
+        fn run(&mut self, _: &mut Connection, _: &mut Counters) -> Keep {
+            Keep::All
+        }
+
+        fn fail(&mut self, _: StoreError) {}
+
+        fn answer(self: Box<Self>, batch: &Result<(), String>) {
+            // Whoever waits may have gone.
+            let _ = self.0.send(batch.clone());
+        }
+    }
+
+    /// Commits something, and says whether that was promised.
+    async fn is_kept(disk: &mut Disk) -> bool {
+        let (reply, answer) = oneshot::channel();
+        let number = disk.expect();
+        disk.keep(Committed { number, jobs: vec![Box::new(Waiting(reply))] });
+        answer.await.unwrap().is_ok()
+    }
+
+    #[tokio::test]
+    async fn after_a_failure_nothing_is_promised_any_more_even_if_the_disk_recovers() {
+        let fails = Arc::new(AtomicBool::new(false));
+        let is_failing = Arc::clone(&fails);
+        let sync = move || if is_failing.load(Ordering::SeqCst) { Err(io::Error::other("no")) } else { Ok(()) };
+        let (mut disk, tide) = Disk::over(sync).unwrap();
+        assert!(is_kept(&mut disk).await && tide.has_come().await.is_ok());
+
+        fails.store(true, Ordering::SeqCst);
+        assert!(!is_kept(&mut disk).await);
+        // What may be lost is not told to those who read it, either.
+        let unavailable = |answer| matches!(answer, Err(StoreError::Unavailable(reason)) if reason == FAILED);
+        assert!(unavailable(tide.has_come().await));
+
+        // The system may have thrown away what it could not write, and says so once only.
+        fails.store(false, Ordering::SeqCst);
+        for _ in 0..3 {
+            assert!(!is_kept(&mut disk).await);
+            assert!(unavailable(tide.has_come().await));
+        }
+    }
+
+    #[tokio::test]
+    async fn who_reads_waits_until_what_may_have_been_seen_is_safe() {
+        let (go_on, wait) = mpsc::channel();
+        let (mut disk, tide) = Disk::over(move || wait.recv().map_err(io::Error::other)).unwrap();
+        tide.has_come().await.unwrap();
+        let (reply, mut answer) = oneshot::channel();
+        let number = disk.expect();
+        let mut reading = std::pin::pin!(tide.has_come());
+        assert!(futures_util::poll!(reading.as_mut()).is_pending(), "it may be seen from now on");
+        disk.keep(Committed { number, jobs: vec![Box::new(Waiting(reply))] });
+        assert!(futures_util::poll!(reading.as_mut()).is_pending());
+        assert!(answer.try_recv().is_err());
+        go_on.send(()).unwrap();
+        reading.await.unwrap();
+        assert_eq!(answer.await, Ok(Ok(())));
     }
 }

@@ -34,8 +34,8 @@ use crate::{
     gathering::Gathering,
 };
 
-pub(super) use job::{Job, Step, Turn};
-use job::{Keep, State, StepJob, VerbJob};
+pub(super) use job::{Job, Keep, Step, Turn};
+use job::{State, StepJob, VerbJob};
 
 const QUEUE: usize = 8_192;
 const MAX_BATCH: usize = 1_024;
