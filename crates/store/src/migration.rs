@@ -31,7 +31,8 @@ macro_rules! steps {
             $folder: 1 "0001_control_plane", 2 "0002_idempotency", 3 "0003_usage", 4 "0004_nodes", 5 "0005_checks",
             6 "0006_hash_keys", 7 "0007_journeys", 8 "0008_sim_swap", 9 "0009_accounts",
             10 "0010_codes", 11 "0011_resends", 12 "0012_audit_by_time",
-            13 "0013_requests", 14 "0014_activity", 15 "0015_deadlines", 16 "0016_console"
+            13 "0013_requests", 14 "0014_activity", 15 "0015_deadlines", 16 "0016_console",
+            17 "0017_counter_slots"
         )
     };
 }

@@ -2,23 +2,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ringtrue_domain::{
-    lifecycle::{AnyCheck, CheckId, ClaimedNumber, ErrorCode},
-    network::NetworkId,
-};
+use ringtrue_domain::lifecycle::{AnyCheck, CheckId, ClaimedNumber, ErrorCode};
 use ringtrue_engine::ports::{CodeHash, Recorded, StoreError};
 use tokio_postgres::Row as PostgresRow;
 use uuid::Uuid;
 
 use super::{
-    counters::change_counters,
     error::store_error,
     lane::{Batch, BatchError, Call, Running, Verb},
     transaction::row_of,
 };
 use crate::{
-    check_rows::{self, check_columns, has_device},
+    check_rows::{self, check_columns},
     driver::Conclusion,
+    rows,
+    verbs::usage::change_sql,
 };
 
 /// Somebody wants to see a check.
@@ -86,8 +84,9 @@ fn read(row: &PostgresRow) -> Result<AnyCheck, StoreError> {
 impl Verb for Conclusion {
     type Answer = Recorded;
     const NAME: &'static str = "conclude";
+    const FIRST_SLOT: i16 = 3;
 
-    fn run<'a>(batch: &'a [Self], mut tx: Batch<'a>) -> Running<'a, Recorded> {
+    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, Recorded> {
         Box::pin(async move {
             // Of several ends of one check the first of the batch is tried, in the order of the checks.
             let mut firsts = BTreeMap::<Uuid, (usize, &Conclusion)>::new();
@@ -95,33 +94,14 @@ impl Verb for Conclusion {
                 firsts.entry(conclusion.ending.check().0).or_insert((position, conclusion));
             }
             let tried: Vec<&Conclusion> = firsts.values().map(|(_, conclusion)| *conclusion).collect();
-            let ended = tx.step(&[end(&tried)]).await?;
-            let (mut answers, mut winners, mut counts, mut met) =
-                (vec![Recorded::AlreadyConcluded; batch.len()], vec![], vec![], vec![]);
-            for row in ended.iter().flatten() {
-                let (id, pending_at) = (row.try_get::<_, Uuid>(0)?, row.try_get::<_, Option<i64>>(1)?);
-                let network = row.try_get::<_, Option<&str>>(2)?.and_then(|id| id.parse::<NetworkId>().ok());
-                if let Some(&(position, conclusion)) = firsts.get(&id) {
-                    answers[position] = Recorded::Now;
-                    met.push((row.try_get::<_, i64>(3)?, id));
-                    winners.push(conclusion);
-                    counts.extend(conclusion.counts(pending_at.is_some(), network));
+            let end = end(&tried, tx.slot());
+            let (ended, committed) = tx.only(&end).await?;
+            let mut answers = vec![Recorded::AlreadyConcluded; batch.len()];
+            for row in &ended {
+                if let Some((position, _)) = firsts.get(&row.try_get::<_, Uuid>(0)?) {
+                    answers[*position] = Recorded::Now;
                 }
             }
-            winners.sort_unstable_by_key(|conclusion| conclusion.ending.check());
-            let mut calls = vec![delete_deadlines(met), change_counters(&counts)?];
-            if winners.iter().any(|conclusion| conclusion.callback.is_some()) {
-                calls.insert(0, queue(&winners));
-            }
-            let journeys: Vec<Uuid> = winners
-                .iter()
-                .filter(|conclusion| has_device(conclusion.ending.product()))
-                .map(|conclusion| conclusion.ending.check().0)
-                .collect();
-            if !journeys.is_empty() {
-                calls.push(Call::new("delete from journeys where check_id = any($1)").with(journeys));
-            }
-            let (_, committed) = tx.commit(&calls).await?;
             Ok((answers, committed))
         })
     }
@@ -132,32 +112,66 @@ pub(super) fn column<V, T>(verbs: &[&V], of: impl Fn(&V) -> T) -> Vec<T> {
     verbs.iter().map(|verb| of(verb)).collect()
 }
 
-fn delete_deadlines(mut deadlines: Vec<(i64, Uuid)>) -> Call {
-    deadlines.sort_unstable();
-    let (due, checks): (Vec<i64>, Vec<Uuid>) = deadlines.into_iter().unzip();
-    Call::new(
-        "delete from deadlines using unnest($1::bigint[], $2::uuid[]) as met (due_at, check_id)
-          where deadlines.due_at = met.due_at and deadlines.check_id = met.check_id",
-    )
-    .with(due)
-    .with(checks)
-}
-
-/// Only a check that is open can end. No column of an index is changed, or the row could not stay where it is.
-fn end(conclusions: &[&Conclusion]) -> Call {
-    Call::new(
-        "update checks
-            set concluded_at = new.concluded_at, status = new.status, matched = new.matched, error_code = new.error_code,
-                number_hash = coalesce(new.number_hash, checks.number_hash),
-                number_tail = coalesce(new.number_tail, checks.number_tail), number_sealed = new.number_sealed,
-                connector = coalesce(new.connector, checks.connector)
-           from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::bytea[], $7::text[],
-                       $8::bytea[], $9::text[])
-                as new (id, concluded_at, status, matched, error_code, number_hash, number_tail, number_sealed,
-                        connector)
-          where checks.id = new.id and checks.status in ('ACCEPTED', 'PENDING')
-         returning checks.id, checks.pending_at, checks.network_id, checks.expires_at",
-    )
+/// Ends those that are open, and tells which: with their callbacks, without their deadlines and journeys, counted as what
+/// they have become. No column of an index is changed, or the row could not stay where it is.
+///
+/// The counters move from the status that a check had: pending, if it ever was. A device may have changed its network
+/// meanwhile: the row says which it was.
+///
+/// What stands in `with` is done after the rest, and the last of it first.
+fn end(conclusions: &[&Conclusion], slot: i16) -> Call {
+    let callbacks: Vec<_> = conclusions
+        .iter()
+        .filter_map(|conclusion| conclusion.callback.as_ref().map(|callback| (&conclusion.ending, callback)))
+        .collect();
+    Call::new(concat!(
+        "with ended as
+              (update checks
+                  set concluded_at = new.concluded_at, status = new.status, matched = new.matched,
+                      error_code = new.error_code, number_hash = coalesce(new.number_hash, checks.number_hash),
+                      number_tail = coalesce(new.number_tail, checks.number_tail), number_sealed = new.number_sealed,
+                      connector = coalesce(new.connector, checks.connector)
+                 from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::bytea[], $7::text[],
+                             $8::bytea[], $9::text[], $10::text[])
+                      as new (id, concluded_at, status, matched, error_code, number_hash, number_tail, number_sealed,
+                              connector, hour)
+                where checks.id = new.id and checks.status in ('ACCEPTED', 'PENDING')
+               returning checks.id, project_id, product, expires_at, pending_at, checks.status, checks.matched,
+                         coalesce(network_id, '') as network_id, new.hour),
+              changes as
+              (select project_id, hour, product, case when pending_at is null then 'ACCEPTED' else 'PENDING' end as status,
+                      -1 as matched, network_id, -1 as change
+                 from ended
+               union all
+               select project_id, hour, product, status, coalesce(matched::integer, -1), network_id, 1 from ended),
+              arrived as
+              (delete from journeys using ended
+                where check_id = ended.id and product in ('secure_sna', 'discovery')),
+              days as (",
+        change_sql!(
+            "usage_days",
+            "day",
+            "select project_id, left(hour, 10), product, status, matched, network_id, sum(change), $11::smallint
+               from changes group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6"
+        ),
+        "), hours as (",
+        change_sql!(
+            "usage_counters",
+            "hour",
+            "select project_id, hour, product, status, matched, network_id, sum(change), $11::smallint
+               from changes group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6"
+        ),
+        "),
+              met as
+              (delete from deadlines using ended where deadlines.due_at = ended.expires_at and check_id = ended.id),
+              told as
+              (insert into callbacks (check_id, project_id, created_at, due_at, product, url, body, failed_attempts, state)
+               select new.*, 0, 'waiting'
+                 from unnest($12::uuid[], $13::uuid[], $14::bigint[], $15::bigint[], $16::text[], $17::bytea[],
+                             $18::bytea[]) as new (check_id)
+                where check_id in (select id from ended))
+         select id from ended"
+    ))
     .with(column(conclusions, |conclusion| conclusion.ending.check().0))
     .with(column(conclusions, |conclusion| conclusion.ending.at().as_millisecond()))
     .with(column(conclusions, |conclusion| conclusion.ending.status().as_str()))
@@ -169,23 +183,8 @@ fn end(conclusions: &[&Conclusion]) -> Call {
         conclusion.ending.discovered().and_then(|discovered| discovered.sealed.as_ref()).map(|sealed| sealed.0.clone())
     }))
     .with(column(conclusions, |conclusion| conclusion.ending.connector().map(str::to_owned)))
-}
-
-/// A number that the check has found out.
-fn found(conclusion: &Conclusion) -> Option<ClaimedNumber> {
-    conclusion.ending.discovered().and_then(|discovered| discovered.number)
-}
-
-fn queue(conclusions: &[&Conclusion]) -> Call {
-    let callbacks: Vec<_> = conclusions
-        .iter()
-        .filter_map(|conclusion| conclusion.callback.as_ref().map(|callback| (&conclusion.ending, callback)))
-        .collect();
-    Call::new(
-        "insert into callbacks (check_id, project_id, created_at, due_at, product, url, body, failed_attempts, state)
-         select new.*, 0, 'waiting'
-           from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[]) as new",
-    )
+    .with(column(conclusions, |conclusion| rows::hour_of(conclusion.ending.created_at())))
+    .with(slot)
     .with(callbacks.iter().map(|(ending, _)| ending.check().0).collect::<Vec<_>>())
     .with(callbacks.iter().map(|(ending, _)| ending.project().0).collect::<Vec<_>>())
     .with(callbacks.iter().map(|(ending, _)| ending.at().as_millisecond()).collect::<Vec<_>>())
@@ -193,4 +192,9 @@ fn queue(conclusions: &[&Conclusion]) -> Call {
     .with(callbacks.iter().map(|(ending, _)| ending.product().as_str()).collect::<Vec<_>>())
     .with(callbacks.iter().map(|(_, callback)| callback.url.0.clone()).collect::<Vec<_>>())
     .with(callbacks.iter().map(|(_, callback)| callback.body.0.clone()).collect::<Vec<_>>())
+}
+
+/// A number that the check has found out.
+fn found(conclusion: &Conclusion) -> Option<ClaimedNumber> {
+    conclusion.ending.discovered().and_then(|discovered| discovered.number)
 }

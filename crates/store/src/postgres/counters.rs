@@ -14,7 +14,8 @@ impl Verb for Vec<UsageCount> {
 
     fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
         Box::pin(async move {
-            let (_, committed) = tx.only(&change_counters(batch.iter().flatten())?).await?;
+            let change = change_counters(batch.iter().flatten(), tx.slot())?;
+            let (_, committed) = tx.only(&change).await?;
             Ok((vec![(); batch.len()], committed))
         })
     }
@@ -22,25 +23,36 @@ impl Verb for Vec<UsageCount> {
 
 /// The statement that changes counters: each counter once, in the order of their keys. Hours come before days, as
 /// everywhere: what stands in `with` is done when the rest has been.
-pub(super) fn change_counters<'a>(counts: impl IntoIterator<Item = &'a UsageCount>) -> Result<Call, BatchError> {
-    let hours = usage::merged(counts).map_err(BatchError::Rows)?;
-    let days = usage::by_day(&hours);
+pub(super) fn change_counters<'a>(
+    counts: impl IntoIterator<Item = &'a UsageCount>,
+    slot: i16,
+) -> Result<Call, BatchError> {
     let call = Call::new(concat!(
         "with days as (",
         change_sql!(
             "usage_days",
             "day",
-            "select * from unnest($8::uuid[], $9::text[], $10::text[], $11::text[], $12::smallint[], $13::text[],
+            "select *, $15::smallint from unnest($8::uuid[], $9::text[], $10::text[], $11::text[], $12::smallint[], $13::text[],
                                   $14::bigint[])"
         ),
         ") ",
         change_sql!(
             "usage_counters",
             "hour",
-            "select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[],
+            "select *, $15::smallint from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[],
                                   $7::bigint[])"
         )
     ));
+    Ok(with_counters(call, counts)?.with(slot))
+}
+
+/// Adds the changes of counters to a statement: seven columns for the hours, then seven for the days.
+pub(super) fn with_counters<'a>(
+    call: Call,
+    counts: impl IntoIterator<Item = &'a UsageCount>,
+) -> Result<Call, BatchError> {
+    let hours = usage::merged(counts).map_err(BatchError::Rows)?;
+    let days = usage::by_day(&hours);
     Ok(with_changes(with_changes(call, hours), days))
 }
 

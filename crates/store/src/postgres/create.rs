@@ -1,7 +1,8 @@
 //! New checks, many at a time.
 //!
-//! A batch takes two round trips: answers for idempotency keys and what the guard has to know, then the checks that the
-//! guard lets pass.
+//! Hardly ever is one too many for the guard. So a batch is first stored on the condition that none is, which takes one
+//! round trip. Only if that fails it takes two more: what the guard has to know, then the checks that it lets pass. So do
+//! batches with answers for idempotency keys.
 //!
 //! The guard counts the checks themselves. A lock on each number, held until the commit, keeps two batches from counting
 //! at the same time: the second sees what the first has stored.
@@ -14,34 +15,47 @@ use uuid::Uuid;
 
 use super::{
     checks::column,
-    counters::change_counters,
+    counters::with_counters,
     lane::{Batch, BatchError, Call, Running, Verb},
 };
-use crate::{check_rows, guard, verbs::idempotency::claim_was_lost};
+use crate::{
+    check_rows, guard,
+    verbs::{idempotency::claim_was_lost, usage::change_sql},
+};
 
 impl Verb for NewCheck {
     type Answer = Admitted;
     const NAME: &'static str = "create";
     /// Each takes a place in the server's table of locks.
     const MAX_BATCH: usize = 512;
+    const FIRST_SLOT: i16 = 1;
 
     fn run<'a>(batch: &'a [Self], mut tx: Batch<'a>) -> Running<'a, Admitted> {
         Box::pin(async move {
             let mut completions: Vec<_> = batch.iter().filter_map(|new| new.completion.as_ref()).collect();
             completions.sort_unstable_by_key(|completion| (completion.tenant, completion.key_digest));
 
-            let answers = pass_guard(batch, &completions, &mut tx).await?;
+            let wanted = Wanted::by(batch);
+            if completions.is_empty() && wanted.is_each_once {
+                let mut new: Vec<&NewCheck> = batch.iter().collect();
+                new.sort_unstable_by_key(|new| new.check.id);
+                let mut calls = vec![lock(&wanted), store(&new, Guard::Looks, tx.slot())?];
+                calls.extend(insert_journeys(&new));
+                let (rows, committed) = tx.try_commit(&calls).await?;
+                if let Some([row]) = rows.get(1).map(Vec::as_slice)
+                    && row.try_get(0)?
+                {
+                    return Ok((vec![Admitted::Stored; batch.len()], committed));
+                }
+            }
+            let answers = pass_guard(batch, wanted, &completions, &mut tx).await?;
             let (mut stored, mut refused) = (Vec::with_capacity(batch.len()), Vec::new());
             for (new, answer) in batch.iter().zip(&answers) {
                 if *answer == Admitted::Stored { stored.push(new) } else { refused.push(new) }
             }
             stored.sort_unstable_by_key(|new| new.check.id);
-            let counts: Vec<_> = stored.iter().map(|new| check_rows::count_of(new)).collect();
-            let mut calls = vec![insert_checks(&stored), insert_deadlines(&stored), change_counters(&counts)?];
-            let journeys: Vec<_> = stored.iter().filter_map(|new| Some((new.check.id.0, brief(new)?))).collect();
-            if !journeys.is_empty() {
-                calls.push(insert_journeys(&journeys));
-            }
+            let mut calls = vec![store(&stored, Guard::HasLooked, tx.slot())?];
+            calls.extend(insert_journeys(&stored));
             let taken_back: Vec<_> = refused.iter().filter_map(|new| new.completion.as_ref()).collect();
             if !taken_back.is_empty() {
                 calls.insert(0, take_back(&taken_back));
@@ -86,23 +100,36 @@ fn guarded(new: &NewCheck) -> Option<Guarded> {
     new.check.claimed.map(|claimed| (claimed.hash.0, new.check.project.0))
 }
 
-/// Counts each check against its number, in the order of the batch, and tells which ones are too many. The completions
-/// go along.
-async fn pass_guard(
-    batch: &[NewCheck],
-    completions: &[&Completion],
-    tx: &mut Batch<'_>,
-) -> Result<Vec<Admitted>, BatchError> {
-    let mut wanted = BTreeMap::<Guarded, &NewCheck>::new();
-    for new in batch {
-        if let Some(key) = guarded(new) {
-            let widest = wanted.entry(key).or_insert(new);
+/// The numbers of a batch, each with the check that has most to ask about it.
+struct Wanted<'a> {
+    numbers: BTreeMap<Guarded, &'a NewCheck>,
+    is_each_once: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn by(batch: &'a [NewCheck]) -> Self {
+        let (mut numbers, mut is_each_once) = (BTreeMap::<Guarded, &NewCheck>::new(), true);
+        for new in batch {
+            let Some(key) = guarded(new) else { continue };
+            let widest = numbers.entry(key).or_insert(new);
+            is_each_once &= std::ptr::eq(*widest, new);
             if (new.guard.creates, new.guard.within_seconds) > (widest.guard.creates, widest.guard.within_seconds) {
                 *widest = new;
             }
         }
+        Wanted { numbers, is_each_once }
     }
-    let mut calls = vec![lock(&wanted), recent(&wanted)];
+}
+
+/// Counts each check against its number, in the order of the batch, and tells which ones are too many. The completions
+/// go along.
+async fn pass_guard(
+    batch: &[NewCheck],
+    wanted: Wanted<'_>,
+    completions: &[&Completion],
+    tx: &mut Batch<'_>,
+) -> Result<Vec<Admitted>, BatchError> {
+    let mut calls = vec![lock(&wanted), recent(&wanted.numbers)];
     if !completions.is_empty() {
         calls.push(complete(completions));
     }
@@ -111,7 +138,7 @@ async fn pass_guard(
     if !completions.is_empty() && rows.pop().is_none_or(|completed| completed.len() < completions.len()) {
         return Err(BatchError::Rows(claim_was_lost()));
     }
-    let keys: Vec<Guarded> = wanted.into_keys().collect();
+    let keys: Vec<Guarded> = wanted.numbers.into_keys().collect();
     let mut instants = HashMap::<Guarded, Vec<i64>>::new();
     for row in rows.pop().iter().flatten() {
         let place = usize::try_from(row.try_get::<_, i64>(0)? - 1).ok();
@@ -134,8 +161,8 @@ async fn pass_guard(
 
 /// One batch at a time counts a number. The numbers are locked in their order, so that no two batches wait for each
 /// other; that a lock may stand for two of them does no harm.
-fn lock(wanted: &BTreeMap<Guarded, &NewCheck>) -> Call {
-    let mut locks: Vec<i64> = wanted.keys().map(|(number, project)| lock_of(number, *project)).collect();
+fn lock(wanted: &Wanted<'_>) -> Call {
+    let mut locks: Vec<i64> = wanted.numbers.keys().map(|(number, project)| lock_of(number, *project)).collect();
     locks.sort_unstable();
     locks.dedup();
     Call::new("select count(pg_advisory_xact_lock(number)) from unnest($1::bigint[]) as number").with(locks)
@@ -162,23 +189,74 @@ fn recent(wanted: &BTreeMap<Guarded, &NewCheck>) -> Call {
     )
     .with(wanted.keys().map(|(number, _)| number.to_vec()).collect::<Vec<_>>())
     .with(wanted.keys().map(|(_, project)| *project).collect::<Vec<_>>())
-    .with(column_of(wanted, |new| new.check.created_at.as_millisecond() - guard::window_millis(new.guard)))
+    .with(column_of(wanted, oldest_that_counts))
     .with(column_of(wanted, |new| i64::from(new.guard.creates)))
+}
+
+fn oldest_that_counts(new: &NewCheck) -> i64 {
+    new.check.created_at.as_millisecond() - guard::window_millis(new.guard)
 }
 
 fn column_of<T>(wanted: &BTreeMap<Guarded, &NewCheck>, of: impl Fn(&NewCheck) -> T) -> Vec<T> {
     wanted.values().map(|&new| of(new)).collect()
 }
 
-fn insert_checks(new: &[&NewCheck]) -> Call {
-    Call::new(
-        "insert into checks (id, project_id, created_at, expires_at, product, mode, network_id, receiver, number_hash,
-                             number_tail, reference_id, callback_url, code_hash, redirect_url, status)
-         select new.*, 'ACCEPTED'
-           from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[],
-                       $8::text[], $9::bytea[], $10::text[], $11::text[], $12::bytea[], $13::bytea[], $14::bytea[])
-                as new",
-    )
+/// Whether the guard looks again: not at what it has let pass.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Guard {
+    Looks,
+    HasLooked,
+}
+
+/// Stores all of them, with their deadlines and counters; or nothing, if the number of one of them was asked about too
+/// often. Says whether it did. Their numbers must differ, if the guard looks.
+///
+/// What stands in `with` is done after the rest, and the last of it first.
+fn store(new: &[&NewCheck], guard: Guard, slot: i16) -> Result<Call, BatchError> {
+    let most = |new: &NewCheck| if guard == Guard::Looks { i64::from(new.guard.creates) } else { i64::MAX };
+    let call = Call::new(concat!(
+        "with new as
+              (select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[],
+                                    $8::text[], $9::bytea[], $10::text[], $11::text[], $12::bytea[], $13::bytea[],
+                                    $14::bytea[], $15::bigint[], $16::bigint[])
+                         as new (id, project_id, created_at, expires_at, product, mode, network_id, receiver, number_hash,
+                                 number_tail, reference_id, callback_url, code_hash, redirect_url, since, most)),
+              crowded as
+              (select from new
+                where most <= (select count(*) from
+                                 (select from checks held
+                                   where held.number_hash = new.number_hash and held.project_id = new.project_id
+                                     and held.created_at > new.since and held.product <> 'discovery'
+                                   limit new.most) counted)
+                limit 1),
+              days as (",
+        change_sql!(
+            "usage_days",
+            "day",
+            "select *, $31::smallint from unnest($24::uuid[], $25::text[], $26::text[], $27::text[], $28::smallint[],
+                                                 $29::text[], $30::bigint[])
+              where not exists (select from crowded)"
+        ),
+        "), hours as (",
+        change_sql!(
+            "usage_counters",
+            "hour",
+            "select *, $31::smallint from unnest($17::uuid[], $18::text[], $19::text[], $20::text[], $21::smallint[],
+                                                 $22::text[], $23::bigint[])
+              where not exists (select from crowded)"
+        ),
+        "),
+              due as
+              (insert into deadlines (due_at, check_id)
+               select expires_at, id from new where not exists (select from crowded)),
+              stored as
+              (insert into checks (id, project_id, created_at, expires_at, product, mode, network_id, receiver,
+                                   number_hash, number_tail, reference_id, callback_url, code_hash, redirect_url, status)
+               select id, project_id, created_at, expires_at, product, mode, network_id, receiver, number_hash,
+                      number_tail, reference_id, callback_url, code_hash, redirect_url, 'ACCEPTED'
+                 from new where not exists (select from crowded))
+         select not exists (select from crowded)"
+    ))
     .with(column(new, |new| new.check.id.0))
     .with(column(new, |new| new.check.project.0))
     .with(column(new, |new| new.check.created_at.as_millisecond()))
@@ -193,12 +271,10 @@ fn insert_checks(new: &[&NewCheck]) -> Call {
     .with(column(new, |new| new.check.callback_url.as_ref().map(|url| url.0.clone())))
     .with(column(new, |new| sms(new).map(|(_, code)| code.0.to_vec())))
     .with(column(new, |new| new.check.redirect_url.as_ref().map(|url| url.0.clone())))
-}
-
-fn insert_deadlines(new: &[&NewCheck]) -> Call {
-    Call::new("insert into deadlines (due_at, check_id) select * from unnest($1::bigint[], $2::uuid[])")
-        .with(column(new, |new| new.check.expires_at.as_millisecond()))
-        .with(column(new, |new| new.check.id.0))
+    .with(column(new, oldest_that_counts))
+    .with(column(new, most));
+    let counts: Vec<_> = new.iter().map(|new| check_rows::count_of(new)).collect();
+    Ok(with_counters(call, &counts)?.with(slot))
 }
 
 /// What is awaited from whom, if it is an SMS.
@@ -216,11 +292,12 @@ fn brief(new: &NewCheck) -> Option<&Sealed> {
     }
 }
 
-fn insert_journeys(journeys: &[(Uuid, &Sealed)]) -> Call {
-    Call::new(
-        "insert into journeys (check_id, brief, wrong_codes)
-         select new.*, 0 from unnest($1::uuid[], $2::bytea[]) as new",
-    )
-    .with(journeys.iter().map(|(id, _)| *id).collect::<Vec<_>>())
-    .with(journeys.iter().map(|(_, brief)| brief.0.clone()).collect::<Vec<_>>())
+/// Of those checks that were stored before this, if any has a journey.
+fn insert_journeys(new: &[&NewCheck]) -> Option<Call> {
+    let (checks, briefs): (Vec<Uuid>, Vec<Vec<u8>>) =
+        new.iter().filter_map(|new| Some((new.check.id.0, brief(new)?.0.clone()))).unzip();
+    let insert = "insert into journeys (check_id, brief, wrong_codes)
+                  select new.*, 0 from unnest($1::uuid[], $2::bytea[]) as new (check_id, brief)
+                   where exists (select from checks where id = check_id)";
+    (!checks.is_empty()).then(|| Call::new(insert).with(checks).with(briefs))
 }

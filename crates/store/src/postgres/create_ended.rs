@@ -16,6 +16,7 @@ use crate::{driver::NewEnded, verbs::idempotency::claim_was_lost};
 impl Verb for NewEnded {
     type Answer = ();
     const NAME: &'static str = "create ended";
+    const FIRST_SLOT: i16 = 5;
 
     fn run<'a>(batch: &'a [Self], mut tx: Batch<'a>) -> Running<'a, ()> {
         Box::pin(async move {
@@ -31,7 +32,8 @@ impl Verb for NewEnded {
             let mut sorted: Vec<&NewEnded> = batch.iter().collect();
             sorted.sort_unstable_by_key(|new| new.check.id);
             let counts: Vec<_> = sorted.iter().map(|new| new.count()).collect();
-            let (_, committed) = tx.commit(&[insert(&sorted), change_counters(&counts)?]).await?;
+            let calls = [insert(&sorted), change_counters(&counts, tx.slot())?];
+            let (_, committed) = tx.commit(&calls).await?;
             Ok((vec![(); batch.len()], committed))
         })
     }

@@ -84,7 +84,7 @@ impl Verb for SetOut {
             let mut calls = vec![];
             if !moved.is_empty() {
                 moved.sort_unstable_by_key(|step| step.check);
-                calls.extend([become_pending(&moved), change_counters(&counts)?]);
+                calls.extend([become_pending(&moved), change_counters(&counts, tx.slot())?]);
             }
             let (_, committed) = tx.commit(&calls).await?;
             Ok((batch.iter().map(|step| left.contains(&step.check.0)).collect(), committed))

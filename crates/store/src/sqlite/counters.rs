@@ -32,8 +32,8 @@ impl Counters {
         self.0.retain(|_, change| *change != 0);
         let days = usage::by_day(&self.0);
         for (sql, changes) in [
-            (change_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7)"), self.0),
-            (change_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7)"), days),
+            (change_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), self.0),
+            (change_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), days),
         ] {
             for (key, change) in changes {
                 let matched = i64::from(key.matched);

@@ -78,11 +78,11 @@ macro_rules! change_sql {
             $table,
             " (project_id, ",
             $period,
-            ", product, status, matched, network_id, count) ",
+            ", product, status, matched, network_id, count, slot) ",
             $rows,
             " on conflict (project_id, ",
             $period,
-            ", product, status, matched, network_id)
+            ", product, status, matched, network_id, slot)
               do update set count = ",
             $table,
             ".count + excluded.count"
@@ -96,8 +96,8 @@ pub(crate) async fn change(tx: &mut dyn Tx, counts: &[UsageCount]) -> Result<(),
     let hours = merged(counts)?;
     let days = by_day(&hours);
     for (sql, changes) in [
-        (change_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7)"), hours),
-        (change_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7)"), days),
+        (change_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), hours),
+        (change_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), days),
     ] {
         for (key, change) in changes {
             let matched = i64::from(key.matched);

@@ -25,7 +25,7 @@ impl Call {
     }
 }
 
-/// Proof that a batch is durable. Only [`Batch::commit`] and [`Batch::only`] give it.
+/// Proof that a batch is durable. Only what commits gives it.
 #[derive(Debug)]
 pub struct Committed(());
 
@@ -38,6 +38,11 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     pub(super) fn new(session: &'a mut Session) -> Self {
         Batch { session, has_begun: false }
+    }
+
+    /// The slot of counters that is this connection's own.
+    pub fn slot(&self) -> i16 {
+        self.session.slot
     }
 
     /// Runs the only statement of a batch, which is a transaction by itself.
@@ -54,9 +59,15 @@ impl<'a> Batch<'a> {
 
     /// Runs the last statements and commits, all sent at once.
     pub async fn commit(mut self, calls: &[Call]) -> Result<(Vec<Vec<Row>>, Committed), BatchError> {
+        self.try_commit(calls).await
+    }
+
+    /// The same, when the rows may say that it has to be done in another way, by a transaction after this one.
+    pub async fn try_commit(&mut self, calls: &[Call]) -> Result<(Vec<Vec<Row>>, Committed), BatchError> {
         // After a statement that the server refused this commits nothing and succeeds; but then that statement's error
         // is what counts. After one that could not even be sent it is not sent either.
         let rows = self.send(calls, Some("commit")).await?;
+        self.has_begun = false;
         Ok((rows, Committed(())))
     }
 
@@ -127,12 +138,14 @@ async fn in_order<T: Unpin, E: Unpin>(mut pending: Vec<BoxFuture<'_, Result<T, E
 /// A connection and the statements that it has prepared.
 pub(super) struct Session {
     pub(super) client: Client,
+    /// Where this connection counts, beside others that count the same.
+    slot: i16,
     statements: HashMap<&'static str, Statement>,
 }
 
 impl Session {
-    pub(super) fn over(client: Client) -> Self {
-        Session { client, statements: HashMap::new() }
+    pub(super) fn over(client: Client, slot: i16) -> Self {
+        Session { client, slot, statements: HashMap::new() }
     }
 
     async fn prepared(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {

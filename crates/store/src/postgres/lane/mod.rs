@@ -46,14 +46,17 @@ mod batch;
 
 use std::{
     panic::AssertUnwindSafe,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
 use ringtrue_engine::ports::StoreError;
 use tokio::{
-    sync::{Mutex, mpsc, oneshot},
+    sync::{Mutex, Notify, mpsc, oneshot},
     task::yield_now,
     time::timeout,
 };
@@ -76,6 +79,9 @@ pub(super) trait Verb: Send + Sync + Sized + 'static {
     type Answer: Send + 'static;
     const NAME: &'static str;
     const MAX_BATCH: usize = 1_024;
+    /// Where the first connection of the lane counts; the next one does so in the next slot. Two connections with one slot
+    /// wait for each other's commits.
+    const FIRST_SLOT: i16 = 0;
 
     /// Does all of `batch`, which is not empty, in one transaction. Answers in the order of the batch.
     fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, Self::Answer>;
@@ -123,8 +129,10 @@ impl<V: Verb> Lane<V> {
     pub(super) fn start(connector: &Connector, connections: usize) -> Self {
         let (queue, envelopes) = mpsc::channel(QUEUE);
         let envelopes = Arc::new(Mutex::new(envelopes));
-        for _ in 0..connections {
-            let worker = Worker { connector: connector.clone(), session: None };
+        let under_way = Arc::<UnderWay>::default();
+        for slot in (V::FIRST_SLOT..).take(connections) {
+            let worker =
+                Worker { connector: connector.clone(), slot, session: None, under_way: Arc::clone(&under_way) };
             tokio::spawn(worker.serve::<V>(Arc::clone(&envelopes)));
         }
         Lane { queue }
@@ -145,10 +153,30 @@ impl<V: Verb> Lane<V> {
     }
 }
 
+/// How many verbs are in batches that are being made durable.
+#[derive(Default)]
+struct UnderWay {
+    verbs: AtomicUsize,
+    is_less: Notify,
+}
+
 /// Waits for the next batch. It is empty when nobody is left who could ask.
-async fn gather<V: Verb>(queue: &mut mpsc::Receiver<Envelope<V>>, gathering: &mut Gathering) -> Vec<Envelope<V>> {
+///
+/// Small batches side by side cost more than they gain. So beside what is under way one sets out only if it is as large.
+async fn gather<V: Verb>(
+    queue: &mut mpsc::Receiver<Envelope<V>>,
+    gathering: &mut Gathering,
+    under_way: &UnderWay,
+) -> Vec<Envelope<V>> {
     let mut batch = Vec::new();
     queue.recv_many(&mut batch, V::MAX_BATCH).await;
+    while (1..V::MAX_BATCH.min(under_way.verbs.load(Ordering::Acquire))).contains(&batch.len()) {
+        let room = V::MAX_BATCH - batch.len();
+        tokio::select! {
+            () = under_way.is_less.notified() => {}
+            came = queue.recv_many(&mut batch, room) => if came == 0 { break },
+        }
+    }
     let opened = Instant::now();
     while !batch.is_empty() && batch.len() < V::MAX_BATCH && gathering.goes_on(batch.len(), opened) {
         // A timer would be too coarse: this is about microseconds.
@@ -166,21 +194,26 @@ async fn gather<V: Verb>(queue: &mut mpsc::Receiver<Envelope<V>>, gathering: &mu
 /// Runs the batches of a lane on one connection, which is made when it is first needed.
 struct Worker {
     connector: Connector,
+    slot: i16,
     session: Option<Session>,
+    under_way: Arc<UnderWay>,
 }
 
 impl Worker {
     async fn serve<V: Verb>(mut self, queue: Arc<Mutex<mpsc::Receiver<Envelope<V>>>>) {
         let mut gathering = Gathering::default();
         loop {
-            let envelopes = gather(&mut *queue.lock().await, &mut gathering).await;
+            let envelopes = gather(&mut *queue.lock().await, &mut gathering, &self.under_way).await;
             if envelopes.is_empty() {
                 return;
             }
             let wanted = envelopes.into_iter().filter(|envelope| !envelope.reply.is_closed());
             let (verbs, replies): (Vec<V>, Vec<_>) = wanted.map(|envelope| (envelope.verb, envelope.reply)).unzip();
             let begun = Instant::now();
+            self.under_way.verbs.fetch_add(verbs.len(), Ordering::AcqRel);
             let answers = self.settle(&verbs).await;
+            self.under_way.verbs.fetch_sub(verbs.len(), Ordering::AcqRel);
+            self.under_way.is_less.notify_one();
             let waiting = queue.try_lock().map_or(0, |queue| queue.len());
             gathering.ended(verbs.len(), waiting, begun.elapsed());
             for (reply, answer) in replies.into_iter().zip(answers) {
@@ -228,7 +261,7 @@ impl Worker {
             Some(session) if !session.client.is_closed() => session,
             _ => {
                 let (client, _) = self.connector.connect().await.map_err(BatchError::Server)?;
-                Session::over(client)
+                Session::over(client, self.slot)
             }
         };
         let run = AssertUnwindSafe(V::run(batch, Batch::new(&mut session))).catch_unwind();
