@@ -1,9 +1,9 @@
 //! SMS over SMPP: ours takes them in, finds their checks and ends these durably, before it answers the message centre;
 //! Kannel takes the same messages in and hands them to a plain HTTP receiver.
 //!
-//! Both are clients of the same kind of message centre, the sandbox's, with the same window, on connections of one
-//! bind. Kannel is spared its store and its log.
+//! Both are clients of the same kind of message centre, with the same window, on connections of one bind. Kannel is spared its store and its log.
 
+mod centre;
 mod kannel;
 
 use std::{
@@ -14,8 +14,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail, ensure};
-use ringtrue_sandbox::smsc::{Outcome, Sms, Smsc, SmscConfig};
+use anyhow::ensure;
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::{
     task::JoinSet,
@@ -30,6 +30,7 @@ use crate::{
     receiver::Receiver,
     report::{self, Rates},
 };
+use centre::{Centre, Sms, written_down};
 use kannel::Kannel;
 
 const ROUNDS: usize = 5;
@@ -41,23 +42,23 @@ const RECEIVER: &str = "+447700900001";
 
 pub async fn compare() -> anyhow::Result<bool> {
     report::heading("SMS over SMPP on PostgreSQL: taken in, matched and durably concluded; a window of 256");
-    let our_centre = centre().await?;
-    let deployment = Deployment::start("bench_sms", &settings(our_centre.address().port()))?;
+    let mut our_centre = Centre::start(WINDOW).await?;
+    let deployment = Deployment::start("bench_sms", &settings(our_centre.address.port()))?;
     let project = deployment.live_project(NETWORK).await?;
-    bound(&our_centre).await?;
+    timeout(PATIENCE, our_centre.bound()).await??;
 
-    let their_centre = centre().await?;
+    let mut their_centre = Centre::start(WINDOW).await?;
     let receiver = Receiver::start().await?;
-    let _kannel = Kannel::start(their_centre.address(), receiver.address)?;
-    bound(&their_centre).await?;
+    let _kannel = Kannel::start(their_centre.address, receiver.address)?;
+    timeout(PATIENCE, their_centre.bound()).await??;
 
     let mut ours = Rates::new("ringtrue");
     let mut kannel = Rates::new("Kannel to an HTTP receiver");
     let mut cost = Cost::of(&deployment)?;
     for round in 0..=ROUNDS {
-        let messages = invited(&deployment, &project).await?;
-        let our_rate = cost.count(concluded(&our_centre, &messages)).await?;
-        let their_rate = handed_over(&their_centre, &receiver, &messages).await?;
+        let messages = written_down(&invited(&deployment, &project).await?)?;
+        let our_rate = cost.count(concluded(&mut our_centre, messages.clone())).await?;
+        let their_rate = handed_over(&mut their_centre, &receiver, messages).await?;
         // Nobody is measured cold.
         if round > 0 {
             ours.rounds.push(our_rate);
@@ -71,18 +72,6 @@ pub async fn compare() -> anyhow::Result<bool> {
     cost.report();
     report::rates(&kannel, "SMS/s");
     Ok(report::ratio(&ours, &kannel, 4.0))
-}
-
-async fn centre() -> anyhow::Result<Smsc> {
-    let mut config = SmscConfig { queue_length: usize::MAX, remembered: 1, ..SmscConfig::default() };
-    config.session.request_window = WINDOW;
-    Ok(Smsc::start(config).await?)
-}
-
-async fn bound(centre: &Smsc) -> anyhow::Result<()> {
-    let observer = centre.observer();
-    timeout(PATIENCE, observer.wait_until(|counts| counts.binds > 0)).await.context("nobody binds")?;
-    Ok(())
 }
 
 fn settings(port: u16) -> String {
@@ -122,7 +111,7 @@ async fn invited(deployment: &Deployment, project: &Project) -> anyhow::Result<V
                 let request = json_request("POST", PATH, &token, &body);
                 let created: Value = serde_json::from_slice(connection.exchange(request.as_bytes()).await?)?;
                 let (to, body) = (text(&created, "/receiver_phone_number")?, text(&created, "/expected_sms_body")?);
-                messages.push(Sms::new(number, to, body));
+                messages.push(Sms { from: number, to, text: body });
             }
             anyhow::Ok(messages)
         });
@@ -135,25 +124,17 @@ async fn invited(deployment: &Deployment, project: &Project) -> anyhow::Result<V
 }
 
 /// Until the last one was acknowledged, which it is when its check has durably ended.
-async fn concluded(centre: &Smsc, messages: &[Sms]) -> anyhow::Result<f64> {
+async fn concluded(centre: &mut Centre, messages: Vec<Bytes>) -> anyhow::Result<f64> {
     let begun = Instant::now();
-    let tickets = messages.iter().map(|sms| centre.send(sms.clone())).collect::<Result<Vec<_>, _>>()?;
-    for ticket in tickets {
-        match ticket.delivered().await {
-            Outcome::Acknowledged => {}
-            other => bail!("an SMS was not taken: {other:?}"),
-        }
-    }
+    centre.deliver(messages).await?;
     Ok(per_second(MESSAGES, begun.elapsed()))
 }
 
 /// Until the last one has reached the receiver.
-async fn handed_over(centre: &Smsc, receiver: &Receiver, messages: &[Sms]) -> anyhow::Result<f64> {
+async fn handed_over(centre: &mut Centre, receiver: &Receiver, messages: Vec<Bytes>) -> anyhow::Result<f64> {
     let wanted = receiver.received() + MESSAGES;
     let begun = Instant::now();
-    for sms in messages {
-        centre.send(sms.clone())?;
-    }
+    centre.deliver(messages).await?;
     receiver.wait_for(wanted, PATIENCE).await?;
     Ok(per_second(MESSAGES, begun.elapsed()))
 }

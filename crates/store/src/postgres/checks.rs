@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ringtrue_domain::lifecycle::{AnyCheck, CheckId, ClaimedNumber, ErrorCode};
-use ringtrue_engine::ports::{CodeHash, Recorded, StoreError};
+use ringtrue_engine::ports::{CodeHash, NewCallback, Recorded, StoreError};
 use tokio_postgres::Row as PostgresRow;
 use uuid::Uuid;
 
@@ -15,8 +15,7 @@ use super::{
 use crate::{
     check_rows::{self, check_columns},
     driver::Conclusion,
-    rows,
-    verbs::usage::change_sql,
+    verbs::usage::{CounterKey, change_sql},
 };
 
 /// Somebody wants to see a check.
@@ -116,14 +115,11 @@ pub(super) fn column<V, T>(verbs: &[&V], of: impl Fn(&V) -> T) -> Vec<T> {
 /// they have become. No column of an index is changed, or the row could not stay where it is.
 ///
 /// The counters move from the status that a check had: pending, if it ever was. A device may have changed its network
-/// meanwhile: the row says which it was.
+/// meanwhile: the row says which it was. Checks that end alike are counted together.
 ///
 /// What stands in `with` is done after the rest, and the last of it first.
 fn end(conclusions: &[&Conclusion], slot: i16) -> Call {
-    let callbacks: Vec<_> = conclusions
-        .iter()
-        .filter_map(|conclusion| conclusion.callback.as_ref().map(|callback| (&conclusion.ending, callback)))
-        .collect();
+    let (kinds, kind_of) = kinds(conclusions);
     Call::new(concat!(
         "with ended as
               (update checks
@@ -132,44 +128,47 @@ fn end(conclusions: &[&Conclusion], slot: i16) -> Call {
                       number_tail = coalesce(new.number_tail, checks.number_tail), number_sealed = new.number_sealed,
                       connector = coalesce(new.connector, checks.connector)
                  from unnest($1::uuid[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::bytea[], $7::text[],
-                             $8::bytea[], $9::text[], $10::text[])
+                             $8::bytea[], $9::text[], $10::bigint[], $11::bytea[], $12::bytea[], $13::integer[])
                       as new (id, concluded_at, status, matched, error_code, number_hash, number_tail, number_sealed,
-                              connector, hour)
+                              connector, callback_due_at, callback_url, callback_body, kind)
                 where checks.id = new.id and checks.status in ('ACCEPTED', 'PENDING')
-               returning checks.id, project_id, product, expires_at, pending_at, checks.status, checks.matched,
-                         coalesce(network_id, '') as network_id, new.hour),
+               returning checks.id, project_id, product, expires_at, pending_at, network_id, new.concluded_at,
+                         callback_due_at, new.callback_url, callback_body, kind),
+              counted as
+              (select kind, pending_at is not null as was_pending, coalesce(network_id, '') as network_id, count(*) as checks
+                 from ended group by 1, 2, 3),
               changes as
-              (select project_id, hour, product, case when pending_at is null then 'ACCEPTED' else 'PENDING' end as status,
-                      -1 as matched, network_id, -1 as change
-                 from ended
+              (select kind, case when was_pending then 'PENDING' else 'ACCEPTED' end as status, -1 as matched, network_id,
+                      -checks as change
+                 from counted
                union all
-               select project_id, hour, product, status, coalesce(matched::integer, -1), network_id, 1 from ended),
-              arrived as
-              (delete from journeys using ended
-                where check_id = ended.id and product in ('secure_sna', 'discovery')),
+               select kind, ($17::text[])[kind], ($18::smallint[])[kind], network_id, checks from counted),
               days as (",
         change_sql!(
             "usage_days",
             "day",
-            "select project_id, left(hour, 10), product, status, matched, network_id, sum(change), $11::smallint
+            "select ($14::uuid[])[kind], left(($15::text[])[kind], 10), ($16::text[])[kind], status, matched, network_id,
+                    sum(change), $19::smallint
                from changes group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6"
         ),
         "), hours as (",
         change_sql!(
             "usage_counters",
             "hour",
-            "select project_id, hour, product, status, matched, network_id, sum(change), $11::smallint
+            "select ($14::uuid[])[kind], ($15::text[])[kind], ($16::text[])[kind], status, matched, network_id,
+                    sum(change), $19::smallint
                from changes group by 1, 2, 3, 4, 5, 6 order by 1, 2, 3, 4, 5, 6"
         ),
         "),
+              arrived as
+              (delete from journeys
+                where check_id = any (array(select id from ended where product in ('secure_sna', 'discovery')))),
               met as
               (delete from deadlines using ended where deadlines.due_at = ended.expires_at and check_id = ended.id),
               told as
               (insert into callbacks (check_id, project_id, created_at, due_at, product, url, body, failed_attempts, state)
-               select new.*, 0, 'waiting'
-                 from unnest($12::uuid[], $13::uuid[], $14::bigint[], $15::bigint[], $16::text[], $17::bytea[],
-                             $18::bytea[]) as new (check_id)
-                where check_id in (select id from ended))
+               select id, project_id, concluded_at, callback_due_at, product, callback_url, callback_body, 0, 'waiting'
+                 from ended where callback_due_at is not null)
          select id from ended"
     ))
     .with(column(conclusions, |conclusion| conclusion.ending.check().0))
@@ -183,15 +182,35 @@ fn end(conclusions: &[&Conclusion], slot: i16) -> Call {
         conclusion.ending.discovered().and_then(|discovered| discovered.sealed.as_ref()).map(|sealed| sealed.0.clone())
     }))
     .with(column(conclusions, |conclusion| conclusion.ending.connector().map(str::to_owned)))
-    .with(column(conclusions, |conclusion| rows::hour_of(conclusion.ending.created_at())))
+    .with(column(conclusions, |conclusion| callback(conclusion, |callback| callback.due_at.as_millisecond())))
+    .with(column(conclusions, |conclusion| callback(conclusion, |callback| callback.url.0.clone())))
+    .with(column(conclusions, |conclusion| callback(conclusion, |callback| callback.body.0.clone())))
+    .with(kind_of)
+    .with(kinds.iter().map(|kind| kind.project.0).collect::<Vec<_>>())
+    .with(kinds.iter().map(|kind| kind.hour.clone()).collect::<Vec<_>>())
+    .with(kinds.iter().map(|kind| kind.product).collect::<Vec<_>>())
+    .with(kinds.iter().map(|kind| kind.status).collect::<Vec<_>>())
+    .with(kinds.iter().map(|kind| kind.matched).collect::<Vec<_>>())
     .with(slot)
-    .with(callbacks.iter().map(|(ending, _)| ending.check().0).collect::<Vec<_>>())
-    .with(callbacks.iter().map(|(ending, _)| ending.project().0).collect::<Vec<_>>())
-    .with(callbacks.iter().map(|(ending, _)| ending.at().as_millisecond()).collect::<Vec<_>>())
-    .with(callbacks.iter().map(|(_, callback)| callback.due_at.as_millisecond()).collect::<Vec<_>>())
-    .with(callbacks.iter().map(|(ending, _)| ending.product().as_str()).collect::<Vec<_>>())
-    .with(callbacks.iter().map(|(_, callback)| callback.url.0.clone()).collect::<Vec<_>>())
-    .with(callbacks.iter().map(|(_, callback)| callback.body.0.clone()).collect::<Vec<_>>())
+}
+
+/// The counters that ended checks move to, but for their networks; and for each check which one that is, from 1 on.
+fn kinds(conclusions: &[&Conclusion]) -> (Vec<CounterKey>, Vec<i32>) {
+    let key_of = |conclusion: &&Conclusion| {
+        let [_, ended] = conclusion.counts(false, None);
+        CounterKey::from(&ended)
+    };
+    let keys: Vec<CounterKey> = conclusions.iter().map(key_of).collect();
+    let mut kinds = keys.clone();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let place_of = |key: &CounterKey| kinds.binary_search(key).map_or(0, |place| place + 1);
+    let places = keys.iter().map(|key| i32::try_from(place_of(key)).unwrap_or_default()).collect();
+    (kinds, places)
+}
+
+fn callback<T>(conclusion: &Conclusion, of: impl Fn(&NewCallback) -> T) -> Option<T> {
+    conclusion.callback.as_ref().map(of)
 }
 
 /// A number that the check has found out.
