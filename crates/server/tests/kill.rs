@@ -12,6 +12,7 @@ mod client;
 #[expect(dead_code, reason = "nor of the database")]
 mod database;
 #[path = "kill/deployment.rs"]
+#[expect(dead_code, reason = "and no fault but death")]
 mod deployment;
 
 use std::{

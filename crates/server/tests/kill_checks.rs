@@ -1,6 +1,9 @@
 //! `kill -9` under load, with people in the middle of their checks, on either store: no check that was answered with a
 //! 201 is lost, each ends once, and each end is told to its receiver.
 //!
+//! The process dies at a random moment, or at a certain one: the n-th time that one of its threads calls the system to
+//! write, to sync, to send or to receive.
+//!
 //! The rounds follow each other without waiting for the leases of the dead. When they are over, all checks are brought
 //! to their end, and only then is it asked whether every callback has come.
 
@@ -27,7 +30,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use client::{Answer, Request};
 use database::Database;
 use deployment::{Deployment, Server, try_send};
@@ -36,8 +38,39 @@ use ringtrue_engine::ports::{Entropy, SystemEntropy};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// On each store.
+/// On each store, besides those that end at a certain moment. `KILL_ROUNDS` asks for more.
 const ROUNDS: usize = 25;
+/// Within a transaction, after its commit and before the disk has it, before an answer or a callback goes out, before
+/// something that came is taken in.
+const MOMENTS_ON_SQLITE: [Moment; 12] = [
+    ("pwrite64", 50),
+    ("pwrite64", 400),
+    ("pwrite64", 1_200),
+    ("fdatasync", 10),
+    ("fdatasync", 60),
+    ("fdatasync", 200),
+    ("writev", 10),
+    ("writev", 100),
+    ("sendto", 20),
+    ("sendto", 150),
+    ("recvfrom", 50),
+    ("recvfrom", 300),
+];
+/// Before a statement, an answer or a callback goes out, or what came is taken in.
+const MOMENTS_ON_POSTGRES: [Moment; 12] = [
+    ("sendto", 20),
+    ("sendto", 60),
+    ("sendto", 150),
+    ("sendto", 400),
+    ("recvfrom", 30),
+    ("recvfrom", 100),
+    ("recvfrom", 250),
+    ("recvfrom", 600),
+    ("writev", 5),
+    ("writev", 15),
+    ("writev", 50),
+    ("writev", 80),
+];
 const WRITERS: usize = 8;
 /// A round ends after so many answers, more or less.
 const ANSWERS: u8 = 200;
@@ -46,18 +79,21 @@ const TTL: u64 = 60;
 /// Until the last lease has run out and what failed once was tried again, with time to spare.
 const ALL_ARE_TOLD: Duration = Duration::from_secs(75);
 
+/// A call of the system, and how many of them a thread has made before it is killed at the next.
+type Moment = (&'static str, u32);
+
 const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 
 #[tokio::test]
 async fn sqlite() {
     let database = Database::sqlite().await;
-    every_end_is_told(database.address()).await;
+    every_end_is_told(database.address(), &MOMENTS_ON_SQLITE).await;
 }
 
 #[tokio::test]
 async fn postgres() {
     let database = Database::postgres().await;
-    every_end_is_told(database.address()).await;
+    every_end_is_told(database.address(), &MOMENTS_ON_POSTGRES).await;
 }
 
 /// What the service has said of a check that it has acknowledged.
@@ -72,41 +108,78 @@ struct Check {
 
 type Told = Arc<Mutex<BTreeMap<String, Check>>>;
 
-async fn every_end_is_told(store: &str) {
-    let deployment = Deployment::new(store);
-    let receiver = Receiver::start().await;
-    let told = Told::default();
-    let numbers = Arc::new(AtomicUsize::new(0));
-    let mut token = None;
-    for _ in 0..ROUNDS {
-        let mut server = deployment.serve();
-        let token = match &token {
-            Some(token) => token,
-            None => token.insert(product_token(&server, &deployment, &receiver).await),
+async fn every_end_is_told(store: &str, moments: &[Moment]) {
+    let mut world = World {
+        deployment: Deployment::new(store),
+        receiver: Receiver::start().await,
+        told: Told::default(),
+        numbers: Arc::default(),
+        token: None,
+    };
+    let rounds = rounds();
+    for _ in 0..rounds {
+        let [answers] = (&SystemEntropy::default() as &dyn Entropy).bytes();
+        world.round(world.deployment.serve(), Some(usize::from(answers % ANSWERS))).await;
+    }
+    for (call, count) in moments {
+        match world.deployment.serve_with_fault(call, &format!("signal=KILL:when={count}")) {
+            Some(server) => world.round(server, None).await,
+            // It has died on its way up.
+            None => world.receiver.next_round().await,
+        }
+    }
+    let server = world.deployment.serve();
+    let token = world.token.unwrap();
+    let checks = world.told.lock().unwrap().clone();
+    assert!(checks.len() > rounds * 4, "a load of {} checks is none", checks.len());
+    let ends = bring_to_an_end(&server, &token, checks).await;
+    are_told(&world.receiver, &ends).await;
+}
+
+#[expect(clippy::disallowed_methods, reason = "whoever has the time asks for more")]
+fn rounds() -> usize {
+    std::env::var("KILL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().expect("KILL_ROUNDS is a number"))
+}
+
+struct World {
+    deployment: Deployment,
+    receiver: Receiver,
+    told: Told,
+    numbers: Arc<AtomicUsize>,
+    token: Option<String>,
+}
+
+impl World {
+    /// Lets the writers loose until the process is dead: by our hand after a number of answers, or by itself.
+    async fn round(&mut self, mut server: Server, kill_after: Option<usize>) {
+        let token = if let Some(token) = &self.token {
+            token
+        } else {
+            let settings = json!({"ttl": TTL, "callback_url": self.receiver.url()});
+            self.token.insert(self.deployment.product_token(&server, settings).await)
         };
         let answers = Arc::new(AtomicUsize::new(0));
         let mut writers = JoinSet::new();
         for _ in 0..WRITERS {
-            let (told, numbers, answers) = (Arc::clone(&told), Arc::clone(&numbers), Arc::clone(&answers));
+            let (told, numbers, answers) = (Arc::clone(&self.told), Arc::clone(&self.numbers), Arc::clone(&answers));
             let writer = Writer { address: server.address, token: token.clone(), told, numbers, answers };
             writers.spawn(async move { while writer.step().await.is_some() {} });
         }
-        let [enough] = (&SystemEntropy::default() as &dyn Entropy).bytes();
-        while answers.load(Ordering::SeqCst) < usize::from(enough % ANSWERS) {
-            tokio::task::yield_now().await;
+        if let Some(enough) = kill_after {
+            while answers.load(Ordering::SeqCst) < enough {
+                tokio::task::yield_now().await;
+            }
+            server.kill();
         }
+        let gone = async {
+            while let Some(ended) = writers.join_next().await {
+                ended.unwrap();
+            }
+        };
+        tokio::time::timeout(client::PATIENCE, gone).await.expect("the moment of its death comes");
         server.kill();
-        receiver.next_round().await;
-        while let Some(ended) = writers.join_next().await {
-            ended.unwrap();
-        }
+        self.receiver.next_round().await;
     }
-    let server = deployment.serve();
-    let token = token.unwrap();
-    let checks = told.lock().unwrap().clone();
-    assert!(checks.len() > ROUNDS * 4, "a load of {} checks is none", checks.len());
-    let ends = bring_to_an_end(&server, &token, checks).await;
-    are_told(&receiver, &ends).await;
 }
 
 /// Everything acknowledged is there, says what it has said before, and comes to its end.
@@ -214,19 +287,4 @@ impl Writer {
         self.answers.fetch_add(1, Ordering::SeqCst);
         Some(answer)
     }
-}
-
-/// A token of a new project whose callbacks go to this receiver.
-async fn product_token(server: &Server, deployment: &Deployment, receiver: &Receiver) -> String {
-    let manager = deployment.manager(server.address).await;
-    let settings = json!({"ttl": TTL, "callback_url": receiver.url()});
-    let project = json!({"name": "Shop", "configuration": {"reverse_sms": settings}});
-    let create = Request::post(&format!("{}/projects", deployment.path())).bearer(&manager).json(&project);
-    let credential = server.send(create).await.assert(201).json()["credentials"][0].clone();
-    let text = |name: &str| credential[name].as_str().unwrap().to_owned();
-    let basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
-    let request = Request::post("/oauth2/token")
-        .header("Authorization", format!("Basic {basic}"))
-        .form(&[("grant_type", "client_credentials"), ("scope", "reverse_sms")]);
-    server.send(request).await.assert(200).json()["access_token"].as_str().unwrap().to_owned()
 }

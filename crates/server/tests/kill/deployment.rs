@@ -8,13 +8,15 @@ use std::{
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ringtrue_engine::{keys::MasterKey, ports::SystemEntropy};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
 use crate::client::{self, Answer, Request};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_ringtrue");
 
 /// A database with a workspace in it, and the settings of the processes that serve it.
 #[derive(Clone)]
@@ -40,7 +42,10 @@ impl Deployment {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ringtrue"));
+        self.set_up(Command::new(BINARY))
+    }
+
+    fn set_up(&self, mut command: Command) -> Command {
         command
             .env("RINGTRUE_STORE__URL", &self.store)
             .env("RINGTRUE_MASTER_KEY", &self.master)
@@ -56,16 +61,22 @@ impl Deployment {
     }
 
     pub fn serve(&self) -> Server {
-        let mut child = self.command().arg("serve").stdout(Stdio::piped()).spawn().expect("the binary starts");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let ready = lines
-            .by_ref()
-            .filter_map(|line| serde_json::from_str::<Value>(&line).ok())
-            .find(|line| line["message"] == "ready")
-            .expect("the service gets ready");
-        let address = ready["address"].as_str().unwrap().parse().unwrap();
-        std::thread::spawn(move || lines.for_each(drop));
-        Server { address, child }
+        self.serve_with(&[])
+    }
+
+    /// With more settings, as its environment names them.
+    pub fn serve_with(&self, settings: &[(&str, &str)]) -> Server {
+        Server::start(self.command().arg("serve").envs(settings.iter().copied())).expect("the service gets ready")
+    }
+
+    /// A process with a fault that `strace` injects: what becomes of the calls of the system of one kind, counted in each
+    /// thread. `None`: it did not even get ready.
+    pub fn serve_with_fault(&self, call: &str, fault: &str) -> Option<Server> {
+        let mut strace = self.set_up(Command::new("strace"));
+        // Detached, so that the child is the service itself.
+        strace.args(["-D", "-f", "--quiet=all", "--output=/dev/null"]);
+        strace.arg(format!("--trace={call}")).arg(format!("--inject={call}:{fault}"));
+        Server::start(strace.args([BINARY, "serve"]))
     }
 
     pub fn path(&self) -> String {
@@ -84,6 +95,20 @@ impl Deployment {
             .form(&[("token", token)])
     }
 
+    /// A token of a new project with these settings of Reverse SMS.
+    pub async fn product_token(&self, server: &Server, settings: Value) -> String {
+        let manager = self.manager(server.address).await;
+        let project = json!({"name": "Shop", "configuration": {"reverse_sms": settings}});
+        let create = Request::post(&format!("{}/projects", self.path())).bearer(&manager).json(&project);
+        let credential = server.send(create).await.assert(201).json()["credentials"][0].clone();
+        let text = |name: &str| credential[name].as_str().unwrap().to_owned();
+        let basic = BASE64_STANDARD.encode(format!("{}:{}", text("client_id"), text("client_secret")));
+        let request = Request::post("/oauth2/token")
+            .header("Authorization", format!("Basic {basic}"))
+            .form(&[("grant_type", "client_credentials"), ("scope", "reverse_sms")]);
+        server.send(request).await.assert(200).json()["access_token"].as_str().unwrap().to_owned()
+    }
+
     pub async fn manager(&self, address: SocketAddr) -> String {
         let answer = client::send(address, &self.token_request()).await;
         answer.json()["access_token"].as_str().unwrap().to_owned()
@@ -96,6 +121,19 @@ pub struct Server {
 }
 
 impl Server {
+    fn start(command: &mut Command) -> Option<Self> {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts: run `make setup`");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut documents = lines.by_ref().filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        let Some(ready) = documents.find(|line| line["message"] == "ready") else {
+            child.wait().unwrap();
+            return None;
+        };
+        let address = ready["address"].as_str().unwrap().parse().unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(Server { address, child })
+    }
+
     pub async fn get(&self, path: &str, token: &str) -> Answer {
         self.send(Request::new("GET", path).bearer(token)).await
     }
