@@ -44,6 +44,7 @@ use crate::{
     ports::{Clock, Entropy, NodeId, Store, Transport},
     rate_limit::{Limits, RateLimiter},
     requests::RequestLog,
+    reverse_sms::Awaited,
     verified_tokens::VerifiedTokens,
 };
 
@@ -106,6 +107,7 @@ struct Inner {
     /// The beginning of every token's claims.
     token_claims: String,
     verified_tokens: VerifiedTokens,
+    awaited: Awaited,
     node: NodeId,
 }
 
@@ -139,6 +141,7 @@ impl Engine {
             live: Live::default(),
             token_claims: tokens::shared_claims(&settings.base_url, settings.region),
             verified_tokens: VerifiedTokens::default(),
+            awaited: Awaited::default(),
             store,
             clock,
             entropy,
@@ -190,6 +193,10 @@ impl Engine {
 
     pub fn courier(&self) -> &Courier {
         &self.0.courier
+    }
+
+    pub(crate) fn awaited(&self) -> &Awaited {
+        &self.0.awaited
     }
 
     /// Counts what happens, for people.

@@ -41,10 +41,11 @@ impl Engine {
         let callback = self.callback_of(&concluded)?;
         let ending = Ending::from(&concluded).brought_by(connector);
         let recorded = self.store().conclude(ending, callback.clone()).await?;
-        if recorded == Recorded::Now {
+        let is_first = matches!(recorded, Recorded::Now { .. });
+        if is_first {
             self.activity().ended(concluded.check());
         }
-        if let (Recorded::Now, Some(NewCallback { url, body, due_at })) = (recorded, callback) {
+        if let (true, Some(NewCallback { url, body, due_at })) = (is_first, callback) {
             let Check { id: check, project, product, .. } = concluded.into_check();
             let leased = LeasedCallback { check, project, product, url, body, failed_attempts: 0, earlier_attempts: 0 };
             self.courier().deliver(leased, due_at);

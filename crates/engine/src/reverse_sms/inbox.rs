@@ -1,6 +1,9 @@
 //! What operators bring: SMS, whole or in part.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
+use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::Status,
     reverse_sms::{InboundSms, ReceivedFrom, ReverseSmsCheck, Sender, candidates},
@@ -19,33 +22,24 @@ impl Inbox for Engine {
         let at = whole_millis(sms.received_at);
         let codes = candidates(&sms.text).into_iter().map(|code| self.code_hash(sms.mode, &sms.to, &code));
         let codes = codes.collect::<Result<Vec<_>, _>>()?;
+        let from = match &sms.from {
+            Sender::Number(number) => Some(ReceivedFrom::Number(self.number_hash(number)?)),
+            Sender::Unattributed => Some(ReceivedFrom::Unattributed),
+            Sender::Nobody => None,
+        };
+        if let (Some(from), Some(code)) = (from, codes.first())
+            && let Some(check) = self.awaited().take(*code)
+            && let Disposition::Concluded = self.taken(check, from, at, &sms.connector).await?
+        {
+            return Ok(Disposition::Concluded);
+        }
         let check = if codes.is_empty() { None } else { self.store().check_by_code(codes).await? };
         let Some(check) = check else {
             let InboundSms { mode, connector, from, to, .. } = sms;
             return self.notice(Glimpse { mode, connector, from, to, seen_at: at }).await;
         };
-        let check: ReverseSmsCheck = narrowed(check)?;
-        let from = match &sms.from {
-            Sender::Number(number) => ReceivedFrom::Number(self.number_hash(number)?),
-            Sender::Unattributed => ReceivedFrom::Unattributed,
-            Sender::Nobody => return Ok(Disposition::Unusable),
-        };
-        let first_seen = (check.status() == Status::Accepted).then(|| Activity::place_of(&check));
-        match check.receive(from, at) {
-            Err(_) => Ok(Disposition::TooLate),
-            Ok(None) => Ok(Disposition::Unmatched),
-            Ok(Some(concluded)) => {
-                let is_in_time = concluded.check().status() != Status::Expired;
-                // One that comes too late has ended nothing.
-                let connector = is_in_time.then_some(sms.connector);
-                let recorded = self.conclude_by(concluded, connector).await?;
-                let decided = recorded == Recorded::Now && is_in_time;
-                if let (true, Some(place)) = (decided, first_seen) {
-                    self.activity().seen(place);
-                }
-                Ok(if decided { Disposition::Concluded } else { Disposition::TooLate })
-            }
-        }
+        let Some(from) = from else { return Ok(Disposition::Unusable) };
+        self.taken(narrowed(check)?, from, at, &sms.connector).await
     }
 
     async fn glimpse(&self, glimpse: Glimpse) -> Result<(), StoreError> {
@@ -55,6 +49,33 @@ impl Inbox for Engine {
 }
 
 impl Engine {
+    /// A check takes what may be its SMS.
+    async fn taken(
+        &self,
+        check: ReverseSmsCheck,
+        from: ReceivedFrom,
+        at: Timestamp,
+        connector: &Arc<str>,
+    ) -> Result<Disposition, StoreError> {
+        let place = Activity::place_of(&check);
+        match check.receive(from, at) {
+            Err(_) => Ok(Disposition::TooLate),
+            Ok(None) => Ok(Disposition::Unmatched),
+            Ok(Some(concluded)) => {
+                let is_in_time = concluded.check().status() != Status::Expired;
+                // One that comes too late has ended nothing.
+                let connector = is_in_time.then(|| Arc::clone(connector));
+                let Recorded::Now { was_pending } = self.conclude_by(concluded, connector).await? else {
+                    return Ok(Disposition::TooLate);
+                };
+                if is_in_time && !was_pending {
+                    self.activity().seen(place);
+                }
+                Ok(if is_in_time { Disposition::Concluded } else { Disposition::TooLate })
+            }
+        }
+    }
+
     /// Something came from this number, though not what a check waits for.
     async fn notice(&self, glimpse: Glimpse) -> Result<Disposition, StoreError> {
         let Glimpse { mode, connector, from: Sender::Number(number), to, seen_at } = glimpse else {

@@ -1,5 +1,6 @@
 //! Reverse SMS: creating, reading and listing checks. What operators bring is in [`inbox`](self).
 
+mod awaited;
 mod inbox;
 
 use jiff::{SignedDuration, Timestamp};
@@ -23,6 +24,7 @@ use crate::{
     idempotency::Once,
     ports::{Awaits, NewCheck, StoreError},
 };
+pub(crate) use awaited::Awaited;
 
 /// What a caller asks for. Number and URL are still text: what they may be depends on the project's mode.
 #[derive(Clone)]
@@ -107,6 +109,7 @@ impl Engine {
             completion: self.completion(once, &created)?,
         };
         self.store_new(new).await?;
+        self.awaited().remember(code, created.check.clone());
         Ok(created)
     }
 

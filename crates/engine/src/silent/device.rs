@@ -306,8 +306,8 @@ impl Engine {
         if let Ok(concluded) = check.clone().fail(code, at) {
             let is_in_time = concluded.check().status() != Status::Expired;
             let fault = if is_in_time { ChainFault::Failed(code) } else { ChainFault::Expired };
-            if self.conclude(concluded).await? == Recorded::Now {
-                if check.status() == Status::Accepted {
+            if let Recorded::Now { was_pending } = self.conclude(concluded).await? {
+                if !was_pending {
                     self.activity().seen(Activity::place_of(&check));
                 }
                 return Ok(self.end_of(&check, Err(fault)));

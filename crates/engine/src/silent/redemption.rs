@@ -82,7 +82,7 @@ impl Engine {
         };
         let redeemed = concluded.check().clone();
         match (self.conclude(concluded).await?, redeemed.status()) {
-            (Recorded::Now, Status::Completed) => Ok(redeemed),
+            (Recorded::Now { .. }, Status::Completed) => Ok(redeemed),
             // Its time ran out, or someone else was first.
             _ => Err(self.why_not(project, product, id).await),
         }

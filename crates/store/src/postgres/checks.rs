@@ -98,7 +98,7 @@ impl Verb for Conclusion {
             let mut answers = vec![Recorded::AlreadyConcluded; batch.len()];
             for row in &ended {
                 if let Some((position, _)) = firsts.get(&row.try_get::<_, Uuid>(0)?) {
-                    answers[*position] = Recorded::Now;
+                    answers[*position] = Recorded::Now { was_pending: row.try_get(1)? };
                 }
             }
             Ok((answers, committed))
@@ -169,7 +169,7 @@ fn end(conclusions: &[&Conclusion], slot: i16) -> Call {
               (insert into callbacks (check_id, project_id, created_at, due_at, product, url, body, failed_attempts, state)
                select id, project_id, concluded_at, callback_due_at, product, callback_url, callback_body, 0, 'waiting'
                  from ended where callback_due_at is not null)
-         select id from ended"
+         select id, pending_at is not null from ended"
     ))
     .with(column(conclusions, |conclusion| conclusion.ending.check().0))
     .with(column(conclusions, |conclusion| conclusion.ending.at().as_millisecond()))

@@ -168,7 +168,7 @@ impl Step for Conclusion {
             )?;
         }
         turn.count(self.counts(was_pending, network));
-        Ok(Ending::Commit(Recorded::Now))
+        Ok(Ending::Commit(Recorded::Now { was_pending }))
     }
 }
 

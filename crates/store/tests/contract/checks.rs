@@ -146,7 +146,7 @@ pub async fn a_check_ends_once(bench: &Bench) {
     let (endings, ended): (Vec<_>, Vec<_>) = endings.unzip();
     let attempts = endings.into_iter().zip(stores.iter().cycle()).map(|(ending, store)| store.conclude(ending, None));
     let recorded: Vec<_> = join_all(attempts).await.into_iter().map(Result::unwrap).collect();
-    let winners: Vec<_> = (0..100).filter(|number| recorded[*number] == Recorded::Now).collect();
+    let winners: Vec<_> = (0..100).filter(|number| matches!(recorded[*number], Recorded::Now { .. })).collect();
     assert_eq!(winners.len(), 1, "{recorded:?}");
     assert_eq!(check_sample::found(&*bench.store, &check).await, ended[winners[0]]);
 }
@@ -161,7 +161,7 @@ pub async fn every_end_comes_back_as_it_was_recorded(bench: &Bench) {
             2 => check_sample::received(&check, false),
             _ => check.receive(ReceivedFrom::Unattributed, sample::later(9)).unwrap().unwrap(),
         });
-        assert_eq!(store.conclude(ending, None).await.unwrap(), Recorded::Now);
+        assert_eq!(store.conclude(ending, None).await.unwrap(), Recorded::Now { was_pending: false });
         assert_eq!(check_sample::found(store, &ended).await, ended);
     }
     let unknown = check_sample::check(ProjectId(sample::uuid()), sample::now());
@@ -207,7 +207,7 @@ pub async fn checks_that_wait_for_a_number_become_pending(bench: &Bench) {
     // It ends as any other.
     let pending = check_sample::found(store, &check).await;
     let (ending, ended) = check_sample::ending(check_sample::received(&pending, true));
-    assert_eq!(store.conclude(ending, None).await.unwrap(), Recorded::Now);
+    assert_eq!(store.conclude(ending, None).await.unwrap(), Recorded::Now { was_pending: true });
     assert_eq!(check_sample::found(store, &check).await, ended);
 }
 
@@ -244,7 +244,8 @@ pub async fn a_check_tells_how_it_went(bench: &Bench) {
         store.conclude(by(straight, "acme"), None),
         store.conclude(check_sample::ending(expired.clone().expire().unwrap()).0, None),
     );
-    assert_eq!([one.unwrap(), two.unwrap(), three.unwrap()], [Recorded::Now; 3]);
+    let ended = [one, two, three].map(Result::unwrap);
+    assert_eq!(ended, [true, false, true].map(|was_pending| Recorded::Now { was_pending }));
     assert_eq!(course(answered).await, Some((Some(at), Some("globex".to_owned()))), "the last that brought an SMS");
     assert_eq!(course(straight).await, Some((None, acme())));
     assert_eq!(course(expired).await, Some((Some(at), acme())), "its end has brought nothing new");

@@ -78,7 +78,7 @@ pub async fn redeemed(store: &dyn Store, project: ProjectId, product: Product) -
     let at = check.created_at + SignedDuration::from_secs(7);
     let (ending, ended) = check_sample::ending(check.redeem(proof(product), at).unwrap());
     let recorded = store.conclude(ending, Some(check_sample::callback(sample::now()))).await.unwrap();
-    assert_eq!(recorded, Recorded::Now);
+    assert_eq!(recorded, Recorded::Now { was_pending: false });
     ended
 }
 

@@ -73,7 +73,10 @@ pub struct NewCallback {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    Now,
+    Now {
+        /// Whether something of the check was seen before.
+        was_pending: bool,
+    },
     /// Someone else was first, and nothing was written.
     AlreadyConcluded,
 }
