@@ -3,6 +3,7 @@
 use jiff::SignedDuration;
 use ringtrue_domain::{
     activity::Counts,
+    lifecycle::{AnyVerdict, Ending},
     phone::Msisdn,
     product::Product,
     reverse_sms::{InboundSms, Sender},
@@ -10,7 +11,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     activity::{Overview, OverviewFilter, Span},
-    ports::{Clock, Disposition, Inbox, Reply},
+    ports::{Clock, Disposition, Inbox, Recorded, Reply},
     reverse_sms::{CreateReverseSms, CreatedReverseSms},
     silent::CreateSilent,
 };
@@ -85,6 +86,21 @@ async fn whoever_texts_something_else_is_seen_once() {
     world.engine.sweep().await.unwrap();
     let total = overview(&world, world.sandbox.id, Span::Hour).await.total;
     assert_eq!(total, Counts { created: 1, seen: 1, expired: 1, ..Counts::default() });
+}
+
+#[tokio::test]
+async fn what_another_node_has_ended_is_not_ended_again() {
+    let world = World::new().await;
+    let CreatedReverseSms { check, invitation } = create(&world, None).await;
+    // This node remembers the check as it was.
+    let concluded = check.expire().unwrap().map(AnyVerdict::from);
+    let ended_elsewhere = world.engine.store().conclude(Ending::from(&concluded), None).await.unwrap();
+    assert_eq!(ended_elsewhere, Recorded::Now { was_pending: false });
+    for _ in 0..2 {
+        assert_eq!(text(&world, &invitation.receiver, &invitation.sms_body).await, Disposition::TooLate);
+    }
+    let total = overview(&world, world.sandbox.id, Span::Hour).await.total;
+    assert_eq!(total, Counts { created: 1, ..Counts::default() }, "ends are counted where they are recorded");
 }
 
 #[tokio::test]
