@@ -39,7 +39,7 @@ pub enum RefreshError {
 
 /// Asked several times in every call, so with a quicker hash than the standard one. Its keys are made by us: nobody
 /// else can choose them to collide.
-type Map<K, V> = papaya::HashMap<K, V, quick_cache::DefaultHashBuilder>;
+pub type Map<K, V> = papaya::HashMap<K, V, quick_cache::DefaultHashBuilder>;
 
 #[derive(Debug)]
 pub struct ControlPlane {

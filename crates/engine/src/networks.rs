@@ -139,9 +139,12 @@ impl Networks {
 
     /// What connections to a network's operator can do.
     pub fn supported(&self, network: &Network) -> Vec<Product> {
+        let (routes, sim_swap_routes) = (self.routes.load(), self.sim_swap_routes.load());
         let can = |product: &Product| match product {
-            Product::SecureSna | Product::Discovery => self.silent_route(&network.id, *product).is_some(),
-            Product::SimSwap => self.sim_swap_route(&network.id).is_some(),
+            Product::SecureSna | Product::Discovery => routes
+                .iter()
+                .any(|route| self.is_among(&network.id, &route.networks) && route.connector.serves(*product)),
+            Product::SimSwap => sim_swap_routes.iter().any(|route| self.is_among(&network.id, &route.networks)),
             Product::ReverseSms => self.has_receiver(network),
             Product::Eligibility => false,
         };

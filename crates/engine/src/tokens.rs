@@ -159,12 +159,12 @@ impl Engine {
         Ok(AccessToken { token: sign(header, key, &payload), expires_in, scope })
     }
 
-    /// Checks a token that a caller presents.
-    pub fn check_token(&self, token: &str, now: Timestamp) -> Result<TokenBearer, TokenRejected> {
+    /// Checks a token that a caller presents, whatever its bytes are.
+    pub fn check_token(&self, token: &[u8], now: Timestamp) -> Result<TokenBearer, TokenRejected> {
         let token = match self.verified_tokens().find(token) {
             // A key that is gone takes with it what it has signed.
             Some(known) if self.control_plane().keys().token_verifier(known.header(), now).is_some() => known,
-            _ => self.verify(token, now)?,
+            _ => self.verify(std::str::from_utf8(token).map_err(|_| TokenRejected::Foreign)?, now)?,
         };
         if token.expires_at <= now.as_second() {
             return Err(TokenRejected::Expired);
@@ -203,8 +203,8 @@ impl Engine {
     }
 
     /// Whose a token is that this deployment made, whether or not it is still good.
-    pub fn whose_token(&self, token: &str) -> Option<std::sync::Arc<Credential>> {
-        let payload = self.open(token, self.clock().now()).ok()?;
+    pub fn whose_token(&self, token: &[u8]) -> Option<Arc<Credential>> {
+        let payload = self.open(std::str::from_utf8(token).ok()?, self.clock().now()).ok()?;
         self.control_plane().credential(&read(&payload)?.client_id)
     }
 

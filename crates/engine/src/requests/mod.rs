@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Engine,
+    control_plane::Map,
     ports::{RequestFilter, RequestRecord, StatusClass, StoreError},
 };
 use gate::Gate;
@@ -44,7 +45,7 @@ const STEP: u32 = 1_000;
 pub struct RequestLog {
     /// `None`: there is no log.
     keep: Option<SignedDuration>,
-    gates: papaya::HashMap<ProjectId, Gate>,
+    gates: Map<ProjectId, Gate>,
     queue: mpsc::Sender<RequestRecord>,
     writer: Mutex<Writer>,
     skipped: AtomicU64,
@@ -72,7 +73,7 @@ impl RequestLog {
         let (sender, receiver) = mpsc::channel(QUEUE);
         RequestLog {
             keep,
-            gates: papaya::HashMap::new(),
+            gates: Map::default(),
             queue: sender,
             writer: Mutex::new(Writer { queue: receiver, untrimmed: HashMap::new() }),
             skipped: AtomicU64::new(0),

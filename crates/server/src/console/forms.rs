@@ -7,16 +7,11 @@ use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, request::Parts};
 
-use super::{
-    cookies::Cookie,
-    refusal::Refusal,
-    visitor::{SignedIn, request_id},
-};
+use super::{cookies::Cookie, refusal::Refusal, visitor::SignedIn};
 use crate::http::{
     App,
+    arrival::Context,
     body::{Form, MAX_FORM, read_form_within},
-    edge::Arrival,
-    problem::Problem,
 };
 
 /// The name of the field in every form.
@@ -70,29 +65,26 @@ pub struct VisitorForm {
     pub address: IpAddr,
 }
 
-impl FromRequest<App> for SignedForm {
+impl FromRequest<Context> for SignedForm {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, Context { app, arrival }: &Context) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
-        let who = SignedIn::find(app, &parts.headers, request_id(&parts)).await?;
+        let who = SignedIn::find(app, &parts.headers, arrival.request_id.as_str()).await?;
         let who = who.ok_or(Refusal::Go("/console/sign-in".to_owned()))?;
         let fields = read(app, &parts, body, who.token.reveal(), MAX_SIGNED_FORM).await?;
         Ok(SignedForm { who, fields })
     }
 }
 
-impl FromRequest<App> for VisitorForm {
+impl FromRequest<Context> for VisitorForm {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, Context { app, arrival }: &Context) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
-        let Some(&Arrival { address, .. }) = parts.extensions.get::<Arrival>() else {
-            return Err(Problem::internal(&"a request without an arrival").into());
-        };
         let cookie = Cookie::Visitor.read(app, &parts.headers).ok_or_else(Refusal::stale_form)?.to_owned();
         let fields = read(app, &parts, body, &cookie, MAX_FORM).await?;
-        Ok(VisitorForm { fields, address })
+        Ok(VisitorForm { fields, address: arrival.address })
     }
 }
 

@@ -42,7 +42,7 @@ pub async fn look(State(app): State<App>, RawQuery(query): RawQuery, request: Re
     let link = match app.engine.look_at_link(&token).await {
         Ok(link) => link,
         // Whoever follows a link twice is in already.
-        Err(LinkError::NotGood) if SignedIn::find(&app, request.headers(), String::new()).await?.is_some() => {
+        Err(LinkError::NotGood) if SignedIn::find(&app, request.headers(), "").await?.is_some() => {
             return Ok(page::see_other("/console"));
         }
         Err(error) => return Err(error.into()),

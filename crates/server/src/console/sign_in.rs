@@ -48,7 +48,7 @@ pub async fn form(State(app): State<App>, RawQuery(query): RawQuery, request: Re
     let headers = request.headers();
     let next = query.as_deref().map(|query| url::form_urlencoded::parse(query.as_bytes()));
     let next = next.and_then(|mut pairs| pairs.find(|(name, _)| name == "next")).map(|(_, value)| value.into_owned());
-    if SignedIn::find(&app, headers, String::new()).await?.is_some() {
+    if SignedIn::find(&app, headers, "").await?.is_some() {
         return Ok(page::see_other(&inside(next.as_deref())));
     }
     let (form_token, cookie) = visitor_token(&app, headers)?;

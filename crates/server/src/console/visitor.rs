@@ -12,7 +12,7 @@ use ringtrue_engine::{
 };
 
 use super::{cookies::Cookie, refusal::Refusal};
-use crate::http::{App, edge::Arrival, path::PathIds, problem::Problem};
+use crate::http::{App, arrival::Context, path::PathIds, problem::Problem};
 
 /// Somebody who has signed in. Whoever forgets to ask for one has nobody to let in anywhere.
 #[derive(Debug)]
@@ -41,12 +41,12 @@ pub struct InProject {
 
 impl SignedIn {
     /// Who has the session that the browser speaks of, if it is good.
-    pub async fn find(app: &App, headers: &HeaderMap, request_id: String) -> Result<Option<Self>, Refusal> {
+    pub async fn find(app: &App, headers: &HeaderMap, request_id: &str) -> Result<Option<Self>, Refusal> {
         let Some(cookie) = Cookie::Session.read(app, headers) else { return Ok(None) };
         let token = SessionToken::given(cookie);
         let Some(person) = app.engine.session(&token).await? else { return Ok(None) };
         let form_token = app.engine.form_token(token.reveal())?;
-        Ok(Some(SignedIn { person, token, form_token, request_id }))
+        Ok(Some(SignedIn { person, token, form_token, request_id: request_id.to_owned() }))
     }
 
     /// Lets the person at what concerns the whole deployment.
@@ -75,12 +75,11 @@ impl SignedIn {
     }
 }
 
-impl FromRequestParts<App> for SignedIn {
+impl FromRequestParts<Context> for SignedIn {
     type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let request_id = request_id(parts);
-        if let Some(signed_in) = SignedIn::find(app, &parts.headers, request_id).await? {
+    async fn from_request_parts(parts: &mut Parts, Context { app, arrival }: &Context) -> Result<Self, Refusal> {
+        if let Some(signed_in) = SignedIn::find(app, &parts.headers, arrival.request_id.as_str()).await? {
             return Ok(signed_in);
         }
         // Whoever was reading is brought back; what was about to be changed is not done by itself.
@@ -94,8 +93,4 @@ impl FromRequestParts<App> for SignedIn {
             None => "/console/sign-in".to_owned(),
         }))
     }
-}
-
-pub fn request_id(parts: &Parts) -> String {
-    parts.extensions.get::<Arrival>().map(|arrival| arrival.request_id.as_str().to_owned()).unwrap_or_default()
 }

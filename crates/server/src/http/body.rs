@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, header};
 use http_body_util::BodyExt;
 
-use super::{App, catalogue::Code, edge::Arrival, problem::Problem};
+use super::{App, catalogue::Code, problem::Problem};
 
 pub const MAX_JSON: usize = 16 * 1024;
 pub const MAX_FORM: usize = 4 * 1024;
@@ -27,11 +27,7 @@ pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Probl
     }
     refuse_encoding(request.headers())?;
     let (parts, body) = request.into_parts();
-    let body = read_limited(app, &parts.headers, body, MAX_JSON).await?;
-    if let Some(Arrival { trail: Some(trail), .. }) = parts.extensions.get::<Arrival>() {
-        trail.brings(&body);
-    }
-    Ok(body)
+    read_limited(app, &parts.headers, body, MAX_JSON).await
 }
 
 /// Sees to it that a request has no body, where none is taken.

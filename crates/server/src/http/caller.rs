@@ -1,8 +1,13 @@
 //! Who calls: the access token, its scope, and the workspace's rate limit.
 
-use std::{marker::PhantomData, net::IpAddr, sync::Arc};
+use std::{
+    marker::PhantomData,
+    net::IpAddr,
+    sync::{Arc, OnceLock},
+};
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -18,8 +23,9 @@ use ringtrue_engine::{
 
 use super::{
     App,
+    arrival::{Arrival, Context},
+    body,
     catalogue::Code,
-    edge::{Arrival, Learned, RequestId},
     problem::Problem,
 };
 
@@ -80,7 +86,7 @@ pub mod scope {
 #[derive(Debug)]
 pub struct Caller<S> {
     bearer: TokenBearer,
-    request_id: RequestId,
+    arrival: Arc<Arrival>,
     scope: PhantomData<S>,
 }
 
@@ -89,7 +95,7 @@ impl Caller<scope::Management> {
         Manager {
             workspace: self.bearer.owner().workspace(),
             actor: Actor::Credential(self.bearer.credential.client_id.clone()),
-            request_id: Some(self.request_id.as_str().to_owned()),
+            request_id: Some(self.arrival.request_id.as_str().to_owned()),
         }
     }
 }
@@ -99,7 +105,7 @@ impl Caller<scope::Management> {
 pub struct ProjectCaller<S> {
     project: Arc<Project>,
     credential: Arc<Credential>,
-    request_id: RequestId,
+    arrival: Arc<Arrival>,
     scope: PhantomData<S>,
 }
 
@@ -112,52 +118,58 @@ impl<S> ProjectCaller<S> {
         self.project
     }
 
+    /// The JSON body of the call, unparsed. It leaves a trace in the log of requests.
+    pub async fn read_json(&self, app: &App, request: Request) -> Result<Bytes, Problem> {
+        let body = body::read_json(app, request).await?;
+        if let Some(trail) = &self.arrival.trail {
+            trail.brings(&body);
+        }
+        Ok(body)
+    }
+
     /// The same, for what is audited.
     pub fn manager(&self) -> Manager {
         Manager {
             workspace: self.project.workspace,
             actor: Actor::Credential(self.credential.client_id.clone()),
-            request_id: Some(self.request_id.as_str().to_owned()),
+            request_id: Some(self.arrival.request_id.as_str().to_owned()),
         }
     }
 }
 
-impl<S: Required> FromRequestParts<App> for ProjectCaller<S> {
+impl<S: Required> FromRequestParts<Context> for ProjectCaller<S> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Caller { bearer, request_id, .. } = Caller::<S>::from_request_parts(parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, context: &Context) -> Result<Self, Problem> {
+        let Caller { bearer, arrival, .. } = Caller::<S>::from_request_parts(parts, context).await?;
         let credential = bearer.credential;
-        leave(parts, Arc::clone(&credential));
+        leave(&arrival, Arc::clone(&credential));
         let project = bearer.project.ok_or_else(|| Problem::new(Code::Unauthorized, "the token's project is gone"))?;
-        Ok(ProjectCaller { project, credential, request_id, scope: PhantomData })
+        Ok(ProjectCaller { project, credential, arrival, scope: PhantomData })
     }
 }
 
-impl<S: Required> FromRequestParts<App> for Caller<S> {
+impl<S: Required> FromRequestParts<Context> for Caller<S> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Some(Arrival { at, address, request_id, meter: Some(meter), .. }) = parts.extensions.get::<Arrival>()
-        else {
-            return Err(Problem::internal(&"a route that needs a caller is not metered"));
-        };
-        let bearer = match authenticate(app, parts, *at) {
+    async fn from_request_parts(parts: &mut Parts, Context { app, arrival }: &Context) -> Result<Self, Problem> {
+        let meter = metered(arrival)?;
+        let bearer = match authenticate(app, parts, arrival.at) {
             Ok(bearer) => bearer,
             Err(problem) => {
                 if let Some(client) = whose(app, &parts.headers) {
-                    leave(parts, client);
+                    leave(arrival, client);
                 }
-                meter.record(stranger(app, meter.kind, *address))?;
+                meter.record(stranger(app, meter.kind, arrival.address))?;
                 return Err(problem);
             }
         };
         let workspace = bearer.owner().workspace();
         let own = app.engine.control_plane().own_limits(workspace);
-        let standing = app.engine.limiter().workspace(meter.kind, workspace, &own, *at);
+        let standing = app.engine.limiter().workspace(meter.kind, workspace, &own, arrival.at);
         let admitted = meter.record(standing).and_then(|()| require(&bearer, S::SCOPE));
-        admitted.inspect_err(|_| leave(parts, Arc::clone(&bearer.credential)))?;
-        Ok(Caller { bearer, request_id: request_id.clone(), scope: PhantomData })
+        admitted.inspect_err(|_| leave(arrival, Arc::clone(&bearer.credential)))?;
+        Ok(Caller { bearer, arrival: Arc::clone(arrival), scope: PhantomData })
     }
 }
 
@@ -167,16 +179,19 @@ pub struct Device {
     pub address: IpAddr,
 }
 
-impl FromRequestParts<App> for Device {
+impl FromRequestParts<Context> for Device {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Some(Arrival { address, meter: Some(meter), .. }) = parts.extensions.get::<Arrival>() else {
-            return Err(Problem::internal(&"a route for devices is not metered"));
-        };
-        meter.record(stranger(app, meter.kind, *address))?;
-        Ok(Device { address: *address })
+    async fn from_request_parts(_: &mut Parts, Context { app, arrival }: &Context) -> Result<Self, Problem> {
+        let meter = metered(arrival)?;
+        meter.record(stranger(app, meter.kind, arrival.address))?;
+        Ok(Device { address: arrival.address })
     }
+}
+
+fn metered(arrival: &Arrival) -> Result<&Meter, Problem> {
+    let problem = || Problem::internal(&"a route that must know who calls is not metered");
+    arrival.meter.as_ref().ok_or_else(problem)
 }
 
 /// RFC 6750: exactly one token, in the `Authorization` header.
@@ -207,15 +222,15 @@ fn whose(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
 }
 
 /// Says for the log of requests whose this one is.
-fn leave(parts: &Parts, client: Arc<Credential>) {
-    if let Some(Arrival { trail: Some(trail), .. }) = parts.extensions.get::<Arrival>() {
+fn leave(arrival: &Arrival, client: Arc<Credential>) {
+    if let Some(trail) = &arrival.trail {
         trail.is_of(client);
     }
 }
 
-fn bearer_token(value: &HeaderValue) -> Option<&str> {
-    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start())
+fn bearer_token(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = value.as_bytes().split_at_checked(b"bearer ".len())?;
+    (scheme.eq_ignore_ascii_case(b"bearer ") && token.is_ascii()).then(|| token.trim_ascii_start())
 }
 
 fn require(bearer: &TokenBearer, scope: Scope) -> Result<(), Problem> {
@@ -237,15 +252,15 @@ const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// How a metered call stands to its rate limit: told by the extractor, written into the answer's headers by the edge.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Meter {
     kind: CallKind,
-    learned: Arc<Learned>,
+    standing: OnceLock<Standing>,
 }
 
 impl Meter {
     /// Every answer under these paths tells the caller's standing, errors included.
-    pub fn of(method: &Method, path: &str, learned: &Arc<Learned>) -> Option<Self> {
+    pub fn of(method: &Method, path: &str) -> Option<Self> {
         let kind = match path.strip_prefix("/v1/")?.split('/').next()? {
             "management" => CallKind::Management,
             "number-verification" if path.ends_with("/redirect") => CallKind::Device,
@@ -254,11 +269,11 @@ impl Meter {
             "number-verification" | "sim-swap-checks" | "sandbox" => CallKind::Read,
             _ => return None,
         };
-        Some(Meter { kind, learned: Arc::clone(learned) })
+        Some(Meter { kind, standing: OnceLock::new() })
     }
 
     fn record(&self, standing: Standing) -> Result<(), Problem> {
-        let _ = self.learned.standing.set(standing);
+        let _ = self.standing.set(standing);
         if standing.admitted {
             return Ok(());
         }
@@ -268,7 +283,7 @@ impl Meter {
 
     /// An answer that no handler gave, such as a 405, is counted to the address that asked.
     pub fn write(&self, app: &App, address: IpAddr, headers: &mut HeaderMap) {
-        let standing = self.learned.standing.get_or_init(|| stranger(app, self.kind, address));
+        let standing = self.standing.get_or_init(|| stranger(app, self.kind, address));
         headers.insert(LIMIT, decimal(standing.limit));
         headers.insert(REMAINING, decimal(standing.remaining));
         headers.insert(RESET, decimal(standing.reset));
@@ -277,6 +292,10 @@ impl Meter {
 
 /// A number in a header. The conversion that comes with the type costs three times as much, for every answer.
 fn decimal(number: u32) -> HeaderValue {
+    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    if let Some(digit) = DIGITS.get(number as usize) {
+        return HeaderValue::from_static(digit);
+    }
     let (mut digits, mut first, mut rest) = ([b'0'; 10], 9, number);
     while rest >= 10 {
         digits[first] = b'0' + u8::try_from(rest % 10).unwrap_or(0);

@@ -9,7 +9,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::product::Product;
 use ringtrue_engine::eligibility::{self, UserNetwork};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{
     App, Routes,
@@ -29,7 +29,7 @@ pub fn routes() -> Routes {
 #[derive(Serialize)]
 struct EligibilityBody<'a> {
     network: NetworkBody<'a>,
-    products: Vec<ProductBody>,
+    products: Products<'a>,
 }
 
 #[derive(Serialize)]
@@ -39,6 +39,15 @@ struct NetworkBody<'a> {
     network_aliases: &'a [String],
     country_code: &'a str,
     dialing_code: &'a str,
+}
+
+/// A list of [`ProductBody`].
+struct Products<'a>(&'a [Product]);
+
+impl Serialize for Products<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().copied().map(ProductBody::from))
+    }
 }
 
 #[derive(Serialize)]
@@ -58,7 +67,7 @@ impl<'a> From<&'a eligibility::Eligibility> for EligibilityBody<'a> {
                 country_code: country,
                 dialing_code,
             },
-            products: found.products.iter().copied().map(ProductBody::from).collect(),
+            products: Products(&found.products),
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The door for operators: SMS by webhook, on a listener apart from the public API.
 
+use std::sync::Arc;
+
 use axum::{
-    Extension,
     extract::{Request, State},
     response::Response,
 };
 use http::{HeaderValue, header};
 use ringtrue_operators::sms_http::Incoming;
 
-use super::{App, Routes, body::read_limited, edge::Arrival, path::PathIds, problem::Problem};
+use super::{App, Routes, arrival::Arrival, body::read_limited, path::PathIds, problem::Problem};
 
 /// What vendors send is far smaller.
 const MAX_BODY: usize = 64 * 1024;
@@ -21,7 +22,7 @@ pub fn routes() -> Routes {
 /// Hands the request to the connector that the path names, and answers in the vendor's own words.
 async fn receive(
     State(app): State<App>,
-    Extension(Arrival { address, .. }): Extension<Arrival>,
+    State(arrival): State<Arc<Arrival>>,
     ids: PathIds,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -34,7 +35,7 @@ async fn receive(
             path_and_query: parts.uri.path_and_query().map_or("/", |target| target.as_str()),
             headers: &parts.headers,
             body: &body,
-            peer: address,
+            peer: arrival.address,
         })
         .await;
     let mut response = Response::new(reply.body.into());

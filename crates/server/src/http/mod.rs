@@ -4,6 +4,7 @@
 //! written by the [`edge`], and the public JSON shapes are in the modules of their resources and nowhere else.
 
 mod admission;
+pub(crate) mod arrival;
 pub(crate) mod body;
 mod callback_resends;
 mod caller;
@@ -28,6 +29,7 @@ mod sim_swap;
 mod site;
 pub mod time;
 mod trail;
+mod usual_case;
 
 use std::{sync::Arc, time::Duration};
 

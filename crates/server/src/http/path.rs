@@ -1,31 +1,78 @@
 //! Identifiers in paths.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::FromRequestParts;
 use http::request::Parts;
 use ringtrue_domain::{
     lifecycle::CheckId,
     tenancy::{ClientId, CredentialOwner, ProjectId, WorkspaceId},
 };
 
-use super::{App, catalogue::Code, problem::Problem};
+use super::{
+    arrival::{Arrival, Context},
+    catalogue::Code,
+    problem::Problem,
+};
 
-/// The parameters of a route's path template.
-pub struct PathIds(RawPathParams);
+/// The route that a request has taken.
+pub struct Way {
+    /// Of its path.
+    pub template: &'static str,
+    /// The parameters of the template, decoded. `None`: one of them is not UTF-8.
+    parameters: Option<Vec<(&'static str, String)>>,
+}
 
-/// Masked: a path can hold a number.
-impl fmt::Debug for PathIds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.iter().map(|(name, _)| name)).finish()
+impl Way {
+    /// A way through `template`, with what stands in a path for its parameters.
+    pub fn new<'a>(template: &'static str, names: &[&'static str], values: impl Iterator<Item = &'a str>) -> Self {
+        let mut parameters = Vec::with_capacity(names.len());
+        for (name, value) in names.iter().zip(values) {
+            let Some(value) = decoded(value) else { return Way { template, parameters: None } };
+            parameters.push((*name, value));
+        }
+        Way { template, parameters: Some(parameters) }
     }
 }
 
-impl FromRequestParts<App> for PathIds {
+/// `None`: bytes that are not UTF-8. A `%` that escapes nothing stands for itself.
+fn decoded(value: &str) -> Option<String> {
+    if !value.contains('%') {
+        return Some(value.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let [first, others @ ..] = rest {
+        let escaped = if *first == b'%' { others.split_at_checked(2).and_then(|(code, _)| hex(code)) } else { None };
+        bytes.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &others[2..] } else { others };
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn hex(code: &[u8]) -> Option<u8> {
+    let digit = |digit: &u8| char::from(*digit).to_digit(16);
+    code.iter().try_fold(0, |value, next| Some(value << 4 | digit(next)?)).and_then(|value| u8::try_from(value).ok())
+}
+
+/// Masked: a path can hold a number.
+impl fmt::Debug for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Way({})", self.template)
+    }
+}
+
+/// The parameters of a route's path template.
+#[derive(Debug)]
+pub struct PathIds(Arc<Arrival>);
+
+impl FromRequestParts<Context> for PathIds {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        RawPathParams::from_request_parts(parts, app).await.map(PathIds).map_err(|_| Problem::not_found())
+    async fn from_request_parts(_: &mut Parts, context: &Context) -> Result<Self, Problem> {
+        let way = context.arrival.way.get();
+        let is_readable = way.is_some_and(|way| way.parameters.is_some());
+        is_readable.then(|| PathIds(Arc::clone(&context.arrival))).ok_or_else(Problem::not_found)
     }
 }
 
@@ -58,11 +105,36 @@ impl PathIds {
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(param, _)| *param == name).map(|(_, value)| value)
+        let parameters = self.0.way.get()?.parameters.as_ref()?;
+        parameters.iter().find(|(parameter, _)| *parameter == name).map(|(_, value)| value.as_str())
     }
 
     fn id<T: FromStr>(&self, name: &str) -> Result<T, Problem> {
         let text = self.get(name).unwrap_or_default();
         text.parse().map_err(|_| Problem::bad_request(format!("`{name}` in the path must be a UUID")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded() {
+        for (value, expected) in [
+            ("", Some("")),
+            ("192.0.2.1", Some("192.0.2.1")),
+            ("+44", Some("+44")),
+            ("%2B44%2b", Some("+44+")),
+            ("%C3%a9", Some("é")),
+            ("%ff", None),
+            ("%", Some("%")),
+            ("%2", Some("%2")),
+            ("%+1", Some("%+1")),
+            ("%zz%41", Some("%zzA")),
+            ("%%41", Some("%A")),
+        ] {
+            assert_eq!(decoded(value).as_deref(), expected, "{value}");
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! Error answers (RFC 9457).
 //!
-//! A handler gives a [`Problem`]; the edge writes it out, since only there the base URL, the request id and the
-//! caller's `Accept` header are at hand.
+//! A handler gives a [`Problem`]; the edge writes it out, since only there the base URL and the request id are at hand.
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::{
     callback::ResendError,
@@ -32,8 +31,10 @@ pub struct Problem {
 #[derive(Clone, Copy, Debug)]
 enum Audience {
     Caller,
-    /// At a token endpoint: RFC 6749's fields too.
-    OAuthClient,
+    /// At a token endpoint: RFC 6749's fields too, and as what it asked for.
+    OAuthClient {
+        wants_plain_json: bool,
+    },
     /// At the end of a check's redirect chain: what it would be told there without an error, too.
     Device(CheckId),
 }
@@ -79,9 +80,10 @@ impl Problem {
         self
     }
 
+    /// Answers a request with these headers at a token endpoint.
     #[must_use]
-    pub fn for_oauth(mut self) -> Self {
-        self.audience = Audience::OAuthClient;
+    pub fn for_oauth(mut self, headers: &HeaderMap) -> Self {
+        self.audience = Audience::OAuthClient { wants_plain_json: wants_plain_json(headers) };
         self
     }
 
@@ -93,14 +95,13 @@ impl Problem {
     }
 
     /// The body and its content type.
-    pub fn render(&self, base_url: &str, accept: Option<&str>) -> (&'static str, Vec<u8>) {
+    pub fn render(&self, base_url: &str) -> (&'static str, Vec<u8>) {
         let entry = self.code.entry();
-        let is_oauth = matches!(self.audience, Audience::OAuthClient);
         let error = match self.audience {
             Audience::Caller => None,
             // Off-the-shelf OAuth clients read only the two, and know no `unauthorized`.
-            Audience::OAuthClient if entry.code == "unauthorized" => Some("invalid_client"),
-            Audience::OAuthClient | Audience::Device(_) => Some(entry.code),
+            Audience::OAuthClient { .. } if entry.code == "unauthorized" => Some("invalid_client"),
+            Audience::OAuthClient { .. } | Audience::Device(_) => Some(entry.code),
         };
         let body = ProblemBody {
             r#type: format!("{base_url}/errors/{}", entry.code),
@@ -112,8 +113,10 @@ impl Problem {
             error,
             error_description: error.is_some().then_some(&self.detail),
         };
-        let content_type =
-            if is_oauth && wants_plain_json(accept) { "application/json" } else { "application/problem+json" };
+        let content_type = match self.audience {
+            Audience::OAuthClient { wants_plain_json: true } => "application/json",
+            _ => "application/problem+json",
+        };
         (content_type, serde_json::to_vec(&body).unwrap_or_default())
     }
 }
@@ -133,15 +136,12 @@ struct ProblemBody<'a> {
     error_description: Option<&'a String>,
 }
 
-/// Whether `Accept` names `application/json` and not problem+json.
-fn wants_plain_json(accept: Option<&str>) -> bool {
+/// Whether `Accept` names `application/json` and not problem+json. It is a list that may come in several headers.
+fn wants_plain_json(headers: &HeaderMap) -> bool {
     let named = |media_type: &str| {
-        accept.is_some_and(|accept| {
-            accept
-                .split(',')
-                .filter_map(|range| range.split(';').next())
-                .any(|range| range.trim().eq_ignore_ascii_case(media_type))
-        })
+        let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
+        let mut ranges = lists.flat_map(|list| list.split(',')).filter_map(|range| range.split(';').next());
+        ranges.any(|range| range.trim().eq_ignore_ascii_case(media_type))
     };
     named("application/json") && !named("application/problem+json")
 }
@@ -304,17 +304,22 @@ mod tests {
     #[test]
     fn token_errors_are_plain_json_only_for_those_who_ask_for_it() {
         for (accept, plain) in [
-            (Some("application/json"), true),
-            (Some("application/json, text/plain;q=0.5"), true),
-            (Some("Application/JSON; q=0.9"), true),
-            (Some("application/problem+json"), false),
-            (Some("application/json, application/problem+json"), false),
-            (Some("*/*"), false),
-            (Some("text/html"), false),
-            (None, false),
+            (&["application/json"][..], true),
+            (&["application/json, text/plain;q=0.5"], true),
+            (&["Application/JSON; q=0.9"], true),
+            (&["text/html", "application/json"], true),
+            (&["application/problem+json"], false),
+            (&["application/json, application/problem+json"], false),
+            (&["application/json", "application/problem+json"], false),
+            (&["*/*"], false),
+            (&["text/html"], false),
+            (&[], false),
         ] {
+            let accepted = accept.iter().map(|list| (header::ACCEPT, HeaderValue::from_static(list)));
+            let mut headers = HeaderMap::new();
+            headers.extend(accepted);
             let (content_type, body) =
-                Problem::new(Code::Unauthorized, "no").for_oauth().render("https://eu.example.com", accept);
+                Problem::new(Code::Unauthorized, "no").for_oauth(&headers).render("https://eu.example.com");
             assert_eq!(content_type == "application/json", plain, "{accept:?}");
             let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(body["error"], "invalid_client");

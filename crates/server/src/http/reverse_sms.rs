@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use super::{
     App, Routes,
-    body::read_json,
     caller::{ProjectCaller, scope::ReverseSms},
     check::CheckBody,
     idempotency::{has_key, once, to_the_end},
@@ -60,7 +59,7 @@ async fn create(
     request: Request,
 ) -> Result<Response, Problem> {
     let (headers, uri) = (request.headers().clone(), request.uri().clone());
-    let bytes = read_json(&app, request).await?;
+    let bytes = caller.read_json(&app, request).await?;
     let new = create_body(&bytes)?;
     let project = caller.into_project();
     let answers_itself = project.mode == Mode::Sandbox && project.configuration.reverse_sms.auto_reply;

@@ -13,7 +13,6 @@ use ringtrue_domain::{
 
 use super::{
     App, Routes,
-    body::read_json,
     caller::{Device, ProjectCaller, scope::ReverseSms},
     catalogue::Code,
     json::{Invalid, Node, Object, boolean, integer, object, text},
@@ -67,7 +66,7 @@ async fn send(
     if caller.project().mode != Mode::Sandbox {
         return Err(Problem::new(Code::Forbidden, "only sandbox projects have simulated handsets"));
     }
-    let sms = sms_body(&read_json(&app, request).await?)?;
+    let sms = sms_body(&caller.read_json(&app, request).await?)?;
     let number = |pointer: &str, text: &str| {
         let invalid = |error: NotE164| Problem::new(Code::PhoneNumberInvalid, format!("`{pointer}`: {error}"));
         Msisdn::parse(text, Mode::Sandbox).map_err(invalid)

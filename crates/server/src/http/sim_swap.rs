@@ -15,7 +15,6 @@ use serde::Serialize;
 
 use super::{
     App, Routes,
-    body::read_json,
     caller::{ProjectCaller, scope::SimSwap},
     idempotency::{once, to_the_end},
     json,
@@ -76,7 +75,7 @@ impl From<&SimSwapCheck> for SimSwapBody {
 /// `POST /v1/sim-swap-checks`
 async fn create(State(app): State<App>, caller: ProjectCaller<SimSwap>, request: Request) -> Result<Response, Problem> {
     let (headers, uri) = (request.headers().clone(), request.uri().clone());
-    let bytes = read_json(&app, request).await?;
+    let bytes = caller.read_json(&app, request).await?;
     let new = create_body(&bytes)?;
     let app_ = app.clone();
     to_the_end(&app_, async move {

@@ -19,13 +19,9 @@ use ringtrue_engine::{
     requests::mask,
 };
 
-use super::{App, edge::RequestId, problem::Problem};
+use super::{App, arrival::RequestId, problem::Problem};
 
-/// Cheap to clone.
-#[derive(Clone)]
-pub struct Trail(Arc<Marks>);
-
-struct Marks {
+pub struct Trail {
     at: Timestamp,
     client: OnceLock<Arc<Credential>>,
     body: OnceLock<Bytes>,
@@ -52,22 +48,22 @@ impl Trail {
             return None;
         }
         let target = uri.query().and(uri.path_and_query()).cloned();
-        Some(Trail(Arc::new(Marks { at, client: OnceLock::new(), body: OnceLock::new(), target })))
+        Some(Trail { at, client: OnceLock::new(), body: OnceLock::new(), target })
     }
 
     /// Whose request it is.
     pub fn is_of(&self, client: Arc<Credential>) {
-        let _ = self.0.client.set(client);
+        let _ = self.client.set(client);
     }
 
     /// What came with it. Only its shape is kept, and only when the request is rejected.
     pub fn brings(&self, body: &Bytes) {
-        let _ = self.0.body.set(body.clone());
+        let _ = self.body.set(body.clone());
     }
 
     /// Puts the request into the log, if it is known whose it is and there is room.
     pub fn end(&self, app: &App, answered: &Answered<'_>) {
-        let Marks { at, client, body, target } = &*self.0;
+        let Trail { at, client, body, target } = self;
         let Some(client) = client.get() else { return };
         let Some(project) = client.owner.project() else { return };
         let status = answered.response.status().as_u16();

@@ -83,9 +83,8 @@ pub async fn serve(
     let cap = Cap::new(limits.max_connections, limits.max_connections_per_address, limits.trusted_proxies.clone());
     let limits = Arc::new(limits);
     let mut http = http1::Builder::new();
-    // Small clients on devices know headers by their usual case only. Answers are small: it is cheaper to put a body
-    // behind its head than to hand both to the system apart.
-    http.max_buf_size(HEADER_ROOM).half_close(false).title_case_headers(true).writev(false);
+    // Answers are small: it is cheaper to put a body behind its head than to hand both to the system apart.
+    http.max_buf_size(HEADER_ROOM).half_close(false).writev(false);
     let mut looks = tokio::time::interval(look_every(&limits));
     loop {
         let accepted = tokio::select! {

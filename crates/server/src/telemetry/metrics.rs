@@ -5,13 +5,12 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{Method, StatusCode};
-use papaya::HashMap;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use ringtrue_engine::Engine;
+use ringtrue_engine::{Engine, control_plane::Map};
 
 use super::figures::Figures;
 use crate::connectors::Connectors;
@@ -41,7 +40,7 @@ pub struct Metrics {
     registry: Registry,
     requests: Family<RequestLabels, Counter>,
     durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
-    handles: HashMap<RequestLabels, Handles>,
+    handles: Map<RequestLabels, Handles>,
     pub connections: Gauge,
     pub refused_connections: Counter,
 }
@@ -65,7 +64,7 @@ impl Metrics {
             refused_connections.clone(),
         );
         registry.register_collector(Box::new(Figures { engine: engine.clone(), connectors: Arc::clone(connectors) }));
-        Metrics { registry, requests, durations, handles: HashMap::new(), connections, refused_connections }
+        Metrics { registry, requests, durations, handles: Map::default(), connections, refused_connections }
     }
 
     /// Counts an answer. `route` is a template of ours, so there are few.

@@ -48,7 +48,12 @@ impl<'c> PostgresTx<'c> {
 }
 
 pub(super) fn row_of(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
-    (0..row.len()).map(|column| row.try_get::<_, Value>(column)).collect::<Result<_, _>>().map(Row)
+    // An iterator of results does not know how many there will be.
+    let mut values = Vec::with_capacity(row.len());
+    for column in 0..row.len() {
+        values.push(row.try_get(column)?);
+    }
+    Ok(Row(values))
 }
 
 impl Tx for PostgresTx<'_> {

@@ -3,9 +3,9 @@
 //!
 //! The hops are those of a real device, by the same use cases. Only the sockets between them are left out.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{Extension, extract::State, response::Response};
+use axum::{extract::State, response::Response};
 use http::header;
 use ringtrue_domain::{account::Power, lifecycle::CheckId, product::Product, sandbox::DEFAULT_SIM};
 use ringtrue_engine::silent::{ChainEnd, ChainFault, CreatedSilent, RedeemError, Return, Step, Visit};
@@ -17,7 +17,7 @@ use crate::{
         forms::{Fields, SignedForm},
         refusal::{Refusal, sentence},
     },
-    http::{App, edge::Arrival, path::PathIds, problem::Problem},
+    http::{App, arrival::Arrival, path::PathIds, problem::Problem},
 };
 
 /// Some simulated operators never answer. Nobody needs to wait that long to see it.
@@ -193,7 +193,7 @@ fn shortened(url: &str) -> String {
 /// `POST …/handset/open`: opens the URL, and follows it to its end.
 pub async fn open(
     State(app): State<App>,
-    Extension(arrival): Extension<Arrival>,
+    State(arrival): State<Arc<Arrival>>,
     ids: PathIds,
     form: SignedForm,
 ) -> Result<Response, Refusal> {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::{
-    Extension,
     extract::{Request, State},
     response::{IntoResponse, Response},
 };
@@ -14,11 +13,10 @@ use ringtrue_engine::tokens::MintError;
 use super::client;
 use crate::http::{
     App,
+    arrival::Arrival,
     body::{Form, read_form},
     catalogue::Code,
-    edge::Arrival,
     problem::Problem,
-    trail::Trail,
 };
 
 /// Room for the headers of an answer with a token, those of the edge included: the map need not grow on the way.
@@ -27,7 +25,7 @@ const HEADERS: usize = 8;
 /// `POST /oauth2/token` (RFC 6749, client credentials)
 pub async fn issue(
     State(app): State<App>,
-    Extension(Arrival { address, trail, .. }): Extension<Arrival>,
+    State(arrival): State<Arc<Arrival>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
@@ -36,7 +34,7 @@ pub async fn issue(
         let form = Form::parse(&body)?;
         let grant_type = form.get("grant_type").ok_or_else(|| missing("grant_type"))?;
         let now = app.engine.clock().now();
-        let client = client::authenticate(&app, address, &parts.headers, &form, now)?;
+        let client = client::authenticate(&app, arrival.address, &parts.headers, &form, now)?;
         if grant_type != "client_credentials" {
             let detail = "the grant type is `client_credentials`";
             return Err(Problem::new(Code::UnsupportedGrantType, detail));
@@ -45,7 +43,7 @@ pub async fn issue(
             MintError::Scope(error) => Problem::new(Code::InvalidScope, error.to_string()),
             MintError::NoKey => Problem::unavailable("no key for tokens is in use yet"),
         })?;
-        leave(trail.as_ref(), Some(client));
+        leave(&arrival, Some(client));
         // Written by hand: base64url, a number and a name of ours need no escape.
         let (expires_in, scope) = (token.expires_in.to_string(), token.scope.as_str());
         let body = [
@@ -66,36 +64,36 @@ pub async fn issue(
         Ok(response)
     };
     issue.await.map_err(|problem: Problem| {
-        leave(trail.as_ref(), client::named(&app, &parts.headers));
-        problem.for_oauth()
+        leave(&arrival, client::named(&app, &parts.headers));
+        problem.for_oauth(&parts.headers)
     })
 }
 
 /// `POST /oauth2/revoke` (RFC 7009)
 pub async fn revoke(
     State(app): State<App>,
-    Extension(Arrival { address, trail, .. }): Extension<Arrival>,
+    State(arrival): State<Arc<Arrival>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let revoke = async {
         let body = read_form(&app, &parts.headers, body).await?;
         let form = Form::parse(&body)?;
-        let client = client::authenticate(&app, address, &parts.headers, &form, app.engine.clock().now())?;
+        let client = client::authenticate(&app, arrival.address, &parts.headers, &form, app.engine.clock().now())?;
         let token = form.get("token").ok_or_else(|| missing("token"))?;
         app.engine.revoke_token(&client, token).await?;
-        leave(trail.as_ref(), Some(client));
+        leave(&arrival, Some(client));
         Ok(StatusCode::OK.into_response())
     };
     revoke.await.map_err(|problem: Problem| {
-        leave(trail.as_ref(), client::named(&app, &parts.headers));
-        problem.for_oauth()
+        leave(&arrival, client::named(&app, &parts.headers));
+        problem.for_oauth(&parts.headers)
     })
 }
 
 /// Says for the log of requests whose this one is.
-fn leave(trail: Option<&Trail>, client: Option<Arc<Credential>>) {
-    if let (Some(trail), Some(client)) = (trail, client) {
+fn leave(arrival: &Arrival, client: Option<Arc<Credential>>) {
+    if let (Some(trail), Some(client)) = (&arrival.trail, client) {
         trail.is_of(client);
     }
 }

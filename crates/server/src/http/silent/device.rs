@@ -1,10 +1,12 @@
 //! The way of the device: it opens the URL of a check, goes to its operator, and comes back. It has no token of ours,
 //! and what is in its queries is as good as one: none of it is ever logged.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use axum::{
-    Extension,
     extract::{Request, State},
     response::Response,
 };
@@ -12,7 +14,7 @@ use http::{HeaderMap, Method, request::Parts};
 use ringtrue_engine::silent::{Return, Step, Visit, VisitError};
 
 use super::{
-    super::{App, Routes, caller::Device, edge::Arrival, idempotency::to_the_end, path::PathIds, problem::Problem},
+    super::{App, Routes, arrival::Arrival, caller::Device, idempotency::to_the_end, path::PathIds, problem::Problem},
     Silent,
     farewell::{Hop, Reader, found, only_looked},
     parameters::Parameters,
@@ -67,11 +69,11 @@ async fn visited<S: Silent>(
 /// `GET /southbound/camara/{connector}/callback`
 async fn come_back(
     State(app): State<App>,
-    Extension(Arrival { address, peer, .. }): Extension<Arrival>,
+    State(arrival): State<Arc<Arrival>>,
     ids: PathIds,
     request: Request,
 ) -> Response {
-    let reader = Reader::of(request.headers());
+    let (reader, &Arrival { address, peer, .. }) = (Reader::of(request.headers()), &*arrival);
     let returned = Parameters::parse(request.uri().query()).and_then(|query| {
         let ticket = query.once("state")?.ok_or_else(|| Problem::bad_request("the query parameter `state` is missing"));
         let (connector, ticket) = (connector(&ids), ticket?.to_owned());
@@ -88,11 +90,11 @@ async fn come_back(
 /// `GET /he/{connector}/{ticket}`
 async fn come_enriched(
     State(app): State<App>,
-    Extension(Arrival { address, peer, .. }): Extension<Arrival>,
+    State(arrival): State<Arc<Arrival>>,
     ids: PathIds,
     request: Request,
 ) -> Response {
-    let reader = Reader::of(request.headers());
+    let (reader, &Arrival { address, peer, .. }) = (Reader::of(request.headers()), &*arrival);
     if request.method() == Method::HEAD {
         return only_looked();
     }

@@ -26,7 +26,6 @@ use serde::Serialize;
 
 use super::{
     App, Routes,
-    body::read_json,
     caller::{
         ProjectCaller, Required,
         scope::{Discovery, SecureSna},
@@ -110,7 +109,7 @@ async fn create<S: Silent>(
     request: Request,
 ) -> Result<Response, Problem> {
     let (headers, uri) = (request.headers().clone(), request.uri().clone());
-    let bytes = read_json(&app, request).await?;
+    let bytes = caller.read_json(&app, request).await?;
     let new = create_body(S::PRODUCT, &bytes)?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
@@ -146,7 +145,7 @@ async fn redeem<S: Silent>(
     request: Request,
 ) -> Result<Response, Problem> {
     let check = ids.check()?;
-    let mut body = Object::parse(&read_json(&app, request).await?)?;
+    let mut body = Object::parse(&caller.read_json(&app, request).await?)?;
     let code = body.require("code", text)?;
     body.finish()?;
     let app_ = app.clone();
