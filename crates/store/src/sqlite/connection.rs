@@ -72,6 +72,8 @@ impl Tx for SqliteTx<'_> {
         let found = match sql {
             Cow::Borrowed(sql) => rows(self.connection, sql, values),
             Cow::Owned(sql) => {
+                // To SQLite `$1` is a name, which it looks for among all others of the statement; `?1` is a number.
+                let sql = sql.replace('$', "?");
                 let found = self.connection.prepare(&sql).and_then(|mut statement| rows_of(&mut statement, values));
                 found.map_err(|error| store_error(&error))
             }

@@ -2,37 +2,45 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use ringtrue_engine::ports::{StoreError, UsageCount};
 use rusqlite::Connection;
 
 use super::connection::execute;
 use crate::{
     driver::values,
-    verbs::usage::{self, CounterKey, change_sql},
+    verbs::usage::{self, change_sql},
 };
 
+/// How much each has changed. A counter is named by a count without a change, at the beginning of its hour: its key as it
+/// is written is made once for a batch.
 #[derive(Debug, Default)]
-pub(super) struct Counters(BTreeMap<CounterKey, i64>);
+pub(super) struct Counters(BTreeMap<UsageCount, i64>);
 
 impl Counters {
     /// Adds all of them, or none if one would overflow.
     pub(super) fn add(&mut self, counts: &[UsageCount]) -> Result<(), StoreError> {
-        let changes = usage::merged(counts)?;
-        let sum = |key: &CounterKey, change: i64| self.0.get(key).copied().unwrap_or_default().checked_add(change);
-        if changes.iter().any(|(key, change)| sum(key, *change).is_none()) {
+        for (added, count) in counts.iter().enumerate() {
+            let sum = self.0.entry(counter(count)).or_default();
+            if let Some(changed) = sum.checked_add(count.change) {
+                *sum = changed;
+                continue;
+            }
+            for count in &counts[..added] {
+                let sum = self.0.entry(counter(count)).or_default();
+                *sum = sum.wrapping_sub(count.change);
+            }
             return Err(usage::overflow());
-        }
-        for (key, change) in changes {
-            *self.0.entry(key).or_default() += change;
         }
         Ok(())
     }
 
-    pub(super) fn write(mut self, connection: &Connection) -> Result<(), StoreError> {
-        self.0.retain(|_, change| *change != 0);
-        let days = usage::by_day(&self.0);
+    pub(super) fn write(self, connection: &Connection) -> Result<(), StoreError> {
+        let counts: Vec<_> = self.0.into_iter().map(|(counter, change)| UsageCount { change, ..counter }).collect();
+        let hours = usage::merged(&counts)?;
+        let days = usage::by_day(&hours);
         for (sql, changes) in [
-            (change_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), self.0),
+            (change_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), hours),
             (change_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), days),
         ] {
             for (key, change) in changes {
@@ -43,4 +51,9 @@ impl Counters {
         }
         Ok(())
     }
+}
+
+fn counter(count: &UsageCount) -> UsageCount {
+    let hour = count.at.as_second().div_euclid(3_600) * 3_600;
+    UsageCount { at: Timestamp::from_second(hour).unwrap_or(count.at), change: 0, ..count.clone() }
 }

@@ -56,8 +56,8 @@ impl Sqlite {
         Ok(Sqlite { writer, tide, lookups, readers, reader_apart, change_hint: Arc::default() })
     }
 
-    async fn step<S: writer::Step>(&self, step: S) -> Result<S::Answer, StoreError> {
-        within_patience(self.writer.step(step)).await
+    fn step<S: writer::Step>(&self, step: S) -> impl Future<Output = Result<S::Answer, StoreError>> + use<'_, S> {
+        within_patience(self.writer.step(step))
     }
 
     /// Looks up a row that is at work, for somebody who goes on to write, and promises nothing before that: no need to

@@ -171,3 +171,64 @@ async fn the_file_is_its_owners_alone() {
         assert_eq!(mode & 0o077, 0, "{mode:o}");
     }
 }
+
+/// Tables that are written for every check. Whoever compares with a list of more than two has a table made of it, each
+/// time.
+#[tokio::test]
+async fn no_table_is_made_to_check_a_row() {
+    let (directory, _sqlite) = fresh().await;
+    let connection = rusqlite::Connection::open(directory.path().join("ringtrue.db")).unwrap();
+    for table in ["checks", "deadlines", "journeys", "callbacks", "callback_attempts", "usage_counters", "usage_days"] {
+        let mut steps = connection.prepare(&format!("explain insert into {table} default values")).unwrap();
+        let steps: Vec<String> = steps.query_map([], |row| row.get("opcode")).unwrap().map(Result::unwrap).collect();
+        assert!(steps.contains(&"IdxInsert".to_owned()), "{table}: {steps:?}");
+        assert!(!steps.contains(&"OpenEphemeral".to_owned()), "{table}");
+    }
+}
+
+#[tokio::test]
+async fn a_row_has_no_words_but_its_own() {
+    let (directory, _sqlite) = fresh().await;
+    let connection = rusqlite::Connection::open(directory.path().join("ringtrue.db")).unwrap();
+    let check = |status: &str| {
+        let concluded_at = if matches!(status, "ACCEPTED" | "PENDING") { "null" } else { "2" };
+        let error_code = if status == "ERROR" { "'mno_timeout'" } else { "null" };
+        format!(
+            "insert into checks (id, project_id, created_at, expires_at, pending_at, concluded_at, product, mode, status,
+                                 error_code)
+             values (randomblob(16), zeroblob(16), 1, 2, 1, {concluded_at}, 'discovery', 'live', '{status}', {error_code})"
+        )
+    };
+    let counter = |status: &str, matched: i64, network: &str| {
+        format!(
+            "insert into usage_counters values (zeroblob(16), 'discovery', '2026-11-15T02', '{status}', {matched}, '{network}', 0, 1)"
+        )
+    };
+    let callback = |state: &str| {
+        let due_at = if state == "waiting" { "1" } else { "null" };
+        format!(
+            "insert into callbacks values (randomblob(16), zeroblob(16), 1, {due_at}, 0, '{state}', 'discovery', x'00', x'00', 0)"
+        )
+    };
+    for status in ["ACCEPTED", "PENDING", "COMPLETED", "EXPIRED", "ERROR"] {
+        connection.execute(&check(status), []).unwrap();
+        connection.execute(&counter(status, -1, ""), []).unwrap();
+    }
+    for (matched, network) in [(0, "23410"), (1, "310004")] {
+        connection.execute(&counter("COMPLETED", matched, network), []).unwrap();
+    }
+    for state in ["waiting", "delivered", "given_up"] {
+        connection.execute(&callback(state), []).unwrap();
+    }
+    for wrong in [
+        check("DONE"),
+        counter("DONE", -1, ""),
+        counter("COMPLETED", 2, ""),
+        counter("COMPLETED", 1, "2341"),
+        counter("COMPLETED", 1, "2341000"),
+        callback("lost"),
+    ] {
+        let refused = connection.execute(&wrong, []).unwrap_err();
+        assert!(refused.to_string().contains("CHECK"), "{wrong}: {refused}");
+    }
+}

@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -22,6 +22,7 @@ const NAMES: [&str; 17] = [
     "0015_deadlines",
     "0016_console",
     "0017_counter_slots",
+    "0018_word_lists",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

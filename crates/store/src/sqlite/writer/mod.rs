@@ -83,9 +83,11 @@ impl Writer {
     }
 
     /// Takes a step in one of the next transactions, and answers when that is durable, if the step is a promise.
-    pub(super) async fn step<S: Step>(&self, step: S) -> Result<S::Answer, StoreError> {
+    ///
+    /// It is put into its box here, and not carried along by those who wait.
+    pub(super) fn step<S: Step>(&self, step: S) -> impl Future<Output = Result<S::Answer, StoreError>> + use<'_, S> {
         let (reply, answer) = oneshot::channel();
-        self.submit(Box::new(StepJob { step, done: None, reply }), answer).await
+        self.submit(Box::new(StepJob { step, done: None, reply }), answer)
     }
 
     async fn submit<T>(
