@@ -1,6 +1,6 @@
 //! What the operator remembers of its clients' doings.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::{expiring::Expiring, scope::Scopes, sim::PhoneNumber};
 
@@ -58,7 +58,7 @@ pub(super) struct BackchannelRequest {
 
 pub(super) struct Memory {
     pub codes: Expiring<Code>,
-    pub tokens: Expiring<Grant>,
+    pub tokens: Expiring<Arc<Grant>>,
     pub backchannel: Expiring<BackchannelRequest>,
     /// The `jti` of signed tokens, each with its client.
     pub used_jtis: Expiring<()>,

@@ -1,10 +1,12 @@
 //! Who may ask an API: those with a token that has the scope.
 
+use std::sync::Arc;
+
 use super::Problem;
 use crate::camara::{Core, http::Request, memory::Grant, scope::Scope};
 
 /// What the request's token stands for. One that is good for one call is used up by this.
-pub(super) fn granted(core: &Core, request: &Request, any_of: &[Scope]) -> Result<Grant, Problem> {
+pub(super) fn granted(core: &Core, request: &Request, any_of: &[Scope]) -> Result<Arc<Grant>, Problem> {
     let token = request.credentials("Bearer").ok_or(Problem::Unauthenticated)?;
     let now = core.now();
     let mut memory = core.memory();

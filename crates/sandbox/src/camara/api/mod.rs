@@ -7,7 +7,7 @@ mod problem;
 mod sim_swap;
 
 use http::{HeaderName, HeaderValue};
-use serde_json::Value;
+use serde::Serialize;
 
 pub(super) use self::{
     number_verification::{device_phone_number, verify_number},
@@ -19,7 +19,7 @@ use super::http::{Answer, Request, json};
 pub(super) const CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
 
 /// Answers with what `operation` says, and with the request's correlator, which must be a good one.
-pub(super) fn answer(request: &Request, operation: impl FnOnce() -> Result<Value, Problem>) -> Answer {
+pub(super) fn answer<T: Serialize>(request: &Request, operation: impl FnOnce() -> Result<T, Problem>) -> Answer {
     if request.head.headers.contains_key(CORRELATOR) && correlator(request).is_none() {
         return Problem::InvalidArgument("x-correlator is up to 256 characters of few kinds").into_answer();
     }

@@ -1,6 +1,7 @@
 //! Number Verification: is this the device's number, and which one is it?
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{Problem, access::granted, body};
 use crate::camara::{
@@ -18,8 +19,20 @@ enum Claim {
     Hash(String),
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::camara) struct Verified {
+    device_phone_number_verified: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::camara) struct Shared {
+    device_phone_number: String,
+}
+
 /// `POST /number-verification/v2/verify`
-pub(in crate::camara) fn verify_number(core: &Core, request: &Request) -> Result<Value, Problem> {
+pub(in crate::camara) fn verify_number(core: &Core, request: &Request) -> Result<Verified, Problem> {
     let grant = granted(core, request, &[Scope::VerifyNumber])?;
     let claim = Claim::read(request)?;
     let number = recognised(&grant)?;
@@ -27,17 +40,17 @@ pub(in crate::camara) fn verify_number(core: &Core, request: &Request) -> Result
         Claim::Number(claimed) => claimed == *number,
         Claim::Hash(hash) => number.hashes_to(&hash),
     };
-    let is_verified = is_claimed && number.recognition() == Recognition::Right;
-    Ok(json!({ "devicePhoneNumberVerified": is_verified }))
+    let device_phone_number_verified = is_claimed && number.recognition() == Recognition::Right;
+    Ok(Verified { device_phone_number_verified })
 }
 
 /// `GET /number-verification/v2/device-phone-number`
-pub(in crate::camara) fn device_phone_number(core: &Core, request: &Request) -> Result<Value, Problem> {
+pub(in crate::camara) fn device_phone_number(core: &Core, request: &Request) -> Result<Shared, Problem> {
     let grant = granted(core, request, &[Scope::ReadDeviceNumber])?;
     let number = recognised(&grant)?;
     match number.recognition() {
         Recognition::Wrong => Err(Problem::IdentifierNotFound),
-        _ => Ok(json!({ "devicePhoneNumber": number.as_str() })),
+        _ => Ok(Shared { device_phone_number: number.as_str().to_owned() }),
     }
 }
 

@@ -1,7 +1,8 @@
 //! SIM Swap: when did the number last get another SIM?
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{Problem, access::granted, body};
 use crate::camara::{
@@ -26,38 +27,51 @@ enum LastChange {
     },
 }
 
+#[derive(Serialize)]
+pub(in crate::camara) struct Checked {
+    swapped: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::camara) struct Dated {
+    latest_sim_change: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    monitored_period: Option<i64>,
+}
+
 /// `POST /sim-swap/v2/check`
-pub(in crate::camara) fn check_sim_swap(core: &Core, request: &Request) -> Result<Value, Problem> {
+pub(in crate::camara) fn check_sim_swap(core: &Core, request: &Request) -> Result<Checked, Problem> {
     let grant = granted(core, request, &[Scope::CheckSimSwap, Scope::SimSwap])?;
     let body = body::object(request)?;
     let hours = hours(core, body.get("maxAge"))?;
-    let number = number(grant, body.get("phoneNumber"))?;
-    let is_swapped = match last_change(core, &number)? {
+    let number = number(&grant, body.get("phoneNumber"))?;
+    let swapped = match last_change(core, &number)? {
         LastChange::At(when) => core.now() - when <= hours * HOUR,
         LastChange::NotWithin { .. } => false,
     };
-    Ok(json!({ "swapped": is_swapped }))
+    Ok(Checked { swapped })
 }
 
 /// `POST /sim-swap/v2/retrieve-date`
-pub(in crate::camara) fn retrieve_sim_swap_date(core: &Core, request: &Request) -> Result<Value, Problem> {
+pub(in crate::camara) fn retrieve_sim_swap_date(core: &Core, request: &Request) -> Result<Dated, Problem> {
     let grant = granted(core, request, &[Scope::RetrieveSimSwapDate, Scope::SimSwap])?;
     let body = body::object(request)?;
-    let number = number(grant, body.get("phoneNumber"))?;
+    let number = number(&grant, body.get("phoneNumber"))?;
     match last_change(core, &number)? {
         LastChange::At(when) => {
             let date = Timestamp::from_second(when).map_err(|_| Problem::Internal)?;
-            Ok(json!({ "latestSimChange": date.to_string() }))
+            Ok(Dated { latest_sim_change: Some(date.to_string()), monitored_period: None })
         }
-        LastChange::NotWithin { days } => Ok(json!({ "latestSimChange": null, "monitoredPeriod": days })),
+        LastChange::NotWithin { days } => Ok(Dated { latest_sim_change: None, monitored_period: Some(days) }),
     }
 }
 
 /// The number that is meant: the token's, or else the body's, and never both.
-fn number(grant: Grant, given: Option<&Value>) -> Result<PhoneNumber, Problem> {
+fn number(grant: &Grant, given: Option<&Value>) -> Result<PhoneNumber, Problem> {
     let given = given.map(body::phone_number).transpose()?;
-    match (grant.subject, given) {
-        (Some(subject), None) => Ok(subject.number),
+    match (&grant.subject, given) {
+        (Some(subject), None) => Ok(subject.number.clone()),
         (None, Some(number)) => Ok(number),
         (Some(_), Some(_)) => Err(Problem::UnnecessaryIdentifier),
         (None, None) => Err(Problem::MissingIdentifier),

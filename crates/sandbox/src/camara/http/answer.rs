@@ -6,22 +6,25 @@ use http::{
     header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION},
 };
 use http_body_util::Full;
-use serde_json::Value;
+use serde::Serialize;
 
 pub(in crate::camara) type Answer = Response<Full<Bytes>>;
 
-pub(in crate::camara) fn json(body: &Value) -> Answer {
+pub(in crate::camara) fn json(body: &impl Serialize) -> Answer {
     json_with_status(StatusCode::OK, body)
 }
 
 /// Never to be stored: nearly every answer here is a secret, or about a person.
-pub(in crate::camara) fn json_with_status(status: StatusCode, body: &Value) -> Answer {
-    answer(status, "application/json", body.to_string())
+pub(in crate::camara) fn json_with_status(status: StatusCode, body: &impl Serialize) -> Answer {
+    match serde_json::to_vec(body) {
+        Ok(body) => answer(status, "application/json", body),
+        Err(_) => page(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written"),
+    }
 }
 
 /// For people who have come to where they should not be.
 pub(in crate::camara) fn page(status: StatusCode, text: &'static str) -> Answer {
-    answer(status, "text/plain; charset=utf-8", text.to_owned())
+    answer(status, "text/plain; charset=utf-8", text)
 }
 
 pub(in crate::camara) fn redirect(location: &str) -> Answer {
@@ -33,8 +36,8 @@ pub(in crate::camara) fn redirect(location: &str) -> Answer {
     answer
 }
 
-fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answer {
-    let mut answer = Response::new(Full::from(body));
+fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

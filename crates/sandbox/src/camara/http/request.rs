@@ -1,6 +1,6 @@
 //! Requests, read whole.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use bytes::Bytes;
 use http::{
@@ -49,7 +49,7 @@ impl Request {
 /// Parameters of OAuth. One without a value counts as left out.
 #[derive(Default)]
 pub(in crate::camara) struct Parameters {
-    values: HashMap<String, String>,
+    values: BTreeMap<String, String>,
     repeated: bool,
 }
 
@@ -57,10 +57,9 @@ impl Parameters {
     fn parse(encoded: &[u8]) -> Self {
         let mut parameters = Self::default();
         for (name, value) in form_urlencoded::parse(encoded).filter(|(_, value)| !value.is_empty()) {
-            if parameters.values.contains_key(&*name) {
-                parameters.repeated = true;
-            } else {
-                parameters.values.insert(name.into_owned(), value.into_owned());
+            match parameters.values.entry(name.into_owned()) {
+                Entry::Vacant(place) => drop(place.insert(value.into_owned())),
+                Entry::Occupied(_) => parameters.repeated = true,
             }
         }
         parameters

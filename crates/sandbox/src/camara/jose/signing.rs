@@ -8,12 +8,15 @@ use aws_lc_rs::{
     signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
 };
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// A key for ES256.
 pub(in crate::camara) struct SigningKey {
     pair: EcdsaKeyPair,
     kid: String,
+    /// The first part of every token.
+    header: String,
 }
 
 impl SigningKey {
@@ -21,12 +24,17 @@ impl SigningKey {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)?;
         // Any part of the key names it well enough.
         let kid = BASE64_URL_SAFE_NO_PAD.encode(&pair.public_key().as_ref()[1..13]);
-        Ok(Self { pair, kid })
+        Ok(Self::named(pair, kid))
+    }
+
+    fn named(pair: EcdsaKeyPair, kid: String) -> Self {
+        let header = json!({ "alg": "ES256", "kid": kid, "typ": "JWT" });
+        Self { pair, header: BASE64_URL_SAFE_NO_PAD.encode(header.to_string()), kid }
     }
 
     /// Pretends to be another key.
     pub(in crate::camara) fn named_like(self, other: &Self) -> Self {
-        Self { kid: other.kid.clone(), ..self }
+        Self::named(self.pair, other.kid.clone())
     }
 
     /// The public half, as `jwks_uri` shows it.
@@ -44,12 +52,13 @@ impl SigningKey {
         }]})
     }
 
-    pub(in crate::camara) fn sign(&self, claims: &Value) -> Result<String, Unspecified> {
-        let header = json!({ "alg": "ES256", "kid": self.kid, "typ": "JWT" });
-        let [header, claims] = [&header, claims].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part.to_string()));
-        let signed = format!("{header}.{claims}");
-        let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes())?;
-        Ok(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
+    pub(in crate::camara) fn sign(&self, claims: &impl Serialize) -> Result<String, Unspecified> {
+        let claims = serde_json::to_vec(claims).map_err(|_| Unspecified)?;
+        let mut token = format!("{}.{}", self.header, BASE64_URL_SAFE_NO_PAD.encode(claims));
+        let signature = self.pair.sign(&SystemRandom::new(), token.as_bytes())?;
+        token.push('.');
+        BASE64_URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+        Ok(token)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The ways to get a token, and what each gives.
 
+use std::sync::Arc;
+
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 
@@ -30,7 +32,7 @@ pub(super) enum GrantType {
 pub(super) struct Issued {
     pub access_token: String,
     pub lifetime: i64,
-    pub grant: Grant,
+    pub grant: Arc<Grant>,
     pub nonce: Option<String>,
 }
 
@@ -141,6 +143,7 @@ fn issue(core: &Core, grant: Grant) -> Result<Issued, Refusal> {
 fn keep(core: &Core, access_token: String, grant: Grant, nonce: Option<String>) -> Issued {
     let now = core.now();
     let lifetime = if grant.scopes.are_for_one_call() { ONE_CALL_TOKEN } else { LONGEST_TOKEN };
-    core.memory().tokens.insert(now, access_token.clone(), now + lifetime, grant.clone());
+    let grant = Arc::new(grant);
+    core.memory().tokens.insert(now, access_token.clone(), now + lifetime, Arc::clone(&grant));
     Issued { access_token, lifetime, grant, nonce }
 }

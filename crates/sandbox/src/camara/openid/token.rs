@@ -1,6 +1,6 @@
 //! The token endpoint.
 
-use serde_json::json;
+use serde::Serialize;
 
 use super::{
     ErrorCode, Refusal,
@@ -11,6 +11,16 @@ use crate::camara::{
     Core, Fault,
     http::{Answer, Request, json},
 };
+
+#[derive(Serialize)]
+struct Granted<'a> {
+    access_token: &'a str,
+    token_type: &'static str,
+    expires_in: i64,
+    scope: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id_token: Option<String>,
+}
 
 /// `POST /token`
 pub(in crate::camara) fn token(core: &Core, request: &Request, fault: &Fault) -> Answer {
@@ -28,14 +38,11 @@ fn issued(core: &Core, request: &Request) -> Result<Issued, Refusal> {
 }
 
 fn shown(core: &Core, issued: &Issued, fault: &Fault) -> Result<Answer, Refusal> {
-    let mut body = json!({
-        "access_token": issued.access_token,
-        "token_type": "Bearer",
-        "expires_in": issued.lifetime,
-        "scope": issued.grant.scopes.as_written(),
-    });
-    if let Some(token) = id_token(core, issued, fault)? {
-        body["id_token"] = token.into();
-    }
-    Ok(json(&body))
+    Ok(json(&Granted {
+        access_token: &issued.access_token,
+        token_type: "Bearer",
+        expires_in: issued.lifetime,
+        scope: issued.grant.scopes.as_written(),
+        id_token: id_token(core, issued, fault)?,
+    }))
 }
