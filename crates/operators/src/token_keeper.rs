@@ -56,6 +56,11 @@ impl<F: Clone> TokenKeeper<F> {
         TokenKeeper { state: Mutex::new(state), asking: tokio::sync::Mutex::new(()) }
     }
 
+    /// The token that is kept, if it is still good.
+    pub fn kept(&self, now: Timestamp) -> Option<HeaderValue> {
+        self.state().good(now).ok()
+    }
+
     /// The token that is kept, or else one that is asked for.
     pub async fn token(
         &self,

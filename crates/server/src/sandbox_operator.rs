@@ -50,7 +50,7 @@ pub struct SandboxOperator {
     /// The connector to its CAMARA side.
     camara: Arc<Camara>,
     operator: Arc<Operator>,
-    client: Arc<Client>,
+    desk: Arc<Desk>,
     drawer: Arc<SimDrawer>,
 }
 
@@ -86,11 +86,14 @@ impl SandboxOperator {
         let client = Arc::new(Client::new(&ClientSettings::default())?);
         let drawer = Arc::new(SimDrawer::default());
         let (operator, camara) = camara_side(engine, &client, &drawer).await?;
-        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, camara, operator: Arc::new(operator), client, drawer })
+        let operator = Arc::new(operator);
+        let endpoint = Url::parse(&format!("http://{}{}", operator.address(), Endpoint::Authorize.path()))?;
+        let desk = Arc::new(Desk { endpoint, client, _operator: Arc::clone(&operator) });
+        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, camara, operator, desk, drawer })
     }
 
     pub fn authorizer(&self) -> Authorizer {
-        Authorizer(Some((Arc::clone(&self.operator), Arc::clone(&self.client))))
+        Authorizer(Some(Arc::clone(&self.desk)))
     }
 
     pub fn handsets(&self) -> Handsets {
@@ -171,15 +174,25 @@ impl SimSwapRoute for OwnSims {
     }
 }
 
+/// Where devices are handed on.
+#[derive(Debug)]
+struct Desk {
+    endpoint: Url,
+    client: Arc<Client>,
+    /// It stops when nobody holds it.
+    _operator: Arc<Operator>,
+}
+
 /// Hands devices on to the simulated operator. Cheap to clone; without an operator it has nobody to hand on to.
 #[derive(Clone, Debug, Default)]
-pub struct Authorizer(Option<(Arc<Operator>, Arc<Client>)>);
+pub struct Authorizer(Option<Arc<Desk>>);
 
 impl Authorizer {
     /// What the operator answers to a device with this query. `None`: there is no operator.
     pub async fn ask(&self, query: &str) -> Option<Result<Answer, ClientError>> {
-        let (operator, client) = self.0.as_ref()?;
-        let url = Url::parse(&format!("http://{}{}?{query}", operator.address(), Endpoint::Authorize.path())).ok()?;
-        Some(client.request(Method::GET, &url, HeaderMap::new(), "").await)
+        let desk = self.0.as_ref()?;
+        let mut url = desk.endpoint.clone();
+        url.set_query(Some(query));
+        Some(desk.client.request(Method::GET, &url, HeaderMap::new(), "").await)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Method,
     header::{ACCEPT, AGE, CACHE_CONTROL, EXPIRES, RETRY_AFTER},
@@ -46,8 +47,8 @@ fn text_or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<
 }
 
 impl Asking {
-    pub async fn get(&self, stage: Stage, url: &Url, headers: HeaderMap) -> Result<Answer, Fault> {
-        self.read(stage, Method::GET, url, headers, Vec::new()).await
+    pub async fn get(&self, stage: Stage, url: &Url) -> Result<Answer, Fault> {
+        self.read(stage, Method::GET, url, HeaderMap::new, Bytes::new()).await
     }
 
     /// A request that changes nothing, whatever its method: made once more where that may help.
@@ -56,27 +57,32 @@ impl Asking {
         stage: Stage,
         method: Method,
         url: &Url,
-        headers: HeaderMap,
-        body: Vec<u8>,
+        headers: impl Fn() -> HeaderMap,
+        body: Bytes,
     ) -> Result<Answer, Fault> {
-        let first = self.once(method.clone(), url, headers.clone(), body.clone()).await;
-        let answer = match &first {
-            Err(error) if error.may_pass() => self.once(method, url, headers, body).await,
-            Ok(answer) if PASSING.contains(&answer.status) => self.once(method, url, headers, body).await,
-            _ => first,
-        };
-        self.success(stage, answer)
+        let mut is_first = true;
+        loop {
+            let answer = self.once(method.clone(), url, headers(), body.clone()).await;
+            let may_pass = match &answer {
+                Err(error) => error.may_pass(),
+                Ok(answer) => PASSING.contains(&answer.status),
+            };
+            if !(may_pass && is_first) {
+                return self.success(stage, answer);
+            }
+            is_first = false;
+        }
     }
 
     /// A request that is made once, though it changes nothing.
     pub async fn get_once(&self, stage: Stage, url: &Url, headers: HeaderMap) -> Result<Answer, Fault> {
-        let answer = self.once(Method::GET, url, headers, Vec::new()).await;
+        let answer = self.once(Method::GET, url, headers, Bytes::new()).await;
         self.success(stage, answer)
     }
 
     /// A request that is made once.
     pub async fn post(&self, stage: Stage, url: &Url, headers: HeaderMap, body: Vec<u8>) -> Result<Answer, Fault> {
-        let answer = self.once(Method::POST, url, headers, body).await;
+        let answer = self.once(Method::POST, url, headers, body.into()).await;
         self.success(stage, answer)
     }
 
@@ -85,7 +91,7 @@ impl Asking {
         method: Method,
         url: &Url,
         mut headers: HeaderMap,
-        body: Vec<u8>,
+        body: Bytes,
     ) -> Result<Answer, ClientError> {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         self.client.request(method, url, headers, body).await
@@ -136,6 +142,14 @@ impl<T> Document<T> {
     pub async fn get(&self, asking: &Asking, url: &Url) -> Result<Arc<T>, Fault> {
         match self.look(url, asking.clock.now()) {
             Found::Fresh(outcome) => outcome,
+            // Seldom, and large: who finds a copy need not carry the room for asking along.
+            found => Box::pin(self.sought(found, asking, url)).await,
+        }
+    }
+
+    async fn sought(&self, found: Found<T>, asking: &Asking, url: &Url) -> Result<Arc<T>, Fault> {
+        match found {
+            Found::Fresh(outcome) => outcome,
             Found::Old(copy) => match self.asking.try_lock() {
                 Ok(_turn) => self.ask(asking, url, Some(copy)).await,
                 Err(_) => Ok(copy),
@@ -171,7 +185,7 @@ impl<T> Document<T> {
     }
 
     async fn ask(&self, asking: &Asking, url: &Url, old: Option<Arc<T>>) -> Result<Arc<T>, Fault> {
-        let answer = asking.get(self.stage, url, HeaderMap::new()).await;
+        let answer = asking.get(self.stage, url).await;
         let now = asking.clock.now();
         let parsed = answer.and_then(|answer| {
             let value = (self.parse)(&answer.body).map_err(|what| Fault::nonsense(self.stage, what))?;

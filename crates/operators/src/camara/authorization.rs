@@ -3,7 +3,7 @@
 use ringtrue_domain::tenancy::Mode;
 use ringtrue_engine::ports::{Departure, Question};
 use serde_json::{Map, Value, json};
-use url::Url;
+use url::{Position, Url, form_urlencoded::Serializer};
 
 use super::{
     Camara,
@@ -24,7 +24,7 @@ impl Camara {
         memory: &Memory,
         endpoints: &Endpoints,
         scope: &str,
-    ) -> Option<Url> {
+    ) -> Option<String> {
         let endpoint = endpoints.authorization.as_ref()?;
         let mut parameters = vec![
             ("response_type", "code".to_owned()),
@@ -106,10 +106,9 @@ impl Camara {
 }
 
 /// Spaces as `%20`: every server reads that, and not every one reads a plus.
-fn with_query(endpoint: &Url, parameters: &[(&str, String)]) -> Url {
-    let mut url = endpoint.clone();
-    url.query_pairs_mut().extend_pairs(parameters);
-    let query = url.query().map(|query| query.replace('+', "%20"));
-    url.set_query(query.as_deref());
-    url
+fn with_query(endpoint: &Url, parameters: &[(&str, String)]) -> String {
+    let own = &endpoint[Position::BeforeQuery..Position::AfterQuery];
+    let mut query = Serializer::for_suffix(own.to_owned(), 0);
+    let query = query.extend_pairs(parameters).finish().replace('+', "%20");
+    format!("{}?{query}", &endpoint[..Position::AfterPath])
 }

@@ -15,6 +15,7 @@ mod authorization;
 mod config;
 mod faults;
 mod id_token;
+mod interfaces;
 mod memory;
 mod number_verification;
 mod provider;
@@ -32,7 +33,6 @@ use ringtrue_domain::{
     product::Product,
 };
 use ringtrue_engine::ports::{Arrival, Clock, Departure, Entropy, Journey, Question, Reply, SilentRoute};
-use url::Url;
 
 use crate::{authentication, breaker::Breaker, client::Client, jwt::KeySet, vital_signs::VitalSigns};
 pub use crate::{
@@ -45,6 +45,7 @@ use asking::{Asking, Document};
 pub use config::{BadConfig, CamaraConfig, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes};
 use faults::Fault;
 pub use faults::{Nonsense, Row, Stage, Symptom, TABLE};
+use interfaces::Interfaces;
 use memory::Memory;
 use provider::Server;
 use sim_swap::OwnTokens;
@@ -57,6 +58,7 @@ const LONGEST_CODE: usize = 4 * 1_024;
 /// A connector to one operator.
 pub struct Camara {
     config: CamaraConfig,
+    interfaces: Interfaces,
     asking: Asking,
     entropy: Arc<dyn Entropy>,
     server: Server,
@@ -78,6 +80,7 @@ impl Camara {
     ) -> Result<Self, BadConfig> {
         let config = config.checked()?;
         Ok(Camara {
+            interfaces: Interfaces::new(&config).ok_or(BadConfig::BasePath)?,
             server: Server::new(&config.provider).ok_or(BadConfig::Provider)?,
             keys: Document::new(Stage::Keys, |json| KeySet::parse(json).ok_or(Nonsense::Body)),
             sim_swap_tokens: OwnTokens::new(),
@@ -123,7 +126,7 @@ impl Camara {
         let memory = Memory::new(&*self.entropy);
         let location = self.authorization_url(departure, &memory, &endpoints, scope);
         let location = location.ok_or(Fault::new(Stage::Redirect, Symptom::Ours))?;
-        Ok(Journey { location: location.into(), memory: memory.to_octets() })
+        Ok(Journey { location, memory: memory.to_octets() })
     }
 
     async fn answer(&self, arrival: &Arrival<'_>) -> Result<Reply, Fault> {
@@ -171,11 +174,6 @@ impl Camara {
         fault.code()
     }
 
-    fn api_url(&self, path: &str, operation: &str) -> Result<Url, Fault> {
-        let (root, path) = (self.config.api_root.as_str().trim_end_matches('/'), path.trim_end_matches('/'));
-        Url::parse(&format!("{root}{path}/{operation}")).map_err(|_| Fault::new(Stage::Api, Symptom::Ours))
-    }
-
     /// In seconds, as tokens have it.
     fn now(&self) -> i64 {
         self.asking.clock.now().as_second()
@@ -218,11 +216,18 @@ impl SilentRoute for Camara {
     }
 }
 
+/// By what a question about a check is found again in the operator's logs.
+fn correlator(check: CheckId) -> Result<HeaderValue, Fault> {
+    HeaderValue::try_from(check.to_string()).map_err(|_| Fault::new(Stage::Api, Symptom::Ours))
+}
+
 /// The head of a question at an interface of CAMARA's.
-fn api_headers(check: CheckId, bearer: HeaderValue) -> Result<HeaderMap, Fault> {
-    let correlator = HeaderValue::try_from(check.to_string());
-    let correlator = correlator.map_err(|_| Fault::new(Stage::Api, Symptom::Ours))?;
-    Ok(HeaderMap::from_iter([(AUTHORIZATION, bearer), (CORRELATOR, correlator)]))
+fn api_headers(correlator: HeaderValue, bearer: HeaderValue) -> HeaderMap {
+    // With room for what is added to it on the way.
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(AUTHORIZATION, bearer);
+    headers.insert(CORRELATOR, correlator);
+    headers
 }
 
 /// The code that a device brought, from whom it was sent to.

@@ -22,7 +22,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 use tokio_util::task::TaskTracker;
-use url::{Host, Url};
+use url::{Host, Position, Url};
 
 pub use crate::outbound::{Identity, NoRoots};
 use crate::outbound::{Resolver, Sender, SystemResolver, dial, pool::Pool, tls};
@@ -104,12 +104,11 @@ impl Client {
         body: impl Into<Bytes>,
     ) -> Result<Answer, ClientError> {
         let deadline = Instant::now() + self.total;
-        let place = Place::of(url)?;
         let request = on_the_wire(method, url, headers, body.into())?;
         let exchange = async {
-            let (sender, response) = self.send(&place, request).await?;
+            let (sender, response) = self.send(url, request).await?;
             let answer = read(response).await?;
-            self.pool.keep(place.origin, sender);
+            self.pool.keep(origin(url), sender);
             Ok(answer)
         };
         timeout_at(deadline, exchange).await.unwrap_or(Err(ClientError::Timeout))
@@ -117,10 +116,10 @@ impl Client {
 
     async fn send(
         &self,
-        place: &Place,
+        url: &Url,
         mut request: Request<Full<Bytes>>,
     ) -> Result<(Sender, Response<Incoming>), ClientError> {
-        while let Some(mut kept) = self.pool.take(&place.origin) {
+        while let Some(mut kept) = self.pool.take(origin(url)) {
             if kept.ready().await.is_err() {
                 continue;
             }
@@ -132,26 +131,30 @@ impl Client {
                 },
             }
         }
-        let mut fresh = self.open(place).await?;
+        // Seldom needed, and large: without the box every request would carry its room along.
+        let mut fresh = Box::pin(self.open(url)).await?;
         let response = fresh.send_request(request).await.map_err(|error| ClientError::of_exchange(&error))?;
         Ok((fresh, response))
     }
 
-    async fn open(&self, place: &Place) -> Result<Sender, ClientError> {
+    async fn open(&self, url: &Url) -> Result<Sender, ClientError> {
         let deadline = Instant::now() + self.connect;
+        let host = url.host().ok_or(ClientError::Unusable)?;
+        let port = url.port_or_known_default().ok_or(ClientError::Unusable)?;
         let opening = async {
-            let addresses = match &place.host {
-                Host::Ipv4(address) => vec![IpAddr::from(*address)],
-                Host::Ipv6(address) => vec![IpAddr::from(*address)],
+            let addresses = match host {
+                Host::Ipv4(address) => vec![IpAddr::from(address)],
+                Host::Ipv6(address) => vec![IpAddr::from(address)],
                 Host::Domain(name) => self.resolver.resolve(name).await.map_err(|_| ClientError::Unresolved)?,
             };
             if addresses.is_empty() {
                 return Err(ClientError::Unresolved);
             }
-            let tcp = dial::open_first(&addresses, place.port, deadline).await.map_err(ClientError::of_opening)?;
-            let stream: Box<dyn dial::Stream> = match place.server_name()? {
-                None => Box::new(tcp),
-                Some(name) => dial::secure(&self.tls, name, tcp).await.map_err(ClientError::of_opening)?,
+            let tcp = dial::open_first(&addresses, port, deadline).await.map_err(ClientError::of_opening)?;
+            let stream: Box<dyn dial::Stream> = if url.scheme() == "https" {
+                dial::secure(&self.tls, server_name(&host)?, tcp).await.map_err(ClientError::of_opening)?
+            } else {
+                Box::new(tcp)
             };
             dial::speak_http(stream, &self.tasks).await.map_err(ClientError::of_opening)
         };
@@ -165,38 +168,18 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Where a URL leads.
-struct Place {
-    origin: String,
-    host: Host<String>,
-    port: u16,
-    is_https: bool,
+/// Scheme, host and port: by these connections are kept.
+fn origin(url: &Url) -> &str {
+    &url[..Position::BeforePath]
 }
 
-impl Place {
-    fn of(url: &Url) -> Result<Self, ClientError> {
-        let is_https = match url.scheme() {
-            "https" => true,
-            "http" => false,
-            _ => return Err(ClientError::Unusable),
-        };
-        let host = url.host().ok_or(ClientError::Unusable)?.to_owned();
-        let port = url.port_or_known_default().ok_or(ClientError::Unusable)?;
-        Ok(Place { origin: url.origin().ascii_serialization(), host, port, is_https })
-    }
-
-    /// Whose certificate is expected, if one is.
-    fn server_name(&self) -> Result<Option<ServerName<'static>>, ClientError> {
-        if !self.is_https {
-            return Ok(None);
-        }
-        let name = match &self.host {
-            Host::Domain(name) => ServerName::try_from(name.clone()).map_err(|_| ClientError::Tls)?,
-            Host::Ipv4(address) => ServerName::from(IpAddr::from(*address)),
-            Host::Ipv6(address) => ServerName::from(IpAddr::from(*address)),
-        };
-        Ok(Some(name))
-    }
+/// Whose certificate is expected.
+fn server_name(host: &Host<&str>) -> Result<ServerName<'static>, ClientError> {
+    Ok(match host {
+        Host::Domain(name) => ServerName::try_from((*name).to_owned()).map_err(|_| ClientError::Tls)?,
+        Host::Ipv4(address) => ServerName::from(IpAddr::from(*address)),
+        Host::Ipv6(address) => ServerName::from(IpAddr::from(*address)),
+    })
 }
 
 fn on_the_wire(
@@ -205,21 +188,16 @@ fn on_the_wire(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, ClientError> {
-    let authority = match (url.host_str(), url.port()) {
-        (Some(host), Some(port)) => format!("{host}:{port}"),
-        (Some(host), None) => host.to_owned(),
-        (None, _) => return Err(ClientError::Unusable),
-    };
-    let target = match url.query() {
-        Some(query) => format!("{}?{query}", url.path()),
-        None => url.path().to_owned(),
-    };
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(ClientError::Unusable);
+    }
+    let authority = HeaderValue::try_from(&url[Position::BeforeHost..Position::AfterPort]);
+    let target = PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery]);
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;
-    *request.uri_mut() = Uri::from(PathAndQuery::try_from(target).map_err(|_| ClientError::Unusable)?);
+    *request.uri_mut() = Uri::from(target.map_err(|_| ClientError::Unusable)?);
     *request.headers_mut() = headers;
-    let host = HeaderValue::try_from(authority).map_err(|_| ClientError::Unusable)?;
-    request.headers_mut().insert(HOST, host);
+    request.headers_mut().insert(HOST, authority.map_err(|_| ClientError::Unusable)?);
     request.headers_mut().insert(USER_AGENT, PRODUCT);
     Ok(request)
 }

@@ -131,7 +131,7 @@ impl Transport for Outbound {
         let (head, body) = response.into_parts();
         let (body, is_whole) = Outbound::read(body, deadline).await;
         if is_whole {
-            self.pool.keep(origin(&request.url), sender);
+            self.pool.keep(&origin(&request.url), sender);
         }
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();

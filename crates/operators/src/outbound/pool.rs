@@ -40,15 +40,12 @@ impl Pool {
                 None => break None,
             }
         };
-        let gone = before - kept.len();
-        if kept.is_empty() {
-            idle.origins.remove(key);
-        }
-        idle.count -= gone;
+        // The place itself is wanted again soon, or swept.
+        idle.count -= before - kept.len();
         found
     }
 
-    pub fn keep(&self, key: String, sender: Sender) {
+    pub fn keep(&self, key: &str, sender: Sender) {
         if sender.is_closed() {
             return;
         }
@@ -58,11 +55,12 @@ impl Pool {
         if idle.count >= IN_ALL {
             return;
         }
-        let kept = idle.origins.entry(key).or_default();
-        if kept.len() < PER_ORIGIN {
-            kept.push((now, sender));
-            idle.count += 1;
+        match idle.origins.get_mut(key) {
+            Some(kept) if kept.len() >= PER_ORIGIN => return,
+            Some(kept) => kept.push((now, sender)),
+            None => drop(idle.origins.insert(key.to_owned(), vec![(now, sender)])),
         }
+        idle.count += 1;
     }
 
     fn idle(&self) -> MutexGuard<'_, Idle> {

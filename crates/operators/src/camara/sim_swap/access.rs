@@ -68,25 +68,35 @@ impl Camara {
         match &config.flow {
             SimSwapFlow::ClientCredentials => {
                 let tokens = self.sim_swap_tokens.of(operation, config);
-                let token = tokens.token(&*self.asking.clock, self.own_token(scope)).await;
-                let bearer = token.map_err(|none| match none {
-                    NoToken::Refused(fault) => fault,
-                    // What the breaker has learned from.
-                    NoToken::RefusedToAnother(fault) => fault.again(),
-                })?;
+                let bearer = match tokens.kept(self.asking.clock.now()) {
+                    Some(bearer) => bearer,
+                    None => Box::pin(self.renewed(tokens, scope)).await?,
+                };
                 Ok(Access { bearer, is_of_the_number: false, is_kept: true })
             }
+            // In boxes, or those that need none of this would carry the room for it along.
             SimSwapFlow::Ciba => {
                 let endpoints = self.server.endpoints(&self.asking).await?;
                 let scope = self.scope_of_user(&[scope]);
-                self.by_backchannel(&scope, number, &endpoints, until).await.map(Access::of_the_number)
+                let tokens = Box::pin(self.by_backchannel(&scope, number, &endpoints, until)).await;
+                tokens.map(Access::of_the_number)
             }
             SimSwapFlow::JwtBearer { key, audience } => {
                 let endpoints = self.server.endpoints(&self.asking).await?;
                 let scope = self.scope_of_user(&[scope]);
-                self.by_assertion(&scope, number, key, *audience, &endpoints).await.map(Access::of_the_number)
+                let tokens = Box::pin(self.by_assertion(&scope, number, key, *audience, &endpoints)).await;
+                tokens.map(Access::of_the_number)
             }
         }
+    }
+
+    async fn renewed(&self, tokens: &TokenKeeper<Fault>, scope: &str) -> Result<HeaderValue, Fault> {
+        let token = tokens.token(&*self.asking.clock, self.own_token(scope)).await;
+        token.map_err(|none| match none {
+            NoToken::Refused(fault) => fault,
+            // What the breaker has learned from.
+            NoToken::RefusedToAnother(fault) => fault.again(),
+        })
     }
 
     /// One for all numbers. It has no user, so there is nobody to be told of by the scope `openid`.

@@ -11,17 +11,18 @@ mod history;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use http::{HeaderValue, Method, header::CONTENT_TYPE};
 use ringtrue_domain::{
     lifecycle::ErrorCode,
     sim_swap::{Period, SimHistory},
 };
 use ringtrue_engine::ports::{SimSwapQuestion, SimSwapRoute};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    Camara, Effect, api_headers,
+    Camara, Effect, api_headers, correlator,
     faults::{Fault, Stage, Symptom},
 };
 use crate::client::ClientError;
@@ -84,15 +85,17 @@ impl Camara {
         question: SimSwapQuestion<'_>,
         until: Instant,
     ) -> Result<SimHistory, Fault> {
-        let access = self.access(config, operation, question.number, until).await?;
-        match self.history(operation, config, question, &access).await {
-            // A token that is good by its own account may have been revoked: one more is asked for, once.
-            Err(Fault { status: Some(401), .. }) if access.is_kept => {
-                self.sim_swap_tokens.of(operation, config).forget(&access.bearer);
-                let access = self.access(config, operation, question.number, until).await?;
-                self.history(operation, config, question, &access).await
+        let mut is_first = true;
+        loop {
+            let access = self.access(config, operation, question.number, until).await?;
+            match self.history(operation, config, question, &access).await {
+                // A token that is good by its own account may have been revoked: one more is asked for, once.
+                Err(Fault { status: Some(401), .. }) if access.is_kept && is_first => {
+                    self.sim_swap_tokens.of(operation, config).forget(&access.bearer);
+                    is_first = false;
+                }
+                outcome => return outcome,
             }
-            outcome => outcome,
         }
     }
 
@@ -103,51 +106,47 @@ impl Camara {
         question: SimSwapQuestion<'_>,
         access: &Access,
     ) -> Result<SimHistory, Fault> {
-        match operation {
-            SimSwapOperation::RetrieveDate => self.retrieve_date(config, question, access).await,
-            SimSwapOperation::Check => self.check(config, question, access).await,
-        }
-    }
-
-    async fn retrieve_date(
-        &self,
-        config: &SimSwapConfig,
-        question: SimSwapQuestion<'_>,
-        access: &Access,
-    ) -> Result<SimHistory, Fault> {
-        let answer = self.put(config, "retrieve-date", json!({}), question, access).await?;
-        of_date(&answer, config.assumed_window, question.now).map_err(|symptom| Fault::new(Stage::Api, symptom))
-    }
-
-    async fn check(
-        &self,
-        config: &SimSwapConfig,
-        question: SimSwapQuestion<'_>,
-        access: &Access,
-    ) -> Result<SimHistory, Fault> {
         let hours = hours(question.period);
-        let answer = self.put(config, "check", json!({ "maxAge": hours }), question, access).await?;
-        of_check(&answer, hours).map_err(|symptom| Fault::new(Stage::Api, symptom))
+        let max_age = (operation == SimSwapOperation::Check).then_some(hours);
+        let answer = self.put(operation, max_age, question, access).await?;
+        let history = match operation {
+            SimSwapOperation::RetrieveDate => of_date(&answer, config.assumed_window, question.now),
+            SimSwapOperation::Check => of_check(&answer, hours),
+        };
+        history.map_err(|symptom| Fault::new(Stage::Api, symptom))
     }
 
-    /// The number stands in the question only where the token does not say it: both is an error, and so is neither.
     async fn put(
         &self,
-        config: &SimSwapConfig,
-        operation: &str,
-        mut body: Value,
+        operation: SimSwapOperation,
+        max_age: Option<u32>,
         question: SimSwapQuestion<'_>,
         access: &Access,
-    ) -> Result<Vec<u8>, Fault> {
-        if !access.is_of_the_number {
-            body["phoneNumber"] = question.number.as_str().into();
-        }
-        let mut headers = api_headers(question.check, access.bearer.clone())?;
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let url = self.api_url(&config.path, operation)?;
-        let answer = self.asking.read(Stage::Api, Method::POST, &url, headers, body.to_string().into_bytes()).await?;
-        Ok(answer.body.into())
+    ) -> Result<Bytes, Fault> {
+        let ours = || Fault::new(Stage::Api, Symptom::Ours);
+        let url = self.interfaces.sim_swap(operation).ok_or_else(ours)?;
+        let phone_number = (!access.is_of_the_number).then(|| question.number.as_str());
+        let body = serde_json::to_vec(&Asked { phone_number, max_age }).map_err(|_| ours())?;
+        let correlator = correlator(question.check)?;
+        let headers = || {
+            let mut headers = api_headers(correlator.clone(), access.bearer.clone());
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            headers
+        };
+        let answer = self.asking.read(Stage::Api, Method::POST, url, headers, body.into()).await?;
+        Ok(answer.body)
     }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked<'a> {
+    /// Only where the token does not say it: both is an error, and so is neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phone_number: Option<&'a str>,
+    /// In hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_age: Option<u32>,
 }
 
 /// Why one operation does not say what another one may.
