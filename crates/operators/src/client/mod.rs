@@ -21,11 +21,10 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
-use tokio_util::task::TaskTracker;
 use url::{Host, Position, Url};
 
 pub use crate::outbound::{Identity, NoRoots};
-use crate::outbound::{Resolver, Sender, SystemResolver, dial, pool::Pool, tls};
+use crate::outbound::{Resolver, SystemResolver, dial, line::Line, pool::Pool, tls};
 pub use error::ClientError;
 
 /// How long an answer's body may be.
@@ -59,7 +58,6 @@ pub struct Client {
     resolver: Arc<dyn Resolver>,
     tls: TlsConnector,
     pool: Pool,
-    tasks: TaskTracker,
     connect: Duration,
     total: Duration,
 }
@@ -89,7 +87,6 @@ impl Client {
             resolver,
             tls: tls.into(),
             pool: Pool::default(),
-            tasks: TaskTracker::new(),
             connect: settings.connect,
             total: settings.total,
         })
@@ -105,39 +102,45 @@ impl Client {
     ) -> Result<Answer, ClientError> {
         let deadline = Instant::now() + self.total;
         let request = on_the_wire(method, url, headers, body.into())?;
-        let exchange = async {
-            let (sender, response) = self.send(url, request).await?;
-            let answer = read(response).await?;
-            self.pool.keep(origin(url), sender);
-            Ok(answer)
-        };
-        timeout_at(deadline, exchange).await.unwrap_or(Err(ClientError::Timeout))
+        timeout_at(deadline, self.exchange(url, request)).await.unwrap_or(Err(ClientError::Timeout))
     }
 
-    async fn send(
-        &self,
-        url: &Url,
-        mut request: Request<Full<Bytes>>,
-    ) -> Result<(Sender, Response<Incoming>), ClientError> {
+    async fn exchange(&self, url: &Url, mut request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
         while let Some(mut kept) = self.pool.take(origin(url)) {
-            if kept.ready().await.is_err() {
+            if !kept.is_ready() {
                 continue;
             }
-            match kept.try_send_request(request).await {
-                Ok(response) => return Ok((kept, response)),
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(ClientError::of_exchange(error.error())),
-                },
+            match self.exchange_on(kept, url, request).await {
+                Err(Unanswered::Unsent(again)) => request = *again,
+                Err(Unanswered::For(error)) => return Err(error),
+                Ok(answer) => return Ok(answer),
             }
         }
         // Seldom needed, and large: without the box every request would carry its room along.
-        let mut fresh = Box::pin(self.open(url)).await?;
-        let response = fresh.send_request(request).await.map_err(|error| ClientError::of_exchange(&error))?;
-        Ok((fresh, response))
+        let fresh = Box::pin(self.open(url)).await?;
+        self.exchange_on(fresh, url, request).await.map_err(|unanswered| match unanswered {
+            Unanswered::Unsent(_) => ClientError::Lost,
+            Unanswered::For(error) => error,
+        })
     }
 
-    async fn open(&self, url: &Url) -> Result<Sender, ClientError> {
+    async fn exchange_on(&self, line: Line, url: &Url, request: Request<Full<Bytes>>) -> Result<Answer, Unanswered> {
+        let Line { mut sender, mut work } = line;
+        let answer = work.until(async {
+            match sender.try_send_request(request).await {
+                Ok(response) => read(response).await.map_err(Unanswered::For),
+                Err(mut error) => Err(match error.take_message() {
+                    Some(unsent) => Unanswered::Unsent(Box::new(unsent)),
+                    None => Unanswered::For(ClientError::of_exchange(error.error())),
+                }),
+            }
+        });
+        let answer = answer.await?;
+        self.pool.keep(origin(url), Line { sender, work });
+        Ok(answer)
+    }
+
+    async fn open(&self, url: &Url) -> Result<Line, ClientError> {
         let deadline = Instant::now() + self.connect;
         let host = url.host().ok_or(ClientError::Unusable)?;
         let port = url.port_or_known_default().ok_or(ClientError::Unusable)?;
@@ -156,10 +159,17 @@ impl Client {
             } else {
                 Box::new(tcp)
             };
-            dial::speak_http(stream, &self.tasks).await.map_err(ClientError::of_opening)
+            Line::over(stream).await.map_err(ClientError::of_opening)
         };
         timeout_at(deadline, opening).await.unwrap_or(Err(ClientError::ConnectTimeout))
     }
+}
+
+/// Why there is no answer on a connection.
+enum Unanswered {
+    /// The request never left.
+    Unsent(Box<Request<Full<Bytes>>>),
+    For(ClientError),
 }
 
 impl fmt::Debug for Client {

@@ -9,11 +9,11 @@ use tokio_rustls::{
     TlsConnector,
     rustls::{ClientConfig, pki_types::ServerName},
 };
-use tokio_util::task::TaskTracker;
 
 use super::{
-    Resolver, Sender,
+    Resolver,
     dial::{self, Stream},
+    line::Line,
 };
 
 pub struct Connector {
@@ -21,20 +21,18 @@ pub struct Connector {
     policy: AddressPolicy,
     tls: TlsConnector,
     patience: Duration,
-    /// Each connection is driven by a task, which ends when the connection does or nobody holds its sender.
-    tasks: TaskTracker,
 }
 
 impl Connector {
     pub fn new(resolver: Arc<dyn Resolver>, policy: AddressPolicy, tls: Arc<ClientConfig>, patience: Duration) -> Self {
-        Connector { resolver, policy, tls: tls.into(), patience, tasks: TaskTracker::new() }
+        Connector { resolver, policy, tls: tls.into(), patience }
     }
 
-    pub async fn connect(&self, url: &CallbackUrl, deadline: Instant) -> Result<Sender, Undelivered> {
+    pub async fn connect(&self, url: &CallbackUrl, deadline: Instant) -> Result<Line, Undelivered> {
         let deadline = deadline.min(Instant::now() + self.patience);
         let opened = timeout_at(deadline, self.open(url, deadline)).await;
         let stream = opened.map_err(|_| Undelivered::Timeout)??;
-        dial::speak_http(stream, &self.tasks).await
+        Line::over(stream).await
     }
 
     async fn open(&self, url: &CallbackUrl, deadline: Instant) -> Result<Box<dyn Stream>, Undelivered> {

@@ -5,10 +5,6 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use ringtrue_engine::ports::Undelivered;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -19,17 +15,9 @@ use tokio_rustls::{
     TlsConnector,
     rustls::{self, pki_types::ServerName},
 };
-use tokio_util::task::TaskTracker;
-
-use super::Sender;
 
 /// How many addresses of a name are tried.
 const TRIED: usize = 4;
-/// How long the head of an answer may be, and how many headers it may have.
-const HEAD: usize = 16 * 1_024;
-const HEADERS: usize = 100;
-/// What a connection holds in memory at most.
-const BUFFER: usize = 32 * 1_024;
 
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
@@ -68,19 +56,4 @@ pub async fn secure(
             Err(_) => Undelivered::Connection,
         }),
     }
-}
-
-/// The task that drives the connection ends when the connection does or nobody holds its sender.
-pub async fn speak_http(stream: Box<dyn Stream>, tasks: &TaskTracker) -> Result<Sender, Undelivered> {
-    let handshake = http1::Builder::new()
-        .max_headers(HEADERS)
-        .max_header_size(HEAD)
-        .max_buf_size(BUFFER)
-        .handshake::<_, Full<Bytes>>(TokioIo::new(stream));
-    let (sender, connection) = handshake.await.map_err(|_| Undelivered::Connection)?;
-    tasks.spawn(async move {
-        // Whoever waits for an answer hears of an error; nobody else needs to.
-        let _ = connection.await;
-    });
-    Ok(sender)
 }

@@ -12,6 +12,7 @@
 
 mod connector;
 pub(crate) mod dial;
+pub(crate) mod line;
 pub(crate) mod pool;
 mod resolver;
 pub(crate) mod tls;
@@ -22,12 +23,13 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Uri, header::HOST, uri::PathAndQuery};
 use http_body_util::{BodyExt, Full};
-use hyper::{body::Incoming, client::conn::http1::SendRequest};
+use hyper::body::Incoming;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
 use ringtrue_engine::ports::{Answer, Outgoing, Transport, Undelivered};
 use tokio::time::{Instant, timeout_at};
 
 use connector::Connector;
+use line::{Line, Work};
 use pool::Pool;
 pub use resolver::{Resolver, SystemResolver};
 pub use tls::{Identity, NoRoots};
@@ -36,8 +38,6 @@ pub use tls::{Identity, NoRoots};
 const READ: usize = 64 * 1_024;
 /// How much of it is kept.
 const KEPT: usize = 8 * 1_024;
-
-pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
 #[derive(Clone, Debug)]
 pub struct OutboundSettings {
@@ -79,36 +79,31 @@ impl Outbound {
         Ok(Outbound { connector, pool: Pool::default(), total: settings.total })
     }
 
-    async fn send(&self, request: &Outgoing, deadline: Instant) -> Result<(Sender, Response<Incoming>), Undelivered> {
-        if let Some(mut kept) = self.kept(request).await {
+    async fn send(&self, request: &Outgoing, deadline: Instant) -> Result<(Line, Response<Incoming>), Undelivered> {
+        if let Some(mut kept) = self.kept(request) {
             // The other side may close a connection at any time, also now. One such loss is made good.
-            match kept.send_request(on_the_wire(request)?).await {
+            match kept.work.until(kept.sender.send_request(on_the_wire(request)?)).await {
                 Ok(response) => return Ok((kept, response)),
                 Err(error) if was_closed(&error) => {}
                 Err(error) => return Err(undelivered(&error)),
             }
         }
         let mut fresh = self.connector.connect(&request.url, deadline).await?;
-        let response = fresh.send_request(on_the_wire(request)?).await.map_err(|error| undelivered(&error))?;
-        Ok((fresh, response))
+        let response = fresh.work.until(fresh.sender.send_request(on_the_wire(request)?)).await;
+        Ok((fresh, response.map_err(|error| undelivered(&error))?))
     }
 
     /// A connection from before that is still usable.
-    async fn kept(&self, request: &Outgoing) -> Option<Sender> {
+    fn kept(&self, request: &Outgoing) -> Option<Line> {
         let key = origin(&request.url);
-        while let Some(mut kept) = self.pool.take(&key) {
-            if kept.ready().await.is_ok() {
-                return Some(kept);
-            }
-        }
-        None
+        std::iter::from_fn(|| self.pool.take(&key)).find_map(|mut kept| kept.is_ready().then_some(kept))
     }
 
     /// Reads what the bounds allow of a body. Says whether that was all of it.
-    async fn read(mut body: Incoming, deadline: Instant) -> (Vec<u8>, bool) {
+    async fn read(work: &mut Work, mut body: Incoming, deadline: Instant) -> (Vec<u8>, bool) {
         let (mut kept, mut read) = (Vec::new(), 0);
         while read <= READ {
-            match timeout_at(deadline, body.frame()).await {
+            match timeout_at(deadline, work.until(body.frame())).await {
                 Ok(None) => return (kept, true),
                 Ok(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
@@ -127,11 +122,11 @@ impl Transport for Outbound {
     async fn post(&self, request: Outgoing) -> Result<Answer, Undelivered> {
         let deadline = Instant::now() + self.total;
         let sent = timeout_at(deadline, self.send(&request, deadline)).await;
-        let (sender, response) = sent.map_err(|_| Undelivered::Timeout)??;
+        let (mut line, response) = sent.map_err(|_| Undelivered::Timeout)??;
         let (head, body) = response.into_parts();
-        let (body, is_whole) = Outbound::read(body, deadline).await;
+        let (body, is_whole) = Outbound::read(&mut line.work, body, deadline).await;
         if is_whole {
-            self.pool.keep(&origin(&request.url), sender);
+            self.pool.keep(&origin(&request.url), line);
         }
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();

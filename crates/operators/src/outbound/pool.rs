@@ -9,10 +9,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::Sender;
+use super::line::Line;
 
 /// As many as are used at a time.
-const PER_ORIGIN: usize = 64;
+const PER_ORIGIN: usize = 128;
 const IN_ALL: usize = 512;
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
@@ -22,20 +22,20 @@ pub struct Pool(Mutex<Idle>);
 
 #[derive(Default)]
 struct Idle {
-    origins: HashMap<String, Vec<(Instant, Sender)>>,
+    origins: HashMap<String, Vec<(Instant, Line)>>,
     count: usize,
     swept_at: Option<Instant>,
 }
 
 impl Pool {
-    /// The connection that was used last, if any is still good.
-    pub fn take(&self, key: &str) -> Option<Sender> {
+    /// The connection that was used last, if any was of late. The other side may have hung up meanwhile.
+    pub fn take(&self, key: &str) -> Option<Line> {
         let mut idle = self.idle();
         let kept = idle.origins.get_mut(key)?;
         let before = kept.len();
         let found = loop {
             match kept.pop() {
-                Some((since, sender)) if since.elapsed() < KEPT_FOR && !sender.is_closed() => break Some(sender),
+                Some((since, line)) if since.elapsed() < KEPT_FOR => break Some(line),
                 Some(_) => {}
                 None => break None,
             }
@@ -45,8 +45,8 @@ impl Pool {
         found
     }
 
-    pub fn keep(&self, key: &str, sender: Sender) {
-        if sender.is_closed() {
+    pub fn keep(&self, key: &str, line: Line) {
+        if line.sender.is_closed() {
             return;
         }
         let now = Instant::now();
@@ -57,8 +57,8 @@ impl Pool {
         }
         match idle.origins.get_mut(key) {
             Some(kept) if kept.len() >= PER_ORIGIN => return,
-            Some(kept) => kept.push((now, sender)),
-            None => drop(idle.origins.insert(key.to_owned(), vec![(now, sender)])),
+            Some(kept) => kept.push((now, line)),
+            None => drop(idle.origins.insert(key.to_owned(), vec![(now, line)])),
         }
         idle.count += 1;
     }
@@ -76,7 +76,7 @@ impl Idle {
         }
         self.swept_at = Some(now);
         self.origins.retain(|_, kept| {
-            kept.retain(|(since, sender)| since.elapsed() < KEPT_FOR && !sender.is_closed());
+            kept.retain(|(since, _)| since.elapsed() < KEPT_FOR);
             !kept.is_empty()
         });
         self.count = self.origins.values().map(Vec::len).sum();
