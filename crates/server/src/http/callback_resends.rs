@@ -18,11 +18,12 @@ use super::{
         ProjectCaller, Required,
         scope::{Discovery, ReverseSms, SecureSna},
     },
-    idempotency::{Sent, once_with, to_the_end},
+    idempotency::{Sent, once_with},
     path::PathIds,
     problem::Problem,
     query::Query,
     time,
+    to_the_end::to_the_end,
 };
 
 pub fn routes() -> Routes {

@@ -86,14 +86,3 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let shape_is_right = (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
     if shape_is_right { Ok(Some(key)) } else { Err(invalid()) }
 }
-
-/// Goes on with a create whose caller hangs up: what was begun is ended, and its key not left claimed.
-pub async fn to_the_end<F>(app: &App, work: F) -> Result<Response, Problem>
-where
-    F: Future<Output = Result<Response, Problem>> + Send + 'static,
-{
-    match app.tasks.spawn(work).await {
-        Ok(result) => result,
-        Err(error) => Err(Problem::internal(&error)),
-    }
-}

@@ -121,8 +121,13 @@ impl Object {
     }
 
     fn pointer_to(&self, name: &str) -> String {
+        let pointer = [&self.pointer, "/"].concat();
+        // As our own names are.
+        if name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return pointer + name;
+        }
         let shown: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
-        format!("{}/{}", self.pointer, shown.replace('~', "~0").replace('/', "~1"))
+        pointer + &shown.replace('~', "~0").replace('/', "~1")
     }
 }
 

@@ -28,6 +28,7 @@ mod silent;
 mod sim_swap;
 mod site;
 pub mod time;
+mod to_the_end;
 mod trail;
 mod usual_case;
 

@@ -16,12 +16,13 @@ use super::{
     App, Routes,
     caller::{ProjectCaller, scope::ReverseSms},
     check::CheckBody,
-    idempotency::{has_key, once, to_the_end},
+    idempotency::{has_key, once},
     json,
     json::{Invalid, Object, parsed, text},
     path::PathIds,
     problem::Problem,
     query::{PageBody, Query},
+    to_the_end::to_the_end,
 };
 
 pub fn routes() -> Routes {

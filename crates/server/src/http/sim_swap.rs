@@ -16,13 +16,14 @@ use serde::Serialize;
 use super::{
     App, Routes,
     caller::{ProjectCaller, scope::SimSwap},
-    idempotency::{once, to_the_end},
+    idempotency::once,
     json,
     json::{Invalid, Node, Object, integer, parsed, text},
     path::PathIds,
     problem::Problem,
     query::{PageBody, Query},
     time,
+    to_the_end::to_the_end,
 };
 
 pub fn routes() -> Routes {

@@ -13,13 +13,14 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
-    idempotency::{once, to_the_end},
+    idempotency::once,
     json,
     json::{Invalid, Object, distinct, instant, parsed},
     path::PathIds,
     problem::Problem,
     query::{PageBody, Query},
     time,
+    to_the_end::to_the_end,
 };
 
 #[derive(Serialize)]

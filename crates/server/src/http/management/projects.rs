@@ -20,13 +20,14 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
-    idempotency::{once, to_the_end},
+    idempotency::once,
     json,
     json::{Invalid, Node, Object, boolean, distinct, integer, object, parsed, text},
     path::PathIds,
     problem::Problem,
     query::{PageBody, Query},
     time,
+    to_the_end::to_the_end,
 };
 
 /// What a list of projects can be filtered by.

@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, request::Parts};
 use ringtrue_engine::silent::{Return, Step, Visit, VisitError};
 
 use super::{
-    super::{App, Routes, arrival::Arrival, caller::Device, idempotency::to_the_end, path::PathIds, problem::Problem},
+    super::{App, Routes, arrival::Arrival, caller::Device, path::PathIds, problem::Problem, to_the_end::to_the_end},
     Silent,
     farewell::{Hop, Reader, found, only_looked},
     parameters::Parameters,

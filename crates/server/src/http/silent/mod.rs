@@ -31,12 +31,13 @@ use super::{
         scope::{Discovery, SecureSna},
     },
     check::CheckBody,
-    idempotency::{once, to_the_end},
+    idempotency::once,
     json,
     json::{Invalid, Object, parsed, text},
     path::PathIds,
     problem::Problem,
     query::{PageBody, Query},
+    to_the_end::to_the_end,
 };
 
 pub use device::enrichment_routes;
