@@ -35,8 +35,9 @@ use super::{
 };
 use crate::http::{App, path::PathIds, query::Query};
 
-/// A word now and then, so that nobody on the way takes the connection for dead.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+/// A word now and then, so that nobody on the way takes the connection for dead, and a window that was closed is noticed:
+/// the first word after that is refused, and the second cannot be sent.
+const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How often a window looks after itself.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often it is asked whether whoever watches still may.

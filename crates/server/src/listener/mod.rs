@@ -84,7 +84,9 @@ pub async fn serve(
     let limits = Arc::new(limits);
     let mut http = http1::Builder::new();
     // Answers are small: it is cheaper to put a body behind its head than to hand both to the system apart.
-    http.max_buf_size(HEADER_ROOM).half_close(false).writev(false);
+    // Nobody looks whether a peer hangs up while it is answered: that would cost each request a read and the room for it,
+    // and what is begun is mostly ended anyway.
+    http.max_buf_size(HEADER_ROOM).half_close(true).writev(false);
     let mut looks = tokio::time::interval(look_every(&limits));
     loop {
         let accepted = tokio::select! {

@@ -1,12 +1,18 @@
 //! Connections: taking them in, reading requests, and sending answers with the faults they are to have.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -38,15 +44,39 @@ pub(in crate::camara) async fn listen(listener: TcpListener, core: Arc<Core>, ta
 async fn serve(stream: TcpStream, core: Arc<Core>) {
     // Small answers that are waited for: the usual gathering only makes them late.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| exchange(&core, request));
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(READ_PATIENCE)
+    let steps = AtomicU64::new(0);
+    let service = service_fn(async |request| {
+        steps.fetch_add(1, Ordering::Relaxed);
+        let answered = exchange(&core, request).await;
+        steps.fetch_add(1, Ordering::Relaxed);
+        answered
+    });
+    let serving = http1::Builder::new()
         .max_buf_size(LARGEST_HEAD)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "a connection to the simulated operator broke");
+        .half_close(true)
+        .writev(false)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        biased;
+        served = serving => if let Err(error) = served {
+            tracing::debug!(%error, "a connection to the simulated operator broke");
+        },
+        () = silence(&steps) => tracing::debug!("a connection to the simulated operator was silent for too long"),
+    }
+}
+
+/// Waits until nothing has happened between two requests for a while. `steps` counts them as they come and as they are
+/// answered; hyper would set a timer for each.
+async fn silence(steps: &AtomicU64) {
+    let mut before = None;
+    loop {
+        let taken = steps.load(Ordering::Relaxed);
+        let is_between_requests = taken.is_multiple_of(2);
+        if is_between_requests && before == Some(taken) {
+            return;
+        }
+        before = Some(taken);
+        sleep(READ_PATIENCE).await;
     }
 }
 
