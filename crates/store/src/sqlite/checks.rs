@@ -1,17 +1,14 @@
 //! Checks, one at a time.
 
 use ringtrue_domain::lifecycle::{self, AnyCheck, CheckId, ErrorCode, Reference};
-use ringtrue_engine::ports::{Admitted, Awaits, CodeHash, NewCheck, Recorded, StoreError};
+use ringtrue_engine::ports::{Admitted, Awaits, CodeHash, Completion, NewCheck, Recorded, StoreError};
 
-use super::{
-    connection::at_once,
-    writer::{Step, Turn},
-};
+use super::writer::{Step, Turn};
 use crate::{
     check_rows::{self, check_columns, has_device},
     driver::{Conclusion, Ending, NewEnded, Tx, values},
     guard,
-    verbs::idempotency,
+    verbs::idempotency::claim_was_lost,
 };
 
 impl Step for NewCheck {
@@ -21,11 +18,22 @@ impl Step for NewCheck {
         if let Some(refused) = pass_guard(turn, self)? {
             return Ok(Ending::Rollback(refused));
         }
-        at_once(Box::pin(idempotency::complete(&mut turn.tx(), self.completion.as_ref())))?;
+        complete(turn, self.completion.as_ref())?;
         insert(turn, self)?;
         turn.count([check_rows::count_of(self)]);
         Ok(Ending::Commit(Admitted::Stored))
     }
+}
+
+/// Writes the answer of a keyed request. One whose claim was taken over must not do anything: someone else is doing it.
+fn complete(turn: &mut Turn<'_>, completion: Option<&Completion>) -> Result<(), StoreError> {
+    let Some(completion) = completion else { return Ok(()) };
+    let completed = turn.change(
+        "update idempotency_keys set answer = $1
+          where tenant = $2 and key_digest = $3 and claim = $4 and answer is null",
+        values![completion.sealed_answer.as_slice(), completion.tenant, completion.key_digest, completion.claim],
+    )?;
+    if completed == 0 { Err(claim_was_lost()) } else { Ok(()) }
 }
 
 /// Counts the checks that this project has about the number.
@@ -89,7 +97,7 @@ impl Step for NewEnded {
     type Answer = ();
 
     fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<()>, StoreError> {
-        at_once(Box::pin(idempotency::complete(&mut turn.tx(), self.completion.as_ref())))?;
+        complete(turn, self.completion.as_ref())?;
         let NewEnded { check, ending, .. } = self;
         turn.change(
             "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,

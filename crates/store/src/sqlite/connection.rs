@@ -100,7 +100,7 @@ pub(super) fn at_once<T>(verb: BoxFuture<'_, Result<T, StoreError>>) -> Result<T
     verb.now_or_never().unwrap_or_else(|| Err(StoreError::Refused("a verb waited for something".to_owned())))
 }
 
-fn rows_of(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
+pub(super) fn rows_of(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
     let columns = statement.column_count();
     let mut found = statement.query(params_from_iter(values))?;
     let mut rows = Vec::new();

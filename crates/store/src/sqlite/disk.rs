@@ -135,11 +135,9 @@ pub(super) fn answer(jobs: Vec<Box<dyn Job>>, outcome: &Result<(), String>) {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use rusqlite::Connection;
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::sqlite::{counters::Counters, writer::Keep};
 
     /// Somebody who has written, and waits to hear that it is safe.
     struct Waiting(oneshot::Sender<Result<(), String>>);
@@ -149,16 +147,8 @@ mod tests {
             true
         }
 
-        fn is_step(&self) -> bool {
-            false
-        }
-
         fn is_a_promise(&self) -> bool {
             true
-        }
-
-        fn run(&mut self, _: &mut Connection, _: &mut Counters) -> Keep {
-            Keep::All
         }
 
         fn fail(&mut self, _: StoreError) {}

@@ -1,14 +1,15 @@
 //! What goes through the writer: verbs of any kind, and steps, which are made for it.
 
-use std::mem;
+use std::{mem, ptr};
 
 use ringtrue_engine::ports::{StoreError, UsageCount};
-use rusqlite::Connection;
+use rusqlite::{CachedStatement, Connection, Statement, params_from_iter};
 use tokio::sync::oneshot;
 
 use super::super::{
-    connection::{SqliteTx, at_once, execute, rows},
+    connection::{SqliteTx, at_once, rows_of},
     counters::Counters,
+    error::store_error,
 };
 use crate::{
     driver::{Ended, Ending, Tx, Value},
@@ -30,21 +31,27 @@ pub trait Step: Send + 'static {
     fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<Self::Answer>, StoreError>;
 }
 
-/// A step's place in a transaction.
-#[derive(Debug)]
+/// The place of steps in a transaction, one after the other. What one of them has prepared is ready for the next.
 pub struct Turn<'c> {
-    connection: &'c mut Connection,
+    connection: &'c Connection,
+    statements: Vec<(&'static str, CachedStatement<'c>)>,
     counts: Vec<UsageCount>,
 }
 
-impl Turn<'_> {
+impl<'c> Turn<'c> {
+    pub(super) fn over(connection: &'c Connection) -> Self {
+        Turn { connection, statements: Vec::new(), counts: Vec::new() }
+    }
+
     /// Gives how many rows a statement has changed. For `returning` a table would be made, each time.
     pub fn change(&mut self, sql: &'static str, values: &[Value]) -> Result<usize, StoreError> {
-        execute(self.connection, sql, values)
+        let changed = self.statement(sql).and_then(|statement| statement.execute(params_from_iter(values)));
+        changed.map_err(|error| store_error(&error))
     }
 
     pub fn rows(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        rows(self.connection, sql, values)
+        let found = self.statement(sql).and_then(|statement| rows_of(statement, values));
+        found.map_err(|error| store_error(&error))
     }
 
     pub fn first(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
@@ -56,22 +63,40 @@ impl Turn<'_> {
         self.counts.extend(counts);
     }
 
-    /// For what is written once for both databases.
-    pub fn tx(&mut self) -> SqliteTx<'_> {
-        SqliteTx { connection: self.connection }
+    fn statement(&mut self, sql: &'static str) -> rusqlite::Result<&mut Statement<'c>> {
+        // By where the text stands: reading it to the end each time would cost more than some statements.
+        let known = self.statements.iter().position(|(known, _)| ptr::eq(*known, sql));
+        let place = known.unwrap_or(self.statements.len());
+        if known.is_none() {
+            self.statements.push((sql, self.connection.prepare_cached(sql)?));
+        }
+        Ok(&mut self.statements[place].1)
     }
 }
 
 /// Something on its way through the writer.
 pub trait Job: Send {
     fn is_wanted(&self) -> bool;
-    fn is_step(&self) -> bool;
     fn is_a_promise(&self) -> bool;
-    fn run(&mut self, connection: &mut Connection, counters: &mut Counters) -> Keep;
     /// It was run, and could not be kept.
     fn fail(&mut self, error: StoreError);
     /// Tells the caller, once it is known what became of the batch.
     fn answer(self: Box<Self>, batch: &Result<(), String>);
+}
+
+/// A step on its way.
+pub(super) trait Taken: Job {
+    fn run(&mut self, turn: &mut Turn<'_>, counters: &mut Counters) -> Keep;
+}
+
+/// A verb on its way.
+pub(super) trait Run: Job {
+    fn run(&mut self, connection: &mut Connection) -> Keep;
+}
+
+pub(super) enum Work {
+    Step(Box<dyn Taken>),
+    Verb(Box<dyn Run>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,26 +118,8 @@ impl<S: Step> Job for StepJob<S> {
         !self.reply.is_closed()
     }
 
-    fn is_step(&self) -> bool {
-        true
-    }
-
     fn is_a_promise(&self) -> bool {
         S::IS_A_PROMISE
-    }
-
-    fn run(&mut self, connection: &mut Connection, counters: &mut Counters) -> Keep {
-        self.done = None;
-        let mut turn = Turn { connection, counts: Vec::new() };
-        let ending = self.step.run(&mut turn);
-        let kept = match ending {
-            Ok(Ending::Commit(answer)) => counters.add(&turn.counts).map(|()| (Keep::All, answer)),
-            Ok(Ending::Rollback(answer)) => Ok((Keep::Nothing, answer)),
-            Err(error) => Err(error),
-        };
-        let (keep, answer) = split(kept);
-        self.done = Some(answer);
-        keep
     }
 
     fn fail(&mut self, error: StoreError) {
@@ -121,6 +128,22 @@ impl<S: Step> Job for StepJob<S> {
 
     fn answer(self: Box<Self>, batch: &Result<(), String>) {
         tell(self.reply, batch, self.done);
+    }
+}
+
+impl<S: Step> Taken for StepJob<S> {
+    fn run(&mut self, turn: &mut Turn<'_>, counters: &mut Counters) -> Keep {
+        self.done = None;
+        turn.counts.clear();
+        let ending = self.step.run(turn);
+        let kept = match ending {
+            Ok(Ending::Commit(answer)) => counters.add(&turn.counts).map(|()| (Keep::All, answer)),
+            Ok(Ending::Rollback(answer)) => Ok((Keep::Nothing, answer)),
+            Err(error) => Err(error),
+        };
+        let (keep, answer) = split(kept);
+        self.done = Some(answer);
+        keep
     }
 }
 
@@ -145,23 +168,8 @@ where
         !self.reply.is_closed()
     }
 
-    fn is_step(&self) -> bool {
-        false
-    }
-
     fn is_a_promise(&self) -> bool {
         true
-    }
-
-    fn run(&mut self, connection: &mut Connection, _: &mut Counters) -> Keep {
-        let State::Waiting(work) = mem::replace(&mut self.state, State::Running) else { return Keep::Nothing };
-        let kept = at_once(work(&mut SqliteTx { connection })).map(|ending| match ending {
-            Ending::Commit(answer) => (Keep::All, answer),
-            Ending::Rollback(answer) => (Keep::Nothing, answer),
-        });
-        let (keep, answer) = split(kept);
-        self.state = State::Done(answer);
-        keep
     }
 
     fn fail(&mut self, error: StoreError) {
@@ -174,6 +182,23 @@ where
             State::Waiting(_) | State::Running => None,
         };
         tell(self.reply, batch, done);
+    }
+}
+
+impl<T, W> Run for VerbJob<W, T>
+where
+    T: Send + 'static,
+    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+{
+    fn run(&mut self, connection: &mut Connection) -> Keep {
+        let State::Waiting(work) = mem::replace(&mut self.state, State::Running) else { return Keep::Nothing };
+        let kept = at_once(work(&mut SqliteTx { connection })).map(|ending| match ending {
+            Ending::Commit(answer) => (Keep::All, answer),
+            Ending::Rollback(answer) => (Keep::Nothing, answer),
+        });
+        let (keep, answer) = split(kept);
+        self.state = State::Done(answer);
+        keep
     }
 }
 

@@ -34,8 +34,8 @@ use crate::{
     gathering::Gathering,
 };
 
-pub(super) use job::{Job, Keep, Step, Turn};
-use job::{State, StepJob, VerbJob};
+pub(super) use job::{Job, Step, Turn};
+use job::{Keep, Run, State, StepJob, Taken, VerbJob, Work};
 
 const QUEUE: usize = 8_192;
 const MAX_BATCH: usize = 1_024;
@@ -44,7 +44,7 @@ const GATHERING_PAUSE: Duration = Duration::from_micros(20);
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    queue: mpsc::Sender<Box<dyn Job>>,
+    queue: mpsc::Sender<Work>,
 }
 
 impl Writer {
@@ -79,7 +79,7 @@ impl Writer {
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        self.submit(Box::new(VerbJob { state: State::Waiting(work), reply }), answer).await
+        self.submit(Work::Verb(Box::new(VerbJob { state: State::Waiting(work), reply })), answer).await
     }
 
     /// Takes a step in one of the next transactions, and answers when that is durable, if the step is a promise.
@@ -87,30 +87,26 @@ impl Writer {
     /// It is put into its box here, and not carried along by those who wait.
     pub(super) fn step<S: Step>(&self, step: S) -> impl Future<Output = Result<S::Answer, StoreError>> + use<'_, S> {
         let (reply, answer) = oneshot::channel();
-        self.submit(Box::new(StepJob { step, done: None, reply }), answer)
+        self.submit(Work::Step(Box::new(StepJob { step, done: None, reply })), answer)
     }
 
-    async fn submit<T>(
-        &self,
-        job: Box<dyn Job>,
-        answer: oneshot::Receiver<Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        self.queue.send(job).await.map_err(|_| stopped())?;
+    async fn submit<T>(&self, work: Work, answer: oneshot::Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
+        self.queue.send(work).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
 }
 
 /// Until nobody is left who could send a job.
-fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>, mut disk: Disk) {
+fn serve(mut connection: Connection, mut works: mpsc::Receiver<Work>, mut disk: Disk) {
     let mut gathering = Gathering::default();
     loop {
-        let mut batch = gather(&mut jobs, &mut gathering);
-        if batch.is_empty() {
+        let gathered = gather(&mut works, &mut gathering);
+        if gathered.is_empty() {
             return;
         }
-        batch.retain(|job| job.is_wanted());
+        let mut batch = Batch::of(gathered);
         let begun = Instant::now();
-        let size = batch.len();
+        let size = batch.steps.len() + batch.verbs.len();
         let outcome = write_together(&mut connection, &mut batch);
         let number = disk.expect();
         let outcome = outcome.and_then(|()| run(&connection, "commit"));
@@ -121,25 +117,51 @@ fn serve(mut connection: Connection, mut jobs: mpsc::Receiver<Box<dyn Job>>, mut
                 drop(connection.execute_batch("rollback"));
             }
         }
-        gathering.ended(size, jobs.len(), begun.elapsed());
+        gathering.ended(size, works.len(), begun.elapsed());
         let (promises, rest): (Vec<_>, Vec<_>) =
-            batch.into_iter().partition(|job| outcome.is_ok() && job.is_a_promise());
+            batch.into_jobs().partition(|job| outcome.is_ok() && job.is_a_promise());
         disk.keep(Committed { number, jobs: promises });
         answer(rest, &outcome);
     }
 }
 
+/// What goes into one transaction: the steps first.
+struct Batch {
+    steps: Vec<Box<dyn Taken>>,
+    verbs: Vec<Box<dyn Run>>,
+}
+
+impl Batch {
+    /// Those whose callers still wait.
+    fn of(gathered: Vec<Work>) -> Self {
+        let mut batch = Batch { steps: Vec::with_capacity(gathered.len()), verbs: Vec::new() };
+        for work in gathered {
+            match work {
+                Work::Step(step) if step.is_wanted() => batch.steps.push(step),
+                Work::Verb(verb) if verb.is_wanted() => batch.verbs.push(verb),
+                Work::Step(_) | Work::Verb(_) => {}
+            }
+        }
+        batch
+    }
+
+    fn into_jobs(self) -> impl Iterator<Item = Box<dyn Job>> {
+        let steps = self.steps.into_iter().map(|step| step as Box<dyn Job>);
+        steps.chain(self.verbs.into_iter().map(|verb| verb as Box<dyn Job>))
+    }
+}
+
 /// Waits for the next batch. It is empty when nobody is left who could ask.
-fn gather(jobs: &mut mpsc::Receiver<Box<dyn Job>>, gathering: &mut Gathering) -> Vec<Box<dyn Job>> {
+fn gather(works: &mut mpsc::Receiver<Work>, gathering: &mut Gathering) -> Vec<Work> {
     let mut batch = Vec::new();
-    jobs.blocking_recv_many(&mut batch, MAX_BATCH);
+    works.blocking_recv_many(&mut batch, MAX_BATCH);
     let opened = Instant::now();
     while !batch.is_empty() && batch.len() < MAX_BATCH && gathering.goes_on(batch.len(), opened) {
         thread::sleep(GATHERING_PAUSE);
         while batch.len() < MAX_BATCH
-            && let Ok(job) = jobs.try_recv()
+            && let Ok(work) = works.try_recv()
         {
-            batch.push(job);
+            batch.push(work);
         }
     }
     gathering.closed(batch.len());
@@ -147,29 +169,28 @@ fn gather(jobs: &mut mpsc::Receiver<Box<dyn Job>>, gathering: &mut Gathering) ->
 }
 
 /// Begins a transaction, and does everything but commit it.
-fn write_together(connection: &mut Connection, batch: &mut [Box<dyn Job>]) -> Result<(), String> {
+fn write_together(connection: &mut Connection, batch: &mut Batch) -> Result<(), String> {
     run(connection, "begin immediate")?;
-    batch.sort_by_key(|job| !job.is_step());
-    let (steps, verbs) = batch.split_at_mut(batch.partition_point(|job| job.is_step()));
-    if !take_together(connection, steps)? {
+    if !take_together(connection, &mut batch.steps)? {
         run(connection, "rollback")?;
         run(connection, "begin immediate")?;
-        for step in steps {
-            run_alone(connection, &mut **step)?;
+        for step in &mut batch.steps {
+            take_alone(connection, &mut **step)?;
         }
     }
-    for verb in verbs {
+    for verb in &mut batch.verbs {
         run_alone(connection, &mut **verb)?;
     }
     Ok(())
 }
 
 /// Takes steps without savepoints. `false`: something has to be taken back.
-fn take_together(connection: &mut Connection, steps: &mut [Box<dyn Job>]) -> Result<bool, String> {
-    let mut counters = Counters::default();
+fn take_together(connection: &Connection, steps: &mut [Box<dyn Taken>]) -> Result<bool, String> {
+    let (mut turn, mut counters) = (Turn::over(connection), Counters::default());
     for step in steps {
         let before = connection.total_changes();
-        let keep = attempt(connection, &mut **step, &mut counters)?;
+        let keep = attempt(|| step.run(&mut turn, &mut counters));
+        is_alive(connection)?;
         if keep == Keep::Nothing && connection.total_changes() != before {
             return Ok(false);
         }
@@ -178,27 +199,40 @@ fn take_together(connection: &mut Connection, steps: &mut [Box<dyn Job>]) -> Res
     is_alive(connection).map(|()| has_counted)
 }
 
-/// Runs one whose failure is nobody else's.
-fn run_alone(connection: &mut Connection, job: &mut dyn Job) -> Result<(), String> {
+/// Takes a step whose failure is nobody else's.
+fn take_alone(connection: &Connection, step: &mut dyn Taken) -> Result<(), String> {
     run(connection, "savepoint verb")?;
     let mut counters = Counters::default();
-    let mut keep = attempt(connection, job, &mut counters)?;
+    let mut keep = attempt(|| step.run(&mut Turn::over(connection), &mut counters));
+    is_alive(connection)?;
     if keep == Keep::All
         && let Err(error) = counters.write(connection)
     {
         is_alive(connection)?;
-        job.fail(error);
+        step.fail(error);
         keep = Keep::Nothing;
     }
+    end_alone(connection, keep)
+}
+
+/// Runs a verb whose failure is nobody else's.
+fn run_alone(connection: &mut Connection, verb: &mut dyn Run) -> Result<(), String> {
+    run(connection, "savepoint verb")?;
+    let keep = attempt(|| verb.run(connection));
+    is_alive(connection)?;
+    end_alone(connection, keep)
+}
+
+fn end_alone(connection: &Connection, keep: Keep) -> Result<(), String> {
     if keep == Keep::Nothing {
         run(connection, "rollback to verb")?;
     }
     run(connection, "release verb")
 }
 
-fn attempt(connection: &mut Connection, job: &mut dyn Job, counters: &mut Counters) -> Result<Keep, String> {
-    let keep = catch_unwind(AssertUnwindSafe(|| job.run(connection, counters))).unwrap_or(Keep::Nothing);
-    is_alive(connection).map(|()| keep)
+/// One that panics has done nothing.
+fn attempt(job: impl FnOnce() -> Keep) -> Keep {
+    catch_unwind(AssertUnwindSafe(job)).unwrap_or(Keep::Nothing)
 }
 
 /// Some errors, a full disk among them, make `SQLite` give up the whole transaction.
