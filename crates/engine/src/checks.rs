@@ -3,7 +3,7 @@
 //! Time ends a check, not the sweeper: whoever reads a check whose time is up records its end first, so that no two
 //! readers can be told different things.
 
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 use ringtrue_domain::{
     eligibility::{Gate, Standing},
     lifecycle::{AnyCheck, AnyVerdict, Check, CheckId, OtherProduct},
@@ -168,7 +168,7 @@ where
 
 /// Stored instants are whole milliseconds; what is answered at once must be the same as what is read later.
 pub(crate) fn whole_millis(at: Timestamp) -> Timestamp {
-    at.round(jiff::TimestampRound::new().smallest(Unit::Millisecond).mode(jiff::RoundMode::Floor)).unwrap_or(at)
+    Timestamp::from_millisecond(at.as_microsecond().div_euclid(1_000)).unwrap_or(at)
 }
 
 /// The gates of Eligibility, for a product of which it is known whether the network's operator is asked about it. What
