@@ -35,7 +35,7 @@ pub async fn compare() -> anyhow::Result<bool> {
             let body = format!(r#"{{"phone_number":"{}"}}"#, numbers.next());
             request.extend_from_slice(json_request("POST", PATH, &token, &body).as_bytes());
         };
-        load::rate_of(deployment.address, Duration::from_secs(seconds), write).await
+        load::rate_of(deployment.address, load::CONNECTIONS, Duration::from_secs(seconds), write).await
     };
     let mut ours = Rates::new("creates");
     let mut pgbench = Rates::new("pgbench, single-row inserts");

@@ -82,7 +82,7 @@ async fn compared(
             let turn = turn.fetch_add(1, Ordering::Relaxed);
             request.extend_from_slice(requests[turn % requests.len()].as_bytes());
         };
-        load::rate_of(address, ROUND, write).await
+        load::rate_of(address, load::CONNECTIONS, ROUND, write).await
     };
     let mut ours = Rates::new(name);
     let mut bare = Rates::new("bare axum handler");

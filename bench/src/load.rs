@@ -27,17 +27,18 @@ const ROUND: Duration = Duration::from_millis(1500);
 /// Sends `request` on all connections for the length of a round. Answers per second; any but a success is an error.
 pub async fn rate(address: SocketAddr, request: &[u8]) -> anyhow::Result<f64> {
     let request: Arc<[u8]> = request.into();
-    rate_of(address, ROUND, move |next| next.extend_from_slice(&request)).await
+    rate_of(address, CONNECTIONS, ROUND, move |next| next.extend_from_slice(&request)).await
 }
 
 /// The same with requests that `write` puts into the empty buffer that it is given.
 pub async fn rate_of(
     address: SocketAddr,
+    connections: usize,
     round: Duration,
     write: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
 ) -> anyhow::Result<f64> {
     let write = Arc::new(write);
-    rate_of_errands(address, round, || Exchange { write: Arc::clone(&write), request: Vec::new() }).await
+    rate_of_errands(address, connections, round, || Exchange { write: Arc::clone(&write), request: Vec::new() }).await
 }
 
 /// What a caller does over and over, on a connection of its own.
@@ -61,16 +62,17 @@ impl<W: Fn(&mut Vec<u8>) + Send + Sync + 'static> Errand for Exchange<W> {
 /// Runs an errand on each connection, again and again for the length of a round. Errands per second.
 pub async fn rate_of_errands<E: Errand>(
     address: SocketAddr,
+    connections: usize,
     round: Duration,
     errand: impl Fn() -> E,
 ) -> anyhow::Result<f64> {
     let answered = Arc::new(AtomicU64::new(0));
     let over = Arc::new(AtomicBool::new(false));
-    let mut connections = JoinSet::new();
-    for _ in 0..CONNECTIONS {
+    let mut callers = JoinSet::new();
+    for _ in 0..connections {
         let mut connection = Connection::open(address).await?;
         let (mut errand, answered, over) = (errand(), Arc::clone(&answered), Arc::clone(&over));
-        connections.spawn(async move {
+        callers.spawn(async move {
             while !over.load(Ordering::Relaxed) {
                 errand.run(&mut connection).await?;
                 answered.fetch_add(1, Ordering::Relaxed);
@@ -83,7 +85,7 @@ pub async fn rate_of_errands<E: Errand>(
     let count = answered.load(Ordering::Relaxed);
     let elapsed = started.elapsed();
     over.store(true, Ordering::Relaxed);
-    while let Some(ended) = connections.join_next().await {
+    while let Some(ended) = callers.join_next().await {
         ended??;
     }
     Ok(per_second(count, elapsed))
