@@ -1,9 +1,9 @@
 //! Contestants that do nothing, in a chain: bare axum handlers that answer what the real ones have answered, and ask
 //! other bare handlers as often as the real ones ask an operator.
 //!
-//! The operator's side is in the same process, as the sandbox's is, and is asked on connections that stay open. Where the
-//! protocol between the two demands a signature, it is made and verified here too, with the same library: nobody who
-//! speaks that protocol could do without.
+//! The operator's side is in the same process, as the sandbox's is, and is asked by hyper's client on connections that stay
+//! open. Where the protocol between the two demands a signature, it is made and verified here too, with the same library:
+//! nobody who speaks that protocol could do without.
 
 use std::{
     net::SocketAddr,
@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use aws_lc_rs::{
     rand::SystemRandom,
     signature::{
@@ -20,16 +20,22 @@ use aws_lc_rs::{
 };
 use axum::{
     Router,
-    http::{Method, StatusCode, header::LOCATION},
+    http::{
+        HeaderValue, Method, Request, StatusCode, Uri,
+        header::{HOST, LOCATION},
+    },
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
 };
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::{bare::announce, load::Connection, process::Process};
+use crate::{bare::announce, process::Process};
 
 /// A route, and what it answers. Paths are templates.
 #[derive(Clone, Default, Deserialize, Serialize)]
@@ -93,7 +99,7 @@ pub async fn serve(handlers: &str) -> anyhow::Result<()> {
             behind = behind.route(&question.path, route);
         }
         let (filter, path) = (method(&handler.method)?, handler.path.clone());
-        let (known, asked) = (Arc::new(Known::new(handler)), Arc::clone(&asked));
+        let (known, asked) = (Arc::new(Known::new(handler)?), Arc::clone(&asked));
         front = front.route(&path, on(filter, move || answer(Arc::clone(&known), Arc::clone(&asked))));
     }
     let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -108,31 +114,44 @@ fn method(name: &str) -> anyhow::Result<MethodFilter> {
 
 /// What a handler says, ready to be sent.
 struct Known {
-    /// With whether the answer is signed.
-    questions: Vec<(Vec<u8>, bool)>,
+    asks: Vec<Asked>,
     location: Option<String>,
     body: Bytes,
 }
 
+struct Asked {
+    method: Method,
+    target: Uri,
+    body: Bytes,
+    is_signed: bool,
+}
+
 impl Known {
-    fn new(handler: Handler) -> Self {
-        let questions = handler.asks.iter().map(|question| (question.request(), question.is_signed)).collect();
-        Known { questions, location: handler.location, body: handler.body.into() }
+    fn new(handler: Handler) -> anyhow::Result<Self> {
+        let asks = handler.asks.into_iter().map(Asked::new).collect::<anyhow::Result<_>>()?;
+        Ok(Known { asks, location: handler.location, body: handler.body.into() })
     }
 }
 
-impl Question {
-    fn request(&self) -> Vec<u8> {
-        let Question { method, path, query, body, .. } = self;
-        let length = body.len();
-        format!("{method} {path}{query} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n{body}")
-            .into_bytes()
+impl Asked {
+    fn new(question: Question) -> anyhow::Result<Self> {
+        let target = format!("{}{}", question.path, question.query).parse()?;
+        let Question { body, is_signed, .. } = question;
+        Ok(Asked { method: question.method.parse()?, target, body: body.into(), is_signed })
+    }
+
+    fn request(&self) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body.clone()));
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.target.clone();
+        request.headers_mut().insert(HOST, HeaderValue::from_static("127.0.0.1"));
+        request
     }
 }
 
 async fn answer(known: Arc<Known>, asked: Arc<Pool>) -> Result<Response, StatusCode> {
-    for (question, is_signed) in &known.questions {
-        asked.ask(question, *is_signed).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
+    for question in &known.asks {
+        asked.ask(question).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
     }
     Ok(match &known.location {
         Some(location) => (StatusCode::FOUND, [(LOCATION, location.clone())]).into_response(),
@@ -142,23 +161,35 @@ async fn answer(known: Arc<Known>, asked: Arc<Pool>) -> Result<Response, StatusC
 
 struct Pool {
     address: SocketAddr,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
     key: ParsedPublicKey,
 }
 
 impl Pool {
-    async fn ask(&self, question: &[u8], is_signed: bool) -> anyhow::Result<()> {
+    async fn ask(&self, question: &Asked) -> anyhow::Result<()> {
         let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = match kept {
             Some(connection) => connection,
-            None => Connection::open(self.address).await?,
+            None => self.open().await?,
         };
-        let answer = connection.exchange(question).await?;
-        if is_signed {
-            verify(&self.key, std::str::from_utf8(answer)?).context("the token is not signed")?;
+        connection.ready().await?;
+        let answer = connection.send_request(question.request()).await?;
+        ensure!(answer.status().is_success(), "answered {}", answer.status());
+        let body = answer.into_body().collect().await?.to_bytes();
+        if question.is_signed {
+            verify(&self.key, std::str::from_utf8(&body)?).context("the token is not signed")?;
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         Ok(())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a connection ends with the process")]
+    async fn open(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        Ok(sender)
     }
 }
 
