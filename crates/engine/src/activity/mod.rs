@@ -13,6 +13,8 @@
 mod flushing;
 mod overview;
 mod recorder;
+mod totals;
 
 pub use overview::{Overview, OverviewFilter, Span};
 pub use recorder::{Activity, Place};
+pub use totals::Total;

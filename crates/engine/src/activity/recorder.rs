@@ -19,6 +19,7 @@ use ringtrue_domain::{
 };
 use uuid::Uuid;
 
+use super::totals::{Total, Totals};
 use crate::ports::{ActivityCount, MarkedPending, Then};
 
 /// How many counters are kept while the store is away: some tens of megabytes.
@@ -72,6 +73,7 @@ type Counters = HashMap<Key, Counts>;
 #[derive(Debug, Default)]
 pub struct Activity {
     counters: Mutex<Counters>,
+    totals: Totals,
     /// Held while counts are on their way to the store, so that whoever comes next finds them there.
     pub(super) flushing: tokio::sync::Mutex<()>,
 }
@@ -87,11 +89,14 @@ impl Activity {
 
     /// A check was created.
     pub fn created(&self, place: Place) {
+        self.totals.created(place.0.product);
         self.count(place.0, |counts| counts.created += 1);
     }
 
     /// A check was created that ended at once. Nobody else was needed, so everybody has done their part.
     pub fn created_and_ended<V: Verdict + Clone>(&self, check: &Check<V>) {
+        self.totals.created(check.product);
+        self.totals.ended(check);
         self.count(Key::of(check), |counts| {
             counts.created += 1;
             counts.seen += 1;
@@ -134,6 +139,7 @@ impl Activity {
 
     /// A check has ended.
     pub fn ended<V: Verdict + Clone>(&self, check: &Check<V>) {
+        self.totals.ended(check);
         self.count(Key::of(check), |counts| end(counts, check));
     }
 
@@ -147,6 +153,11 @@ impl Activity {
                 counts.given_up += 1;
             }
         });
+    }
+
+    /// What has happened on this node since it started, by product.
+    pub fn totals(&self) -> Vec<Total> {
+        self.totals.read()
     }
 
     fn count(&self, key: Key, change: impl FnOnce(&mut Counts)) {

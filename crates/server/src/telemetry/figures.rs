@@ -8,7 +8,7 @@ use prometheus_client::{
     metrics::{counter::ConstCounter, gauge::ConstGauge},
     registry::Unit,
 };
-use ringtrue_engine::Engine;
+use ringtrue_engine::{Engine, ports::BreakerPosition};
 
 use crate::connectors::Connectors;
 
@@ -20,6 +20,14 @@ pub(super) struct Figures {
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let totals = self.engine.activity().totals();
+        let created = totals.iter().map(|total| (vec![("product", total.product.as_str())], total.created));
+        counters(&mut encoder, "checks_created", "Checks created on this node", created)?;
+        let ended = totals.iter().flat_map(|total| {
+            let labels = |end| vec![("product", total.product.as_str()), ("end", end)];
+            total.ended.iter().map(move |(end, count)| (labels(*end), *count))
+        });
+        counters(&mut encoder, "checks_ended", "Checks that ended on this node, by how", ended)?;
         let courier = self.engine.courier().figures();
         let attempts = courier.attempts.iter().map(|(result, count)| (vec![("result", *result)], *count));
         counters(&mut encoder, "callback_attempts", "Attempts to deliver a callback", attempts)?;
@@ -50,7 +58,14 @@ impl Collector for Figures {
         counters(&mut encoder, "inbound_sms", "What came in from operators, by what became of it", inbound)?;
         let binds = self.connectors.binds_up();
         let binds = binds.iter().map(|(name, binds)| (vec![("connector", &**name)], *binds as u64));
-        gauges(&mut encoder, "smpp_binds", "SMPP binds that are up", binds)
+        gauges(&mut encoder, "smpp_binds", "SMPP binds that are up", binds)?;
+        let reports = self.connectors.reports();
+        let breakers = reports.iter().flat_map(|report| {
+            let is_open = |position| u64::from(position != BreakerPosition::Closed);
+            let labels = |of| vec![("connector", &*report.name), ("of", of)];
+            report.breakers.iter().map(move |breaker| (labels(breaker.of), is_open(breaker.position)))
+        });
+        gauges(&mut encoder, "breaker_open", "1 while an operator is not asked because it cannot answer", breakers)
     }
 }
 

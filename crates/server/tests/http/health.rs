@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::{
     client::{self, Request},
     on_both_stores,
+    sim_swap::Inquirer,
     world::{World, token_request},
 };
 
@@ -56,6 +57,28 @@ async fn metrics_count_routes_and_not_paths() {
     for sent in [world.acme.workspace_id.as_str(), "nowhere", "METHOD1", "nobody"] {
         assert!(!metrics.contains(sent), "{sent}");
     }
+}
+
+/// How many checks are begun, how they end, and whether operators are asked.
+#[tokio::test]
+async fn metrics_count_checks_by_product() {
+    let world = World::sqlite().await;
+    let bank = Inquirer::sandbox(&world).await;
+    for number in ["+990123456700", "+990123456702", "+990123456701", "+990123456799"] {
+        bank.ask(number).await.assert(201);
+    }
+    let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
+    for line in [
+        r#"ringtrue_checks_created_total{product="sim_swap"} 4"#,
+        r#"ringtrue_checks_ended_total{product="sim_swap",end="match"} 2"#,
+        r#"ringtrue_checks_ended_total{product="sim_swap",end="no_match"} 1"#,
+        r#"ringtrue_checks_ended_total{product="sim_swap",end="error"} 1"#,
+        r#"ringtrue_checks_created_total{product="reverse_sms"} 0"#,
+        r#"ringtrue_breaker_open{connector="sandbox",of="SIM cards"} 0"#,
+    ] {
+        assert!(metrics.lines().any(|given| given == line), "{line} is not in\n{metrics}");
+    }
+    assert!(!metrics.contains("990123456"));
 }
 
 on_both_stores!(a_node_that_serves_is_alive_and_ready);
