@@ -54,7 +54,7 @@ impl Verb for Lease {
     }
 }
 
-fn select_due(lease: Lease) -> Call {
+fn select_due(lease: Lease) -> Call<'static> {
     Call::new(
         "select check_id from callbacks where state = 'waiting' and due_at <= $1 order by due_at, check_id limit $2",
     )
@@ -97,7 +97,7 @@ impl Verb for Settlement {
 
 /// What waits has a `due_at`. It is not asked for by its state: a plan that was made while few were waiting would look for
 /// it among those.
-fn settle(settlements: &[&Settlement]) -> Call {
+fn settle(settlements: &[&Settlement]) -> Call<'static> {
     let after = |settlement: &Settlement| check_rows::after_attempt(settlement.attempt, settlement.then);
     Call::new(
         "update callbacks set state = new.state, failed_attempts = new.failed_attempts, due_at = new.due_at
@@ -114,7 +114,7 @@ fn settle(settlements: &[&Settlement]) -> Call {
     .with(column(settlements, |settlement| after(settlement).2))
 }
 
-fn log(settlements: &[&Settlement]) -> Call {
+fn log(settlements: &[&Settlement]) -> Call<'static> {
     Call::new(
         "insert into callback_attempts (check_id, attempt, started_at, ended_at, status, failure, exchange)
          select * from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::bytea[])",

@@ -68,7 +68,7 @@ impl Verb for FindByCode {
     }
 }
 
-fn select(ids: Vec<Uuid>) -> Call {
+fn select(ids: Vec<Uuid>) -> Call<'static> {
     Call::new(concat!("select ", check_columns!(), " from checks where id = any($1)")).with(ids)
 }
 
@@ -107,7 +107,7 @@ impl Verb for Conclusion {
 }
 
 /// One value of each verb.
-pub(super) fn column<V, T>(verbs: &[&V], of: impl Fn(&V) -> T) -> Vec<T> {
+pub(super) fn column<'a, V, T>(verbs: &[&'a V], of: impl Fn(&'a V) -> T) -> Vec<T> {
     verbs.iter().map(|verb| of(verb)).collect()
 }
 
@@ -118,7 +118,7 @@ pub(super) fn column<V, T>(verbs: &[&V], of: impl Fn(&V) -> T) -> Vec<T> {
 /// meanwhile: the row says which it was. Checks that end alike are counted together.
 ///
 /// What stands in `with` is done after the rest, and the last of it first.
-fn end(conclusions: &[&Conclusion], slot: i16) -> Call {
+fn end<'a>(conclusions: &[&'a Conclusion], slot: i16) -> Call<'a> {
     let (kinds, kind_of) = kinds(conclusions);
     Call::new(concat!(
         "with ended as
@@ -181,10 +181,10 @@ fn end(conclusions: &[&Conclusion], slot: i16) -> Call {
     .with(column(conclusions, |conclusion| {
         conclusion.ending.discovered().and_then(|discovered| discovered.sealed.as_ref()).map(|sealed| sealed.0.clone())
     }))
-    .with(column(conclusions, |conclusion| conclusion.ending.connector().map(str::to_owned)))
+    .with(column(conclusions, |conclusion| conclusion.ending.connector()))
     .with(column(conclusions, |conclusion| callback(conclusion, |callback| callback.due_at.as_millisecond())))
-    .with(column(conclusions, |conclusion| callback(conclusion, |callback| callback.url.0.clone())))
-    .with(column(conclusions, |conclusion| callback(conclusion, |callback| callback.body.0.clone())))
+    .with(column(conclusions, |conclusion| callback(conclusion, |callback| &callback.url.0[..])))
+    .with(column(conclusions, |conclusion| callback(conclusion, |callback| &callback.body.0[..])))
     .with(kind_of)
     .with(kinds.iter().map(|kind| kind.project.0).collect::<Vec<_>>())
     .with(kinds.iter().map(|kind| kind.hour.clone()).collect::<Vec<_>>())
@@ -209,7 +209,7 @@ fn kinds(conclusions: &[&Conclusion]) -> (Vec<CounterKey>, Vec<i32>) {
     (kinds, places)
 }
 
-fn callback<T>(conclusion: &Conclusion, of: impl Fn(&NewCallback) -> T) -> Option<T> {
+fn callback<'a, T>(conclusion: &'a Conclusion, of: impl Fn(&'a NewCallback) -> T) -> Option<T> {
     conclusion.callback.as_ref().map(of)
 }
 

@@ -26,7 +26,7 @@ impl Verb for Vec<UsageCount> {
 pub(super) fn change_counters<'a>(
     counts: impl IntoIterator<Item = &'a UsageCount>,
     slot: i16,
-) -> Result<Call, BatchError> {
+) -> Result<Call<'static>, BatchError> {
     let call = Call::new(concat!(
         "with days as (",
         change_sql!(
@@ -47,16 +47,16 @@ pub(super) fn change_counters<'a>(
 }
 
 /// Adds the changes of counters to a statement: seven columns for the hours, then seven for the days.
-pub(super) fn with_counters<'a>(
-    call: Call,
-    counts: impl IntoIterator<Item = &'a UsageCount>,
-) -> Result<Call, BatchError> {
+pub(super) fn with_counters<'a, 'b>(
+    call: Call<'a>,
+    counts: impl IntoIterator<Item = &'b UsageCount>,
+) -> Result<Call<'a>, BatchError> {
     let hours = usage::merged(counts).map_err(BatchError::Rows)?;
     let days = usage::by_day(&hours);
     Ok(with_changes(with_changes(call, hours), days))
 }
 
-fn with_changes(call: Call, changes: BTreeMap<CounterKey, i64>) -> Call {
+fn with_changes(call: Call<'_>, changes: BTreeMap<CounterKey, i64>) -> Call<'_> {
     let (keys, by): (Vec<CounterKey>, Vec<i64>) = changes.into_iter().unzip();
     call.with(keys.iter().map(|key| key.project.0).collect::<Vec<_>>())
         .with(keys.iter().map(|key| key.hour.clone()).collect::<Vec<_>>())

@@ -9,7 +9,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use ringtrue_domain::{lifecycle::Sealed, phone::Msisdn};
+use ringtrue_domain::{
+    lifecycle::{Reference, Sealed},
+    network::NetworkId,
+    phone::Msisdn,
+};
 use ringtrue_engine::ports::{Admitted, Awaits, CodeHash, Completion, NewCheck};
 use uuid::Uuid;
 
@@ -67,7 +71,7 @@ impl Verb for NewCheck {
 }
 
 /// Writes the answers of keyed requests. Whose claim was taken over is missing from what this returns.
-pub(super) fn complete(completions: &[&Completion]) -> Call {
+pub(super) fn complete<'a>(completions: &[&'a Completion]) -> Call<'a> {
     Call::new(
         "update idempotency_keys held set answer = new.answer
            from unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::bytea[]) as new (tenant, key_digest, claim, answer)
@@ -76,20 +80,20 @@ pub(super) fn complete(completions: &[&Completion]) -> Call {
          returning 1",
     )
     .with(column(completions, |completion| completion.tenant))
-    .with(column(completions, |completion| completion.key_digest.to_vec()))
+    .with(column(completions, |completion| &completion.key_digest[..]))
     .with(column(completions, |completion| completion.claim))
-    .with(column(completions, |completion| completion.sealed_answer.clone()))
+    .with(column(completions, |completion| &completion.sealed_answer[..]))
 }
 
 /// Requests that the guard refuses have done nothing, so there is no answer to keep.
-fn take_back(completions: &[&Completion]) -> Call {
+fn take_back<'a>(completions: &[&'a Completion]) -> Call<'a> {
     Call::new(
         "update idempotency_keys held set answer = null
            from unnest($1::uuid[], $2::bytea[], $3::uuid[]) as new (tenant, key_digest, claim)
           where held.tenant = new.tenant and held.key_digest = new.key_digest and held.claim = new.claim",
     )
     .with(column(completions, |completion| completion.tenant))
-    .with(column(completions, |completion| completion.key_digest.to_vec()))
+    .with(column(completions, |completion| &completion.key_digest[..]))
     .with(column(completions, |completion| completion.claim))
 }
 
@@ -161,7 +165,7 @@ async fn pass_guard(
 
 /// One batch at a time counts a number. The numbers are locked in their order, so that no two batches wait for each
 /// other; that a lock may stand for two of them does no harm.
-fn lock(wanted: &Wanted<'_>) -> Call {
+fn lock(wanted: &Wanted<'_>) -> Call<'static> {
     let mut locks: Vec<i64> = wanted.numbers.keys().map(|(number, project)| lock_of(number, *project)).collect();
     locks.sort_unstable();
     locks.dedup();
@@ -175,7 +179,7 @@ fn lock_of(number: &[u8; 32], project: Uuid) -> i64 {
 }
 
 /// When these numbers were last asked about, as far as that counts, in ascending order.
-fn recent(wanted: &BTreeMap<Guarded, &NewCheck>) -> Call {
+fn recent(wanted: &BTreeMap<Guarded, &NewCheck>) -> Call<'static> {
     Call::new(
         "select wanted.place, held.created_at
            from unnest($1::bytea[], $2::uuid[], $3::bigint[], $4::bigint[]) with ordinality
@@ -212,7 +216,7 @@ enum Guard {
 /// often. Says whether it did. Their numbers must differ, if the guard looks.
 ///
 /// What stands in `with` is done after the rest, and the last of it first.
-fn store(new: &[&NewCheck], guard: Guard, slot: i16) -> Result<Call, BatchError> {
+fn store<'a>(new: &[&'a NewCheck], guard: Guard, slot: i16) -> Result<Call<'a>, BatchError> {
     let most = |new: &NewCheck| if guard == Guard::Looks { i64::from(new.guard.creates) } else { i64::MAX };
     let call = Call::new(concat!(
         "with new as
@@ -263,14 +267,14 @@ fn store(new: &[&NewCheck], guard: Guard, slot: i16) -> Result<Call, BatchError>
     .with(column(new, |new| new.check.expires_at.as_millisecond()))
     .with(column(new, |new| new.check.product.as_str()))
     .with(column(new, |new| new.check.mode.as_str()))
-    .with(column(new, |new| new.check.network.as_ref().map(|network| network.as_str().to_owned())))
-    .with(column(new, |new| sms(new).map(|(receiver, _)| receiver.as_str().to_owned())))
-    .with(column(new, |new| new.check.claimed.map(|claimed| claimed.hash.0.to_vec())))
+    .with(column(new, |new| new.check.network.as_ref().map(NetworkId::as_str)))
+    .with(column(new, |new| sms(new).map(|(receiver, _)| receiver.as_str())))
+    .with(column(new, |new| new.check.claimed.as_ref().map(|claimed| &claimed.hash.0[..])))
     .with(column(new, |new| new.check.claimed.map(|claimed| claimed.tail.to_string())))
-    .with(column(new, |new| new.check.reference.as_ref().map(|reference| reference.as_str().to_owned())))
-    .with(column(new, |new| new.check.callback_url.as_ref().map(|url| url.0.clone())))
-    .with(column(new, |new| sms(new).map(|(_, code)| code.0.to_vec())))
-    .with(column(new, |new| new.check.redirect_url.as_ref().map(|url| url.0.clone())))
+    .with(column(new, |new| new.check.reference.as_ref().map(Reference::as_str)))
+    .with(column(new, |new| new.check.callback_url.as_ref().map(|url| &url.0[..])))
+    .with(column(new, |new| sms(new).map(|(_, code)| &code.0[..])))
+    .with(column(new, |new| new.check.redirect_url.as_ref().map(|url| &url.0[..])))
     .with(column(new, oldest_that_counts))
     .with(column(new, most));
     let counts: Vec<_> = new.iter().map(|new| check_rows::count_of(new)).collect();
@@ -278,9 +282,9 @@ fn store(new: &[&NewCheck], guard: Guard, slot: i16) -> Result<Call, BatchError>
 }
 
 /// What is awaited from whom, if it is an SMS.
-fn sms(new: &NewCheck) -> Option<(&Msisdn, CodeHash)> {
+fn sms(new: &NewCheck) -> Option<(&Msisdn, &CodeHash)> {
     match &new.awaits {
-        Awaits::Sms { receiver, code } => Some((receiver, *code)),
+        Awaits::Sms { receiver, code } => Some((receiver, code)),
         Awaits::Device { .. } => None,
     }
 }
@@ -293,9 +297,9 @@ fn brief(new: &NewCheck) -> Option<&Sealed> {
 }
 
 /// Of those checks that were stored before this, if any has a journey.
-fn insert_journeys(new: &[&NewCheck]) -> Option<Call> {
-    let (checks, briefs): (Vec<Uuid>, Vec<Vec<u8>>) =
-        new.iter().filter_map(|new| Some((new.check.id.0, brief(new)?.0.clone()))).unzip();
+fn insert_journeys<'a>(new: &[&'a NewCheck]) -> Option<Call<'a>> {
+    let (checks, briefs): (Vec<Uuid>, Vec<&[u8]>) =
+        new.iter().filter_map(|new| Some((new.check.id.0, &brief(new)?.0[..]))).unzip();
     let insert = "insert into journeys (check_id, brief, wrong_codes)
                   select new.*, 0 from unnest($1::uuid[], $2::bytea[]) as new (check_id, brief)
                    where exists (select from checks where id = check_id)";

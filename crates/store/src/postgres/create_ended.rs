@@ -3,7 +3,10 @@
 //! Nothing has to be known beforehand, so a batch takes one round trip, and one more if answers for idempotency keys go
 //! along: of a claim that was taken over nothing may be stored.
 
-use ringtrue_domain::lifecycle::ErrorCode;
+use ringtrue_domain::{
+    lifecycle::{ErrorCode, Reference},
+    network::NetworkId,
+};
 
 use super::{
     checks::column,
@@ -39,7 +42,7 @@ impl Verb for NewEnded {
     }
 }
 
-fn insert(new: &[&NewEnded]) -> Call {
+fn insert<'a>(new: &[&'a NewEnded]) -> Call<'a> {
     Call::new(
         "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
                              error_code, network_id, reference_id, swap_covered, swap_within)
@@ -57,8 +60,8 @@ fn insert(new: &[&NewEnded]) -> Call {
     .with(column(new, |new| new.ending.status().as_str()))
     .with(column(new, |new| new.ending.matched()))
     .with(column(new, |new| new.ending.error_code().map(ErrorCode::as_str)))
-    .with(column(new, |new| new.check.network.as_ref().map(|network| network.as_str().to_owned())))
-    .with(column(new, |new| new.check.reference.as_ref().map(|reference| reference.as_str().to_owned())))
+    .with(column(new, |new| new.check.network.as_ref().map(NetworkId::as_str)))
+    .with(column(new, |new| new.check.reference.as_ref().map(Reference::as_str)))
     .with(column(new, |new| new.swap().map(|swap| i64::from(swap.covered))))
     .with(column(new, |new| new.swap().and_then(|swap| swap.change_within).map(i64::from)))
 }

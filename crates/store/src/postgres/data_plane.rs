@@ -187,7 +187,7 @@ impl Verb for ClaimRequest {
 
 /// Claims keys that are free. Those that are not stay locked until the commit, so that the next statement sees them as
 /// this one did.
-fn take_claims(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call {
+fn take_claims(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call<'static> {
     let digests = |of: fn(&ClaimRequest) -> [u8; 32]| column(firsts, |request| of(request).to_vec());
     let instants = |of: fn(&ClaimRequest) -> Timestamp| column(firsts, |request| of(request).as_millisecond());
     Call::new(
@@ -217,7 +217,7 @@ fn column<T>(firsts: &BTreeMap<Key, &ClaimRequest>, of: impl Fn(&ClaimRequest) -
     firsts.values().map(|&request| of(request)).collect()
 }
 
-fn standings(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call {
+fn standings(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call<'static> {
     Call::new(
         "select held.tenant, held.key_digest, held.claim, held.fingerprint, held.answer
            from idempotency_keys held

@@ -95,7 +95,7 @@ impl Verb for SetOut {
 /// The checks first, as their end does: two that lock the same rows in different orders could wait for each other.
 ///
 /// To set a status to what it is locks the row, and gives what is in it when nobody else changes it any more.
-fn hold_checks(steps: &[&SetOut]) -> Call {
+fn hold_checks(steps: &[&SetOut]) -> Call<'static> {
     Call::new(
         "update checks set status = status
            from unnest($1::uuid[]) as leaving (id)
@@ -106,7 +106,7 @@ fn hold_checks(steps: &[&SetOut]) -> Call {
 }
 
 /// A check that has ended has no journey any more.
-fn give_tickets(steps: &[&SetOut]) -> Call {
+fn give_tickets(steps: &[&SetOut]) -> Call<'static> {
     Call::new(
         "update journeys set ticket_hash = new.ticket_hash, leg = new.leg
            from unnest($1::uuid[], $2::bytea[], $3::bytea[]) as new (check_id, ticket_hash, leg)
@@ -118,7 +118,7 @@ fn give_tickets(steps: &[&SetOut]) -> Call {
     .with(column(steps, |step| step.leg.0.clone()))
 }
 
-fn become_pending(steps: &[&SetOut]) -> Call {
+fn become_pending(steps: &[&SetOut]) -> Call<'static> {
     Call::new(
         "update checks set pending_at = coalesce(pending_at, new.at), status = 'PENDING', network_id = new.network_id
            from unnest($1::uuid[], $2::bigint[], $3::text[]) as new (id, at, network_id)
@@ -158,7 +158,7 @@ impl Verb for ComeBack {
 }
 
 /// Checks, their journeys, and the legs of tickets that are good.
-fn legs(backs: &BTreeMap<(Uuid, [u8; 32]), usize>) -> Call {
+fn legs(backs: &BTreeMap<(Uuid, [u8; 32]), usize>) -> Call<'static> {
     with_tickets(
         Call::new(concat!(
             "select ",
@@ -174,7 +174,7 @@ fn legs(backs: &BTreeMap<(Uuid, [u8; 32]), usize>) -> Call {
     )
 }
 
-fn void_tickets(backs: &BTreeMap<(Uuid, [u8; 32]), usize>) -> Call {
+fn void_tickets(backs: &BTreeMap<(Uuid, [u8; 32]), usize>) -> Call<'static> {
     let positions: Vec<i64> = backs.values().filter_map(|position| i64::try_from(*position).ok()).collect();
     with_tickets(
         Call::new(
@@ -188,7 +188,7 @@ fn void_tickets(backs: &BTreeMap<(Uuid, [u8; 32]), usize>) -> Call {
     .with(positions)
 }
 
-fn with_tickets(call: Call, backs: &BTreeMap<(Uuid, [u8; 32]), usize>) -> Call {
+fn with_tickets(call: Call<'static>, backs: &BTreeMap<(Uuid, [u8; 32]), usize>) -> Call<'static> {
     call.with(backs.keys().map(|(check, _)| *check).collect::<Vec<_>>())
         .with(backs.keys().map(|(_, ticket)| ticket.to_vec()).collect::<Vec<_>>())
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::Status,
+    network::NetworkId,
     product::Product,
     tenancy::{ProjectId, WorkspaceId},
 };
@@ -48,13 +49,17 @@ impl From<&UsageCount> for CounterKey {
 pub(crate) fn merged<'a>(
     counts: impl IntoIterator<Item = &'a UsageCount>,
 ) -> Result<BTreeMap<CounterKey, i64>, StoreError> {
-    let mut changes = BTreeMap::<CounterKey, i64>::new();
+    // Most of them are alike, and a key is dear to make: its hour is text.
+    let mut alike = BTreeMap::new();
     for count in counts {
-        let change = changes.entry(CounterKey::from(count)).or_default();
+        let UsageCount { project, product, at, status, matched, network, .. } = count;
+        let hour = at.as_second().div_euclid(3_600);
+        let kind = (project, hour, product.as_str(), status.as_str(), matched, network.as_ref().map(NetworkId::as_str));
+        let (_, change) = alike.entry(kind).or_insert((count, 0_i64));
         *change = change.checked_add(count.change).ok_or_else(overflow)?;
     }
-    changes.retain(|_, change| *change != 0);
-    Ok(changes)
+    let changed = alike.into_values().filter(|(_, change)| *change != 0);
+    Ok(changed.map(|(count, change)| (CounterKey::from(count), change)).collect())
 }
 
 pub(crate) fn overflow() -> StoreError {

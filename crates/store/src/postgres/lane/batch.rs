@@ -8,18 +8,18 @@ use tokio_postgres::{Client, Row, Statement, types::ToSql};
 use super::BatchError;
 
 /// One statement, the same at each use, and its columns of values.
-pub struct Call {
+pub struct Call<'a> {
     sql: &'static str,
-    parameters: Vec<Box<dyn ToSql + Sync + Send>>,
+    parameters: Vec<Box<dyn ToSql + Sync + Send + 'a>>,
 }
 
-impl Call {
+impl<'a> Call<'a> {
     pub fn new(sql: &'static str) -> Self {
         Call { sql, parameters: Vec::new() }
     }
 
     /// Adds the next parameter.
-    pub fn with(mut self, parameter: impl ToSql + Sync + Send + 'static) -> Self {
+    pub fn with(mut self, parameter: impl ToSql + Sync + Send + 'a) -> Self {
         self.parameters.push(Box::new(parameter));
         self
     }
@@ -46,24 +46,24 @@ impl<'a> Batch<'a> {
     }
 
     /// Runs the only statement of a batch, which is a transaction by itself.
-    pub async fn only(self, call: &Call) -> Result<(Vec<Row>, Committed), BatchError> {
+    pub async fn only(self, call: &Call<'_>) -> Result<(Vec<Row>, Committed), BatchError> {
         let statement = self.session.prepared(call.sql).await?;
         let rows = query(&self.session.client, call, statement).await?;
         Ok((rows, Committed(())))
     }
 
     /// Runs statements, all sent at once. Gives the rows of each.
-    pub async fn step(&mut self, calls: &[Call]) -> Result<Vec<Vec<Row>>, BatchError> {
+    pub async fn step(&mut self, calls: &[Call<'_>]) -> Result<Vec<Vec<Row>>, BatchError> {
         self.send(calls, None).await
     }
 
     /// Runs the last statements and commits, all sent at once.
-    pub async fn commit(mut self, calls: &[Call]) -> Result<(Vec<Vec<Row>>, Committed), BatchError> {
+    pub async fn commit(mut self, calls: &[Call<'_>]) -> Result<(Vec<Vec<Row>>, Committed), BatchError> {
         self.try_commit(calls).await
     }
 
     /// The same, when the rows may say that it has to be done in another way, by a transaction after this one.
-    pub async fn try_commit(&mut self, calls: &[Call]) -> Result<(Vec<Vec<Row>>, Committed), BatchError> {
+    pub async fn try_commit(&mut self, calls: &[Call<'_>]) -> Result<(Vec<Vec<Row>>, Committed), BatchError> {
         // After a statement that the server refused this commits nothing and succeeds; but then that statement's error
         // is what counts. After one that could not even be sent it is not sent either.
         let rows = self.send(calls, Some("commit")).await?;
@@ -71,7 +71,7 @@ impl<'a> Batch<'a> {
         Ok((rows, Committed(())))
     }
 
-    async fn send(&mut self, calls: &[Call], last: Option<&'static str>) -> Result<Vec<Vec<Row>>, BatchError> {
+    async fn send(&mut self, calls: &[Call<'_>], last: Option<&'static str>) -> Result<Vec<Vec<Row>>, BatchError> {
         let mut statements = Vec::with_capacity(calls.len());
         for call in calls {
             statements.push(self.session.prepared(call.sql).await?);
@@ -99,7 +99,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-async fn query(client: &Client, call: &Call, statement: Statement) -> Result<Vec<Row>, tokio_postgres::Error> {
+async fn query(client: &Client, call: &Call<'_>, statement: Statement) -> Result<Vec<Row>, tokio_postgres::Error> {
     let parameters: Vec<&(dyn ToSql + Sync)> = call.parameters.iter().map(|parameter| &**parameter as _).collect();
     client.query(&statement, &parameters).await
 }
