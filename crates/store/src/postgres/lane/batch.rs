@@ -140,7 +140,12 @@ pub(super) struct Session {
     pub(super) client: Client,
     /// Where this connection counts, beside others that count the same.
     slot: i16,
-    statements: HashMap<&'static str, Statement>,
+    statements: HashMap<&'static str, Prepared>,
+}
+
+struct Prepared {
+    statement: Statement,
+    uses: u32,
 }
 
 impl Session {
@@ -149,11 +154,23 @@ impl Session {
     }
 
     async fn prepared(&mut self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
-        if let Some(statement) = self.statements.get(sql) {
-            return Ok(statement.clone());
+        let mut uses = 1;
+        if let Some(known) = self.statements.get_mut(sql) {
+            known.uses = known.uses.saturating_add(1);
+            if !is_planned_anew(known.uses) {
+                return Ok(known.statement.clone());
+            }
+            uses = known.uses;
         }
         let statement = self.client.prepare(sql).await?;
-        self.statements.insert(sql, statement.clone());
+        self.statements.insert(sql, Prepared { statement: statement.clone(), uses });
         Ok(statement)
     }
+}
+
+/// The server keeps the plan that it made at first. Between small indexes it may choose the wrong one, which costs nothing
+/// until the table has grown: with a hundred checks or so it looks for a number among all checks of its project. So a
+/// statement is planned anew after 4, 16, 64 uses, and so on.
+fn is_planned_anew(uses: u32) -> bool {
+    uses.is_power_of_two() && uses.trailing_zeros().is_multiple_of(2)
 }

@@ -113,6 +113,24 @@ async fn a_bad_row_fails_alone_and_everybody_else_is_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_is_planned_anew_as_tables_grow() {
+    let _turn = TURN.lock().await;
+    let (_lane, client) = start().await;
+    let mut session = Session::over(client, 0);
+    let planned = "select max(prepare_time)::text from pg_prepared_statements where statement = 'select 7'";
+    let (mut last, mut planned_at) = (String::new(), Vec::new());
+    for using in 1..=70 {
+        Batch::new(&mut session).only(&Call::new("select 7")).await.unwrap();
+        let time: String = session.client.query_one(planned, &[]).await.unwrap().get(0);
+        if time != last {
+            planned_at.push(using);
+            last = time;
+        }
+    }
+    assert_eq!(planned_at, [1, 4, 16, 64]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_fails_alone_and_the_lane_goes_on() {
     let _turn = TURN.lock().await;
     let (lane, client) = start().await;
