@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::{
     error::store_error,
-    lane::{Batch, BatchError, Call, Running, Verb},
+    lane::{Batch, Call, Running, Verb},
+    rows_by_id::RowsById,
     transaction::row_of,
 };
 use crate::{
@@ -32,8 +33,8 @@ impl Verb for Find {
     fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, Read> {
         Box::pin(async move {
             let (rows, committed) = tx.only(&select(batch.iter().map(|find| find.0.0).collect())).await?;
-            let checks = by_id(&rows)?;
-            Ok((batch.iter().map(|find| checks.get(&find.0.0).map(|row| read(row)).transpose()).collect(), committed))
+            let checks = RowsById::of(&rows)?;
+            Ok((batch.iter().map(|find| checks.get(find.0.0).map(read).transpose()).collect(), committed))
         })
     }
 }
@@ -70,10 +71,6 @@ impl Verb for FindByCode {
 
 fn select(ids: Vec<Uuid>) -> Call<'static> {
     Call::new(concat!("select ", check_columns!(), " from checks where id = any($1)")).with(ids)
-}
-
-fn by_id(rows: &[PostgresRow]) -> Result<HashMap<Uuid, &PostgresRow>, BatchError> {
-    rows.iter().map(|row| Ok((row.try_get(0)?, row))).collect()
 }
 
 fn read(row: &PostgresRow) -> Result<AnyCheck, StoreError> {

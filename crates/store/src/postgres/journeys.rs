@@ -1,6 +1,6 @@
 //! Devices on their way, many at a time.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::ports::{SetOut, StoreError};
@@ -12,6 +12,7 @@ use super::{
     counters::change_counters,
     error::store_error,
     lane::{Batch, BatchError, Call, Running, Verb},
+    rows_by_id::RowsById,
     transaction::row_of,
 };
 use crate::{
@@ -43,15 +44,11 @@ impl Verb for FindJourney {
             );
             let ids: Vec<Uuid> = batch.iter().map(|find| find.0.0).collect();
             let (rows, committed) = tx.only(&Call::new(select).with(ids)).await?;
-            let journeys = by_id(&rows)?;
-            let read = |find: &FindJourney| journeys.get(&find.0.0).map(|row| read(row)).transpose();
+            let journeys = RowsById::of(&rows)?;
+            let read = |find: &FindJourney| journeys.get(find.0.0).map(read).transpose();
             Ok((batch.iter().map(read).collect(), committed))
         })
     }
-}
-
-fn by_id(rows: &[PostgresRow]) -> Result<HashMap<Uuid, &PostgresRow>, BatchError> {
-    rows.iter().map(|row| Ok((row.try_get(0)?, row))).collect()
 }
 
 fn read(row: &PostgresRow) -> Result<Row, StoreError> {
@@ -143,12 +140,12 @@ impl Verb for ComeBack {
             let (rows, committed) = tx.commit(&[legs(&firsts), void_tickets(&firsts)]).await?;
             let [found, voided] = rows.as_slice() else { return Err(amiss()) };
             let mut answers: Vec<Read> = batch.iter().map(|_| Ok(None)).collect();
-            let found = by_id(found)?;
+            let found = RowsById::of(found)?;
             for row in voided {
                 // Who was read and not voided was not the first after all.
                 let (id, place) = (row.try_get::<_, Uuid>(0)?, row.try_get::<_, i64>(1)?);
                 let answer = usize::try_from(place).ok().and_then(|position| answers.get_mut(position));
-                if let (Some(answer), Some(row)) = (answer, found.get(&id)) {
+                if let (Some(answer), Some(row)) = (answer, found.get(id)) {
                     *answer = read(row).map(Some);
                 }
             }

@@ -18,6 +18,7 @@ mod error;
 mod journeys;
 mod lane;
 mod listen;
+mod rows_by_id;
 mod schema;
 mod transaction;
 
