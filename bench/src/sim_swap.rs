@@ -18,11 +18,11 @@ const ROUND: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 7;
 /// More than elsewhere, for both contestants: each check waits for the disk, and without others meanwhile the machine would
 /// be idle.
-const CONNECTIONS: usize = 128;
+const CONNECTIONS: usize = 192;
 const CHECKS: &str = "/v1/sim-swap-checks";
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("SIM Swap on SQLite: one question to the sandbox operator for each check, 128 connections");
+    report::heading("SIM Swap on SQLite: one question to the sandbox operator for each check, 192 connections");
     let deployment = Deployment::start_on_sqlite("")?;
     let project = deployment.sandbox_project_for("sim_swap").await?;
     let numbers = Numbers::default();

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::line::Line;
 
 /// As many as are used at a time.
-const PER_ORIGIN: usize = 128;
+const PER_ORIGIN: usize = 256;
 const IN_ALL: usize = 512;
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
