@@ -1,12 +1,15 @@
 //! What the operator was asked: for tests, and for a page that shows it.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Mutex, PoisonError},
+    collections::VecDeque,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use http::StatusCode;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::Endpoint;
 
@@ -24,17 +27,22 @@ pub struct Exchange {
 pub(super) struct Observer {
     room: usize,
     last: Mutex<VecDeque<Exchange>>,
-    requests: watch::Sender<HashMap<Endpoint, u64>>,
+    /// In the order of the endpoints.
+    requests: [AtomicU64; Endpoint::ALL.len()],
+    has_come: Notify,
 }
 
 impl Observer {
     pub(super) fn new(room: usize) -> Self {
-        Self { room, last: Mutex::default(), requests: watch::Sender::default() }
+        Self { room, last: Mutex::default(), requests: Default::default(), has_come: Notify::new() }
     }
 
     /// A request has come. It counts even if its client does not wait for the answer.
     pub(super) fn came(&self, endpoint: Endpoint) {
-        self.requests.send_modify(|requests| *requests.entry(endpoint).or_default() += 1);
+        if let Some(count) = self.count(endpoint) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        self.has_come.notify_waiters();
     }
 
     pub(super) fn went(&self, endpoint: Endpoint, status: Option<StatusCode>, correlator: Option<String>) {
@@ -46,13 +54,21 @@ impl Observer {
     }
 
     pub(super) fn requests(&self, endpoint: Endpoint) -> u64 {
-        self.requests.borrow().get(&endpoint).copied().unwrap_or_default()
+        self.count(endpoint).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     pub(super) async fn wait_for_requests(&self, endpoint: Endpoint, count: u64) {
-        let enough = |requests: &HashMap<_, u64>| requests.get(&endpoint).is_some_and(|found| *found >= count);
-        // It lives as long as this does.
-        let _ = self.requests.subscribe().wait_for(enough).await;
+        loop {
+            let next = self.has_come.notified();
+            if self.requests(endpoint) >= count {
+                return;
+            }
+            next.await;
+        }
+    }
+
+    fn count(&self, endpoint: Endpoint) -> Option<&AtomicU64> {
+        Endpoint::ALL.into_iter().zip(&self.requests).find_map(|(other, count)| (other == endpoint).then_some(count))
     }
 
     /// The last ones, oldest first.

@@ -8,7 +8,7 @@ mod backchannel;
 mod config;
 mod history;
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -45,7 +45,9 @@ impl Camara {
     async fn told(&self, config: &SimSwapConfig, question: SimSwapQuestion<'_>) -> Result<SimHistory, Fault> {
         let until = Instant::now() + PATIENCE;
         let too_late = || Fault::new(Stage::Api, Symptom::NoAnswer(ClientError::Timeout));
-        timeout_at(until, self.told_in_turn(config, question, until)).await.unwrap_or_else(|_| Err(too_late()))
+        // Pinned first: it is large, and would be moved.
+        let told = pin!(self.told_in_turn(config, question, until));
+        timeout_at(until, told).await.unwrap_or_else(|_| Err(too_late()))
     }
 
     /// By the first operation that can say.

@@ -20,29 +20,34 @@ pub(super) const CORRELATOR: HeaderName = HeaderName::from_static("x-correlator"
 
 /// Answers with what `operation` says, and with the request's correlator, which must be a good one.
 pub(super) fn answer<T: Serialize>(request: &Request, operation: impl FnOnce() -> Result<T, Problem>) -> Answer {
-    if request.head.headers.contains_key(CORRELATOR) && correlator(request).is_none() {
-        return Problem::InvalidArgument("x-correlator is up to 256 characters of few kinds").into_answer();
-    }
-    match operation() {
-        Ok(body) => correlated(json(&body), request),
-        Err(problem) => refuse(request, &problem),
-    }
+    let correlator = match correlator(request) {
+        Some(Err(BadCorrelator)) => {
+            return Problem::InvalidArgument("x-correlator is up to 256 characters of few kinds").into_answer();
+        }
+        Some(Ok(correlator)) => Some(correlator),
+        None => None,
+    };
+    let answer = operation().map_or_else(Problem::into_answer, |body| json(&body));
+    correlated(answer, correlator)
 }
 
 pub(super) fn refuse(request: &Request, problem: &Problem) -> Answer {
-    correlated(problem.into_answer(), request)
+    correlated(problem.into_answer(), correlator(request).and_then(Result::ok))
 }
 
-fn correlated(mut answer: Answer, request: &Request) -> Answer {
-    if let Some(correlator) = correlator(request).filter(|correlator| !correlator.is_empty()) {
+fn correlated(mut answer: Answer, correlator: Option<&HeaderValue>) -> Answer {
+    if let Some(correlator) = correlator.filter(|correlator| !correlator.is_empty()) {
         answer.headers_mut().insert(CORRELATOR, correlator.clone());
     }
     answer
 }
 
-/// The request's correlator, if it has one of the right form.
-fn correlator(request: &Request) -> Option<&HeaderValue> {
+struct BadCorrelator;
+
+/// The request's correlator, if it has one.
+fn correlator(request: &Request) -> Option<Result<&HeaderValue, BadCorrelator>> {
     let is_allowed = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_:;./<>{}".contains(octet);
     let found = request.head.headers.get(CORRELATOR)?;
-    (found.len() <= 256 && found.as_bytes().iter().all(is_allowed)).then_some(found)
+    let is_good = found.len() <= 256 && found.as_bytes().iter().all(is_allowed);
+    Some(if is_good { Ok(found) } else { Err(BadCorrelator) })
 }
