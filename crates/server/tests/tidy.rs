@@ -17,7 +17,7 @@ const USUAL_LENGTH: usize = 400;
 const ONLY: &[(&str, &[&str])] = &[
     ("axum", &["server", "bench"]),
     // The simulated operator is an HTTP server of its own, which the service knows by its socket only.
-    ("hyper", &["server", "operators", "sandbox"]),
+    ("hyper", &["server", "operators", "sandbox", "bench"]),
     ("maxminddb", &["operators", "bench"]),
     ("rusqlite", &["store"]),
     ("tokio-postgres", &["store"]),
