@@ -142,14 +142,6 @@ impl<T> Document<T> {
     pub async fn get(&self, asking: &Asking, url: &Url) -> Result<Arc<T>, Fault> {
         match self.look(url, asking.clock.now()) {
             Found::Fresh(outcome) => outcome,
-            // Seldom, and large: who finds a copy need not carry the room for asking along.
-            found => Box::pin(self.sought(found, asking, url)).await,
-        }
-    }
-
-    async fn sought(&self, found: Found<T>, asking: &Asking, url: &Url) -> Result<Arc<T>, Fault> {
-        match found {
-            Found::Fresh(outcome) => outcome,
             Found::Old(copy) => match self.asking.try_lock() {
                 Ok(_turn) => self.ask(asking, url, Some(copy)).await,
                 Err(_) => Ok(copy),
@@ -185,7 +177,8 @@ impl<T> Document<T> {
     }
 
     async fn ask(&self, asking: &Asking, url: &Url, old: Option<Arc<T>>) -> Result<Arc<T>, Fault> {
-        let answer = asking.get(self.stage, url).await;
+        // Seldom, and large: who finds a copy need not carry the room for asking along.
+        let answer = Box::pin(asking.get(self.stage, url)).await;
         let now = asking.clock.now();
         let parsed = answer.and_then(|answer| {
             let value = (self.parse)(&answer.body).map_err(|what| Fault::nonsense(self.stage, what))?;

@@ -6,19 +6,15 @@
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
-use futures_util::task::AtomicWaker;
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use ringtrue_engine::ports::Undelivered;
+use tokio::task::coop::has_budget_remaining;
 
 use super::dial::Stream;
 
@@ -27,8 +23,6 @@ const HEAD: usize = 16 * 1_024;
 const HEADERS: usize = 100;
 /// What a connection holds in memory at most.
 const BUFFER: usize = 32 * 1_024;
-/// How often the work goes on before others have their turn.
-const ROUNDS: usize = 8;
 
 pub struct Line {
     pub sender: SendRequest<Full<Bytes>>,
@@ -36,42 +30,11 @@ pub struct Line {
 }
 
 /// What a connection has to do. Nothing is left of it when the connection ends, which whoever still waits then hears.
-pub struct Work {
-    /// In a box, since it is large and changes hands with every request.
-    connection: Option<Box<Connection>>,
-    bell: Arc<Bell>,
-    ringer: Waker,
-}
+///
+/// In a box, since it is large and changes hands with every request.
+pub struct Work(Option<Box<Connection>>);
 
 type Connection = http1::Connection<TokioIo<Box<dyn Stream>>, Full<Bytes>>;
-
-/// Rings when a connection can go on.
-#[derive(Default)]
-struct Bell {
-    has_rung: AtomicBool,
-    /// Whoever does the work hears it by itself.
-    is_at_work: AtomicBool,
-    waiting: AtomicWaker,
-}
-
-impl Bell {
-    fn has_rung(&self) -> bool {
-        self.has_rung.load(Ordering::SeqCst)
-    }
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.has_rung.store(true, Ordering::SeqCst);
-        if !self.is_at_work.load(Ordering::SeqCst) {
-            self.waiting.wake();
-        }
-    }
-}
 
 impl Line {
     pub async fn over(stream: Box<dyn Stream>) -> Result<Self, Undelivered> {
@@ -83,14 +46,12 @@ impl Line {
             .writev(false)
             .handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(|_| Undelivered::Connection)?;
-        let bell = Arc::<Bell>::default();
-        let ringer = Waker::from(Arc::clone(&bell));
-        Ok(Line { sender, work: Work { connection: Some(Box::new(connection)), bell, ringer } })
+        Ok(Line { sender, work: Work(Some(Box::new(connection))) })
     }
 
     /// Whether another request can be sent: the last one is done with, and the other side has not hung up.
     pub fn is_ready(&mut self) -> bool {
-        self.work.go_on();
+        self.work.go_on(&mut Context::from_waker(Waker::noop()));
         self.sender.is_ready()
     }
 }
@@ -99,45 +60,33 @@ impl Work {
     /// Goes on until `wanted` is there, which nothing but this work brings nearer.
     pub async fn until<T>(&mut self, wanted: impl Future<Output = T>) -> T {
         let mut wanted = pin!(wanted);
-        // Nobody rings for what was never begun.
-        let mut must_go_on = true;
         poll_fn(|cx| {
-            self.bell.waiting.register(cx.waker());
-            // Whoever waits may be woken for other reasons, and then there is nothing to do here.
-            if !must_go_on && !self.bell.has_rung() {
-                return Poll::Pending;
+            // What is wanted is looked at whenever the work has gone on, and so need not wake anybody. Nor need the work
+            // when it goes on for the first time: it does so again at once, since when the head of an answer is there its
+            // body is asked for, and mostly has come along.
+            let mut unheard = Context::from_waker(Waker::noop());
+            if let Poll::Ready(found) = wanted.as_mut().poll(&mut unheard) {
+                return Poll::Ready(found);
             }
-            self.bell.is_at_work.store(true, Ordering::SeqCst);
-            for _ in 0..ROUNDS {
-                // It is looked at whenever the work has gone on, and so need not wake anybody.
-                if let Poll::Ready(found) = wanted.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                    return Poll::Ready(found);
-                }
-                if !must_go_on && !self.bell.has_rung() {
-                    self.bell.is_at_work.store(false, Ordering::SeqCst);
-                    // Or else it has rung between the two.
-                    if !self.bell.has_rung() {
-                        return Poll::Pending;
-                    }
-                    self.bell.is_at_work.store(true, Ordering::SeqCst);
-                }
-                must_go_on = false;
-                self.go_on();
+            self.go_on(&mut unheard);
+            if let Poll::Ready(found) = wanted.as_mut().poll(&mut unheard) {
+                return Poll::Ready(found);
             }
-            self.bell.is_at_work.store(false, Ordering::SeqCst);
-            cx.waker().wake_by_ref();
-            must_go_on = true;
-            Poll::Pending
+            self.go_on(cx);
+            let found = wanted.as_mut().poll(&mut unheard);
+            // A task that has done much is told to wait although nothing else is to come: it has to look again by itself.
+            if found.is_pending() && !has_budget_remaining() {
+                cx.waker().wake_by_ref();
+            }
+            found
         })
         .await
     }
 
-    fn go_on(&mut self) {
-        self.bell.has_rung.store(false, Ordering::SeqCst);
-        let Some(connection) = &mut self.connection else { return };
+    fn go_on(&mut self, cx: &mut Context<'_>) {
         // Whoever waits for an answer hears of an error; nobody else needs to.
-        if Pin::new(connection).poll(&mut Context::from_waker(&self.ringer)).is_ready() {
-            self.connection = None;
+        if self.0.as_mut().is_some_and(|connection| Pin::new(connection).poll(cx).is_ready()) {
+            self.0 = None;
         }
     }
 }

@@ -1,5 +1,6 @@
 use std::{fs, sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use http::{HeaderMap, Method};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use ringtrue_operators::client::{Answer, Client, ClientError, ClientSettings, Identity, LONGEST, NoRoots};
@@ -59,6 +60,20 @@ async fn connections_are_used_again_while_they_are_good() {
     for (path, connection) in [("/good", 0), ("/good", 0), ("/close", 0), ("/good", 1), ("/large", 1), ("/good", 2)] {
         let _ = get(&client, &operator.url(path)).await;
         assert_eq!(operator.heard().last().unwrap().connection, connection, "{path}");
+    }
+}
+
+/// A task that has done much is made to wait, in the middle of anything. It must be woken again.
+#[tokio::test]
+async fn many_requests_of_one_task_all_come_back() {
+    let operator = Operator::start().await;
+    let client = Client::with_resolver(&ClientSettings::default(), Arc::new(Names)).unwrap();
+    operator.says("/good", Saying::Json(200, json!({})));
+    let url = operator.url("/good");
+    for _ in 0..3 {
+        let answers = join_all((0..200).map(|_| get(&client, &url))).await;
+        let lost: Vec<_> = answers.into_iter().filter_map(Result::err).collect();
+        assert_eq!(lost, []);
     }
 }
 
