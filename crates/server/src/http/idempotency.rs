@@ -70,11 +70,6 @@ fn replayed(answer: StoredAnswer) -> Response {
     response
 }
 
-/// Whether a key was given, good or bad.
-pub fn has_key(headers: &HeaderMap) -> bool {
-    headers.contains_key(IDEMPOTENCY_KEY)
-}
-
 fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };

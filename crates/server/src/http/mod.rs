@@ -71,7 +71,7 @@ pub struct Shared {
     pub request_timeout: Duration,
     /// How long a connection may stay open without a word.
     pub idle_timeout: Duration,
-    /// Work that goes on when its caller hangs up.
+    /// Work that goes on when nobody waits for it any more.
     pub tasks: TaskTracker,
     pub shutdown: CancellationToken,
     pub readiness: health::Readiness,

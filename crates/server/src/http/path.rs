@@ -1,9 +1,10 @@
 //! Identifiers in paths.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use percent_encoding::percent_decode_str;
 use ringtrue_domain::{
     lifecycle::CheckId,
     tenancy::{ClientId, CredentialOwner, ProjectId, WorkspaceId},
@@ -37,22 +38,7 @@ impl Way {
 
 /// `None`: bytes that are not UTF-8. A `%` that escapes nothing stands for itself.
 fn decoded(value: &str) -> Option<String> {
-    if !value.contains('%') {
-        return Some(value.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(value.len());
-    let mut rest = value.as_bytes();
-    while let [first, others @ ..] = rest {
-        let escaped = if *first == b'%' { others.split_at_checked(2).and_then(|(code, _)| hex(code)) } else { None };
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &others[2..] } else { others };
-    }
-    String::from_utf8(bytes).ok()
-}
-
-fn hex(code: &[u8]) -> Option<u8> {
-    let digit = |digit: &u8| char::from(*digit).to_digit(16);
-    code.iter().try_fold(0, |value, next| Some(value << 4 | digit(next)?)).and_then(|value| u8::try_from(value).ok())
+    percent_decode_str(value).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// Masked: a path can hold a number.

@@ -16,7 +16,7 @@ use super::{
     App, Routes,
     caller::{ProjectCaller, scope::ReverseSms},
     check::CheckBody,
-    idempotency::{has_key, once},
+    idempotency::once,
     json,
     json::{Invalid, Object, parsed, text},
     path::PathIds,
@@ -64,9 +64,8 @@ async fn create(
     let new = create_body(&bytes)?;
     let project = caller.into_project();
     let answers_itself = project.mode == Mode::Sandbox && project.configuration.reverse_sms.auto_reply;
-    let has_more_to_do = answers_itself || has_key(&headers);
     let app_ = app.clone();
-    let created = async move {
+    to_the_end(&app_, async move {
         let handset = answers_itself.then(|| new.phone_number.clone());
         once(
             &app,
@@ -84,9 +83,8 @@ async fn create(
             },
         )
         .await
-    };
-    // A task of its own costs more than a check: only where something comes after the check that must not be lost.
-    if has_more_to_do { to_the_end(&app_, created).await } else { created.await }
+    })
+    .await
 }
 
 fn create_body(document: &[u8]) -> Result<CreateReverseSms, Invalid> {

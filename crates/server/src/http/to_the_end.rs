@@ -1,4 +1,5 @@
-//! Work that is not left half done when its caller hangs up.
+//! Work that is not left half done when nobody waits for it any more: its caller was told that it took too long, or the
+//! connection is gone.
 
 use std::{
     pin::Pin,
@@ -13,7 +14,7 @@ use super::{App, problem::Problem};
 
 type Answer = Result<Response, Problem>;
 
-/// Goes on with what was begun for a caller who hangs up: it is ended, and no key is left claimed.
+/// Goes on with what was begun for a caller who does not wait for it: it is ended, and no key is left claimed.
 pub fn to_the_end(app: &App, work: impl Future<Output = Answer> + Send + 'static) -> impl Future<Output = Answer> {
     Attended { work: Some(Box::pin(work)), tasks: app.tasks.clone() }
 }

@@ -8,7 +8,7 @@ use crate::{
     check_rows::{self, check_columns, has_device},
     driver::{Conclusion, Ending, NewEnded, Tx, values},
     guard,
-    verbs::idempotency::claim_was_lost,
+    verbs::idempotency::{claim_was_lost, complete_sql},
 };
 
 impl Step for NewCheck {
@@ -29,8 +29,7 @@ impl Step for NewCheck {
 fn complete(turn: &mut Turn<'_>, completion: Option<&Completion>) -> Result<(), StoreError> {
     let Some(completion) = completion else { return Ok(()) };
     let completed = turn.change(
-        "update idempotency_keys set answer = $1
-          where tenant = $2 and key_digest = $3 and claim = $4 and answer is null",
+        complete_sql!(),
         values![completion.sealed_answer.as_slice(), completion.tenant, completion.key_digest, completion.claim],
     )?;
     if completed == 0 { Err(claim_was_lost()) } else { Ok(()) }

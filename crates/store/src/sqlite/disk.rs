@@ -151,8 +151,6 @@ mod tests {
             true
         }
 
-        fn fail(&mut self, _: StoreError) {}
-
         fn answer(self: Box<Self>, batch: &Result<(), String>) {
             // Whoever waits may have gone.
             let _ = self.0.send(batch.clone());

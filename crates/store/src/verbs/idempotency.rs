@@ -7,15 +7,22 @@ use uuid::Uuid;
 use super::SqlStore;
 use crate::driver::{Abandoned, Database, Tx, values};
 
+/// Changes no row if the claim was taken over.
+macro_rules! complete_sql {
+    () => {
+        "update idempotency_keys set answer = $1
+          where tenant = $2 and key_digest = $3 and claim = $4 and answer is null"
+    };
+}
+pub(crate) use complete_sql;
+
 /// Writes the answer of a request into the transaction of what it did. A request whose claim was taken over, because it
 /// was slower than its lease, must not do anything: someone else is doing it.
 pub(crate) async fn complete(tx: &mut dyn Tx, completion: Option<&Completion>) -> Result<(), StoreError> {
     let Some(completion) = completion else { return Ok(()) };
     let completed = tx
         .first(
-            "update idempotency_keys set answer = $1
-              where tenant = $2 and key_digest = $3 and claim = $4 and answer is null
-             returning 1",
+            concat!(complete_sql!(), " returning 1"),
             values![completion.sealed_answer.as_slice(), completion.tenant, completion.key_digest, completion.claim],
         )
         .await?;

@@ -78,8 +78,6 @@ impl<'c> Turn<'c> {
 pub trait Job: Send {
     fn is_wanted(&self) -> bool;
     fn is_a_promise(&self) -> bool;
-    /// It was run, and could not be kept.
-    fn fail(&mut self, error: StoreError);
     /// Tells the caller, once it is known what became of the batch.
     fn answer(self: Box<Self>, batch: &Result<(), String>);
 }
@@ -87,6 +85,8 @@ pub trait Job: Send {
 /// A step on its way.
 pub(super) trait Taken: Job {
     fn run(&mut self, turn: &mut Turn<'_>, counters: &mut Counters) -> Keep;
+    /// It was run, and could not be kept.
+    fn fail(&mut self, error: StoreError);
 }
 
 /// A verb on its way.
@@ -122,10 +122,6 @@ impl<S: Step> Job for StepJob<S> {
         S::IS_A_PROMISE
     }
 
-    fn fail(&mut self, error: StoreError) {
-        self.done = Some(Err(error));
-    }
-
     fn answer(self: Box<Self>, batch: &Result<(), String>) {
         tell(self.reply, batch, self.done);
     }
@@ -135,15 +131,16 @@ impl<S: Step> Taken for StepJob<S> {
     fn run(&mut self, turn: &mut Turn<'_>, counters: &mut Counters) -> Keep {
         self.done = None;
         turn.counts.clear();
-        let ending = self.step.run(turn);
-        let kept = match ending {
-            Ok(Ending::Commit(answer)) => counters.add(&turn.counts).map(|()| (Keep::All, answer)),
-            Ok(Ending::Rollback(answer)) => Ok((Keep::Nothing, answer)),
-            Err(error) => Err(error),
-        };
-        let (keep, answer) = split(kept);
+        let (keep, answer) = split(self.step.run(turn));
+        if keep == Keep::All {
+            counters.add(&mut turn.counts);
+        }
         self.done = Some(answer);
         keep
+    }
+
+    fn fail(&mut self, error: StoreError) {
+        self.done = Some(Err(error));
     }
 }
 
@@ -172,10 +169,6 @@ where
         true
     }
 
-    fn fail(&mut self, error: StoreError) {
-        self.state = State::Done(Err(error));
-    }
-
     fn answer(self: Box<Self>, batch: &Result<(), String>) {
         let done = match self.state {
             State::Done(answer) => Some(answer),
@@ -192,19 +185,16 @@ where
 {
     fn run(&mut self, connection: &mut Connection) -> Keep {
         let State::Waiting(work) = mem::replace(&mut self.state, State::Running) else { return Keep::Nothing };
-        let kept = at_once(work(&mut SqliteTx { connection })).map(|ending| match ending {
-            Ending::Commit(answer) => (Keep::All, answer),
-            Ending::Rollback(answer) => (Keep::Nothing, answer),
-        });
-        let (keep, answer) = split(kept);
+        let (keep, answer) = split(at_once(work(&mut SqliteTx { connection })));
         self.state = State::Done(answer);
         keep
     }
 }
 
-fn split<T>(kept: Result<(Keep, T), StoreError>) -> (Keep, Result<T, StoreError>) {
-    match kept {
-        Ok((keep, answer)) => (keep, Ok(answer)),
+fn split<T>(ending: Result<Ending<T>, StoreError>) -> (Keep, Result<T, StoreError>) {
+    match ending {
+        Ok(Ending::Commit(answer)) => (Keep::All, Ok(answer)),
+        Ok(Ending::Rollback(answer)) => (Keep::Nothing, Ok(answer)),
         Err(error) => (Keep::Nothing, Err(error)),
     }
 }
