@@ -20,6 +20,7 @@ use crate::{
     creates::{Numbers, PATH},
     deployment::{Deployment, Project, json_request, text},
     load::{self, Connection, header},
+    postgres::CLIENTS,
     report::{self, Rates},
 };
 
@@ -44,7 +45,7 @@ pub async fn compare() -> anyhow::Result<bool> {
             let body = format!(r#"{{"phone_number":"{}"}}"#, numbers.next());
             request.extend_from_slice(json_request("POST", PATH, &token, &body).as_bytes());
         };
-        load::rate_of(deployment.address, load::CONNECTIONS, round, write).await
+        load::rate_of(deployment.address, CLIENTS, round, write).await
     };
     let mut watched = Rates::new("creates, watched");
     let mut unwatched = Rates::new("creates, unwatched");

@@ -13,7 +13,7 @@ use crate::{
     cost::Cost,
     deployment::{Deployment, json_request},
     load,
-    postgres::SingleRows,
+    postgres::{CLIENTS, SingleRows},
     report::{self, Rates},
 };
 
@@ -22,7 +22,7 @@ const ROUNDS: usize = 7;
 pub const PATH: &str = "/v1/number-verification/reverse-sms-checks";
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("Creates on PostgreSQL: over HTTP, 64 connections, synchronous_commit=on");
+    report::heading("Creates on PostgreSQL: over HTTP, 128 connections, synchronous_commit=on");
     let deployment = Deployment::start("bench_creates", "")?;
     let project = deployment.sandbox_project().await?;
     let database = &deployment.database;
@@ -35,7 +35,7 @@ pub async fn compare() -> anyhow::Result<bool> {
             let body = format!(r#"{{"phone_number":"{}"}}"#, numbers.next());
             request.extend_from_slice(json_request("POST", PATH, &token, &body).as_bytes());
         };
-        load::rate_of(deployment.address, load::CONNECTIONS, Duration::from_secs(seconds), write).await
+        load::rate_of(deployment.address, CLIENTS, Duration::from_secs(seconds), write).await
     };
     let mut ours = Rates::new("creates");
     let mut pgbench = Rates::new("pgbench, single-row inserts");

@@ -33,7 +33,7 @@ const NUMBERS: &str = "/v1/eligibility/phone-numbers";
 const ADDRESSES: &str = "/v1/eligibility/device-ips";
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("Eligibility: over HTTP, 64 connections");
+    report::heading("Eligibility: over HTTP, 256 connections");
     let source = Source::start().await?;
     let ranges = addresses::ranges()?;
     let mut list = String::new();

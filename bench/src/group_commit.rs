@@ -24,7 +24,7 @@ const SECONDS: u64 = 2;
 const ROUNDS: usize = 7;
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("Durable writes on PostgreSQL: one row each, 64 writers, synchronous_commit=on");
+    report::heading("Durable writes on PostgreSQL: one row each, 128 writers, synchronous_commit=on");
     let database = Database::create("bench_group_commit")?;
     let store_url: StoreUrl = database.url.parse()?;
     ringtrue_store::migrate(&store_url, SystemClock.now()).await?;

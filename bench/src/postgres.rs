@@ -5,7 +5,8 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 /// As many as there are callers on the other side.
-pub const CLIENTS: usize = crate::load::CONNECTIONS;
+/// Of `pgbench`, and of whatever is compared with it.
+pub const CLIENTS: usize = 128;
 
 /// The server's own database.
 #[expect(clippy::disallowed_methods, reason = "`make bench` starts the server and says where it is")]
@@ -73,7 +74,7 @@ impl SingleRows {
         insert: r"\set n :n + 1
 insert into single_checks (id, project_id, created_at, expires_at, product, mode, network_id, receiver, number_hash,
                            number_tail, code_hash, status)
-values (('0190a000-0000-7000-8000-' || lpad(to_hex(:n::bigint * 64 + :client_id), 12, '0'))::uuid,
+values (('0190a000-0000-7000-8000-' || lpad(to_hex(:n::bigint * 1024 + :client_id), 12, '0'))::uuid,
         '0190a000-0000-7000-8000-000000000000', 1800000000000 + :n::bigint, 1800000300000 + :n::bigint, 'reverse_sms', 'sandbox',
         '99001', '+99000000001', uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), '12',
         uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()), 'ACCEPTED');

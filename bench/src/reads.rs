@@ -22,7 +22,7 @@ const ROUNDS: usize = 7;
 const CHECKS: usize = 2_000;
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("Reads by id on PostgreSQL: over HTTP, 64 connections");
+    report::heading("Reads by id on PostgreSQL: over HTTP, 256 connections");
     let deployment = Deployment::start("bench_reads", "")?;
     let project = deployment.sandbox_project().await?;
     let mut connection = Connection::open(deployment.address).await?;

@@ -16,13 +16,10 @@ use crate::{
 
 const ROUND: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 7;
-/// More than elsewhere, for both contestants: each check waits for the disk, and without others meanwhile the machine would
-/// be idle.
-const CONNECTIONS: usize = 192;
 const CHECKS: &str = "/v1/sim-swap-checks";
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("SIM Swap on SQLite: one question to the sandbox operator for each check, 192 connections");
+    report::heading("SIM Swap on SQLite: one question to the sandbox operator for each check, 256 connections");
     let deployment = Deployment::start_on_sqlite("")?;
     let project = deployment.sandbox_project_for("sim_swap").await?;
     let numbers = Numbers::default();
@@ -46,7 +43,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let rate = async |address: SocketAddr| {
         let (request, numbers) = (request.clone(), numbers.clone());
         let write = move |next: &mut Vec<u8>| next.extend_from_slice(request(&numbers).as_bytes());
-        load::rate_of(address, CONNECTIONS, ROUND, write).await
+        load::rate_of(address, load::CONNECTIONS, ROUND, write).await
     };
     let mut ours = Rates::new("SIM Swap checks");
     let mut bare = Rates::new("a bare handler that asks another");

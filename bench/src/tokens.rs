@@ -15,7 +15,7 @@ use crate::{
 const ROUNDS: usize = 7;
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("Token requests: client credentials, 64 connections");
+    report::heading("Token requests: client credentials, 256 connections");
     let data = tempfile::tempdir()?;
     let (_ours, address, request) = ringtrue(data.path())?;
     let size = load::body_length(address, &request).await?;
