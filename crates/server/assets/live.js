@@ -98,6 +98,9 @@
     source.addEventListener("ended", () => {
       stop("Your session has ended. Load the page again to sign in.", "off");
     });
+    source.addEventListener("replaced", () => {
+      stop("Not live: you have opened others since.", "off");
+    });
     source.addEventListener("error", () => {
       if (!source) return;
       if (source.readyState === EventSource.CLOSED) {

@@ -68,7 +68,7 @@ struct Feed {
 pub struct Window {
     feed: Arc<Feed>,
     news: broadcast::Receiver<Arc<News>>,
-    _seat: Seat,
+    seat: Seat,
 }
 
 /// What a window sees.
@@ -77,12 +77,12 @@ pub enum Seen {
     News(Arc<News>),
     /// It was too slow for so many, and should look at everything again.
     Missed(u64),
+    /// The same account has opened another, and may not have so many.
+    Replaced,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    #[error("you have {} live windows open; close one of them first", seats::PER_ACCOUNT)]
-    TooManyOfYours,
     #[error("too many live windows are open; try again later")]
     TooMany,
     #[error(transparent)]
@@ -92,7 +92,12 @@ pub enum WatchError {
 impl Window {
     /// What comes next. `None`: nobody looks any more.
     pub async fn next(&mut self) -> Option<Seen> {
-        match self.news.recv().await {
+        let news = tokio::select! {
+            biased;
+            () = self.seat.lost() => return Some(Seen::Replaced),
+            news = self.news.recv() => news,
+        };
+        match news {
             Ok(news) => Some(Seen::News(news)),
             Err(broadcast::error::RecvError::Lagged(count)) => Some(Seen::Missed(count)),
             Err(broadcast::error::RecvError::Closed) => None,
@@ -148,7 +153,7 @@ impl Engine {
         }
         drop(looking);
         self.live().somebody_came.notify_one();
-        Ok(Window { feed, news, _seat: seat })
+        Ok(Window { feed, news, seat })
     }
 
     /// The newest checks of a project, what changed last first.

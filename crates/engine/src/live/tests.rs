@@ -66,7 +66,7 @@ async fn a_slow_window_is_told_how_much_it_has_missed() {
     let project = ProjectId(Uuid::from_u128(1));
     let (feed, news) = live.join(project);
     let seat = live.seats.take(AccountId(Uuid::from_u128(2))).unwrap();
-    let mut window = Window { feed: Arc::clone(&feed), news, _seat: seat };
+    let mut window = Window { feed: Arc::clone(&feed), news, seat };
     assert_eq!(live.watched().len(), 1);
     for number in 0..300 {
         let check = Arc::new(check(number, Product::Discovery));

@@ -182,6 +182,10 @@ impl Tail {
                         return Some(event(name, &rendered(&self.project_path, &news.check)));
                     }
                     Seen::News(_) => {}
+                    Seen::Replaced => {
+                        self.stage = Stage::Ended;
+                        return Some(event("replaced", "-"));
+                    }
                 },
                 _ = self.looks.tick() => {
                     if !self.may_still_look().await {
@@ -248,7 +252,6 @@ impl From<WatchError> for Refusal {
     fn from(error: WatchError) -> Self {
         let text = error.to_string();
         match error {
-            WatchError::TooManyOfYours => Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Too many windows", text),
             WatchError::TooMany => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many windows", text),
             WatchError::Store(cause) => cause.into(),
         }
