@@ -102,7 +102,9 @@ impl Client {
     ) -> Result<Answer, ClientError> {
         let deadline = Instant::now() + self.total;
         let request = on_the_wire(method, url, headers, body.into())?;
-        timeout_at(deadline, self.exchange(url, request)).await.unwrap_or(Err(ClientError::Timeout))
+        // In a box: it is large, and whoever asks would carry its room along, and move it with everything that it does.
+        let exchange = Box::pin(self.exchange(url, request));
+        timeout_at(deadline, exchange).await.unwrap_or(Err(ClientError::Timeout))
     }
 
     async fn exchange(&self, url: &Url, mut request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
