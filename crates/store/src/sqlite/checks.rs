@@ -97,28 +97,7 @@ impl Step for NewEnded {
 
     fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<()>, StoreError> {
         complete(turn, self.completion.as_ref())?;
-        let NewEnded { check, ending, .. } = self;
-        turn.change(
-            "insert into checks (id, project_id, created_at, expires_at, concluded_at, product, mode, status, matched,
-                                 error_code, network_id, reference_id, swap_covered, swap_within)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-            values![
-                check.id,
-                check.project,
-                check.created_at,
-                check.expires_at,
-                ending.at(),
-                check.product.as_str(),
-                check.mode.as_str(),
-                ending.status().as_str(),
-                ending.matched(),
-                ending.error_code().map(ErrorCode::as_str),
-                check.network.as_ref(),
-                check.reference.as_ref().map(Reference::as_str),
-                self.swap().map(|swap| i64::from(swap.covered)),
-                self.swap().and_then(|swap| swap.change_within).map(i64::from),
-            ],
-        )?;
+        turn.insert(self);
         turn.count([self.count()]);
         Ok(Ending::Commit(()))
     }

@@ -10,6 +10,7 @@ mod connection;
 mod counters;
 mod data_plane;
 mod disk;
+mod ended_checks;
 mod error;
 mod journeys;
 mod lookups;

@@ -8,11 +8,12 @@ use tokio::sync::oneshot;
 
 use super::super::{
     connection::{SqliteTx, at_once, rows_of},
-    counters::Counters,
+    counters,
+    ended_checks::EndedChecks,
     error::store_error,
 };
 use crate::{
-    driver::{Ended, Ending, Tx, Value},
+    driver::{Ended, Ending, NewEnded, Tx, Value},
     row::Row,
 };
 
@@ -31,16 +32,40 @@ pub trait Step: Send + 'static {
     fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<Self::Answer>, StoreError>;
 }
 
-/// The place of steps in a transaction, one after the other. What one of them has prepared is ready for the next.
+/// The place of steps in a transaction, one after the other. What one of them has prepared is ready for the next, and what
+/// can be written together is, at the end.
 pub struct Turn<'c> {
     connection: &'c Connection,
     statements: Vec<(&'static str, CachedStatement<'c>)>,
+    ended: EndedChecks,
     counts: Vec<UsageCount>,
+}
+
+/// How much there was to be written together.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    ended: usize,
+    counts: usize,
 }
 
 impl<'c> Turn<'c> {
     pub(super) fn over(connection: &'c Connection) -> Self {
-        Turn { connection, statements: Vec::new(), counts: Vec::new() }
+        Turn { connection, statements: Vec::new(), ended: EndedChecks::default(), counts: Vec::new() }
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark { ended: self.ended.len(), counts: self.counts.len() }
+    }
+
+    /// Forgets what is to be written for a step that is not kept.
+    pub(super) fn back_to(&mut self, mark: Mark) {
+        self.ended.truncate(mark.ended);
+        self.counts.truncate(mark.counts);
+    }
+
+    pub(super) fn write(self) -> Result<(), StoreError> {
+        self.ended.write(self.connection)?;
+        counters::write(&self.counts, self.connection)
     }
 
     /// Gives how many rows a statement has changed. For `returning` a table would be made, each time.
@@ -56,6 +81,11 @@ impl<'c> Turn<'c> {
 
     pub fn first(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
         Ok(self.rows(sql, values)?.into_iter().next())
+    }
+
+    /// Inserts a check with the rest of the batch, if the step is kept.
+    pub fn insert(&mut self, new: &NewEnded) {
+        self.ended.add(new);
     }
 
     /// Counts with the rest of the batch, if the step is kept.
@@ -84,7 +114,7 @@ pub trait Job: Send {
 
 /// A step on its way.
 pub(super) trait Taken: Job {
-    fn run(&mut self, turn: &mut Turn<'_>, counters: &mut Counters) -> Keep;
+    fn run(&mut self, turn: &mut Turn<'_>) -> Keep;
     /// It was run, and could not be kept.
     fn fail(&mut self, error: StoreError);
 }
@@ -128,13 +158,9 @@ impl<S: Step> Job for StepJob<S> {
 }
 
 impl<S: Step> Taken for StepJob<S> {
-    fn run(&mut self, turn: &mut Turn<'_>, counters: &mut Counters) -> Keep {
+    fn run(&mut self, turn: &mut Turn<'_>) -> Keep {
         self.done = None;
-        turn.counts.clear();
         let (keep, answer) = split(self.step.run(turn));
-        if keep == Keep::All {
-            counters.add(&mut turn.counts);
-        }
         self.done = Some(answer);
         keep
     }

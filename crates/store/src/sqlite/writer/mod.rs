@@ -25,7 +25,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     connection::{Access, execute, open},
-    counters::Counters,
     disk::{Committed, Disk, Tide, answer},
     stopped,
 };
@@ -186,27 +185,30 @@ fn write_together(connection: &mut Connection, batch: &mut Batch) -> Result<(), 
 
 /// Takes steps without savepoints. `false`: something has to be taken back.
 fn take_together(connection: &Connection, steps: &mut [Box<dyn Taken>]) -> Result<bool, String> {
-    let (mut turn, mut counters) = (Turn::over(connection), Counters::default());
+    let mut turn = Turn::over(connection);
     for step in steps {
-        let before = connection.total_changes();
-        let keep = attempt(|| step.run(&mut turn, &mut counters));
+        let (before, mark) = (connection.total_changes(), turn.mark());
+        let keep = attempt(|| step.run(&mut turn));
         is_alive(connection)?;
-        if keep == Keep::Nothing && connection.total_changes() != before {
-            return Ok(false);
+        if keep == Keep::Nothing {
+            if connection.total_changes() != before {
+                return Ok(false);
+            }
+            turn.back_to(mark);
         }
     }
-    let has_counted = counters.write(connection).is_ok();
-    is_alive(connection).map(|()| has_counted)
+    let is_written = turn.write().is_ok();
+    is_alive(connection).map(|()| is_written)
 }
 
 /// Takes a step whose failure is nobody else's.
 fn take_alone(connection: &Connection, step: &mut dyn Taken) -> Result<(), String> {
     run(connection, "savepoint verb")?;
-    let mut counters = Counters::default();
-    let mut keep = attempt(|| step.run(&mut Turn::over(connection), &mut counters));
+    let mut turn = Turn::over(connection);
+    let mut keep = attempt(|| step.run(&mut turn));
     is_alive(connection)?;
     if keep == Keep::All
-        && let Err(error) = counters.write(connection)
+        && let Err(error) = turn.write()
     {
         is_alive(connection)?;
         step.fail(error);
