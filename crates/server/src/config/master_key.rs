@@ -10,7 +10,7 @@ use ringtrue_engine::keys::{MasterKey, NotAMasterKey};
 use super::{
     ConfigError, Environment, KeysSection,
     environment::MASTER_KEY,
-    private_file::{self, NotPrivate},
+    private_file::{self, MOST_BYTES, NotPrivate},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,8 @@ pub enum MasterKeyError {
         path = path.display()
     )]
     Exposed { path: PathBuf, mode: u32 },
+    #[error("the master key in {} holds more than {MOST_BYTES} bytes", path.display())]
+    TooLong { path: PathBuf },
     #[error("{place}: {problem}")]
     Invalid { place: String, problem: NotAMasterKey },
     #[error(transparent)]
@@ -50,6 +52,7 @@ pub fn read_master_key(path: &Path) -> Result<MasterKey, MasterKeyError> {
     let text = private_file::read(path).map_err(|problem| match problem {
         NotPrivate::Unreadable(problem) => MasterKeyError::Unreadable { path: path.to_owned(), problem },
         NotPrivate::Exposed { mode } => MasterKeyError::Exposed { path: path.to_owned(), mode },
+        NotPrivate::TooLong => MasterKeyError::TooLong { path: path.to_owned() },
     })?;
     parse(&text, path.display().to_string())
 }

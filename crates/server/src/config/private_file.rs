@@ -15,10 +15,12 @@ pub(super) enum NotPrivate {
     Unreadable(#[from] io::Error),
     #[error("can be read by others than its owner (mode {mode:04o})")]
     Exposed { mode: u32 },
+    #[error("holds more than {MOST_BYTES} bytes")]
+    TooLong,
 }
 
-/// Keys, passwords and tokens are a line long; whatever is much longer is none.
-const MOST_BYTES: u64 = 1_024;
+/// The longest secrets are RSA keys, of which those with 16,384 bits take up 12,800 bytes. Whatever is longer is none.
+pub(super) const MOST_BYTES: usize = 16_384;
 
 /// Reads a secret from a file, unless others could have read it too.
 pub(super) fn read(path: &Path) -> Result<Zeroizing<String>, NotPrivate> {
@@ -28,9 +30,14 @@ pub(super) fn read(path: &Path) -> Result<Zeroizing<String>, NotPrivate> {
     if is_exposed(mode, metadata.uid(), metadata.gid()) {
         return Err(NotPrivate::Exposed { mode });
     }
-    let mut text = Zeroizing::new(String::new());
-    file.take(MOST_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+    // With room for all of it: a buffer that grows leaves copies of the secret behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MOST_BYTES + 2));
+    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MOST_BYTES {
+        return Err(NotPrivate::TooLong);
+    }
+    let text = str::from_utf8(&bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text"))?;
+    Ok(Zeroizing::new(text.to_owned()))
 }
 
 /// Credentials of systemd may look as if root's group could read them: these bits then show that an access control list
@@ -42,7 +49,33 @@ fn is_exposed(mode: u32, user: u32, group: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::PermissionsExt,
+    };
+
     use super::*;
+
+    #[test]
+    fn a_secret_is_read_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        let told = |content: &[u8]| {
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+            read(&path).map(|text| text.len()).map_err(|problem| problem.to_string())
+        };
+        for (length, expected) in [
+            (0, Ok(0)),
+            (1_704, Ok(1_704)),
+            (16_384, Ok(16_384)),
+            (16_385, Err("holds more than 16384 bytes".to_owned())),
+            (100_000, Err("holds more than 16384 bytes".to_owned())),
+        ] {
+            assert_eq!(told(&vec![b'a'; length]), expected, "{length} bytes");
+        }
+        assert_eq!(told(&[0xff]), Err("cannot be read: it is not text".to_owned()));
+    }
 
     #[test]
     fn only_the_owner_may_read_a_secret_or_whom_systemd_lets_in() {

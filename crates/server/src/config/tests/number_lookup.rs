@@ -1,5 +1,13 @@
 //! Who is asked which network serves a number.
 
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+};
+
+use rcgen::{KeyPair, PKCS_RSA_SHA256};
+use ringtrue_operators::number_lookup::http_hlr::Driver;
+
 use super::{good, refused};
 use crate::config::NumberSourceSection;
 
@@ -40,6 +48,26 @@ fn names(order: &str) -> Vec<String> {
 fn sources_are_asked_in_their_order() {
     assert_eq!(names("[]"), ["aaa", "bbb", "ccc"]);
     assert_eq!(names(r#"["ccc", "aaa"]"#), ["ccc", "aaa", "bbb"]);
+}
+
+/// RSA keys are by far the longest secrets.
+#[test]
+fn requests_are_signed_by_an_rsa_key_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vonage.pem");
+    fs::write(&path, KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap().serialize_pem()).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    for algorithm in ["RS256", "PS256"] {
+        let file = format!(
+            "[number_sources.vonage]\nkind = \"http_hlr\"\ndriver = \"vonage_identity_insights\"\n\
+             application_id = \"us\"\nsigning_key_file = {path:?}\nsigning_key_id = \"2026-11\"\n\
+             signing_algorithm = \"{algorithm}\""
+        );
+        let sources = good(&file, []).number_lookup.sources;
+        let [NumberSourceSection::Hlr(config, _)] = &*sources else { panic!("{sources:?}") };
+        let Driver::VonageIdentityInsights(vonage) = &config.driver else { panic!("{config:?}") };
+        assert_eq!(format!("{:?}", vonage.key), format!("SigningKey({algorithm}, 2026-11)"));
+    }
 }
 
 /// A brand has an id of its own, and others write it with zeros or without.
