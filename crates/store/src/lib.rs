@@ -41,8 +41,8 @@ use verbs::SqlStore;
 /// How much a store may use. The defaults suit one node of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// `PostgreSQL`: connections for everything that is not gathered. A handful more is opened for what is, and for the
-    /// node itself.
+    /// `PostgreSQL`: connections for everything that is not gathered. Up to 22 more are opened for what is, and for
+    /// the node itself.
     pub connections: usize,
     /// `SQLite`: threads that read. One more reads for the node itself.
     pub readers: usize,

@@ -9,7 +9,7 @@ use ringtrue_operators::ip_routing::IpRoutingConfig;
 use ringtrue_store::StoreOptions;
 
 use super::{
-    super::{settings::variable_of, value::entries},
+    super::{family::Family, settings::variable_of, value::entries},
     good,
 };
 use crate::config::{
@@ -91,6 +91,23 @@ fn every_key_has_a_comment() {
             assert!(previous.starts_with("# "), "no comment above: {line}");
         }
         previous = line;
+    }
+}
+
+/// Sections with names have no defaults, and yet nobody is to miss them.
+#[test]
+fn sections_with_names_are_shown_by_example() {
+    let examples = DEFAULTS.lines().filter_map(|line| line.strip_prefix("#   ")).collect::<Vec<_>>().join("\n");
+    let file = examples.replace("password_file = \"/etc/ringtrue/o2.password\"", "password_env = \"O2_PASSWORD\"");
+    let config = good(&file, [("O2_PASSWORD", "hunter2")]);
+    assert_eq!((config.connectors.len(), config.number_lookup.sources.len()), (1, 1));
+    for section in Family::sections() {
+        assert!(examples.contains(&format!("[{section}")), "no example of [{section}]");
+        let refused = super::load(&format!("[{section}.x]\nkind = \"?\""), []).unwrap_err().to_string();
+        let kinds = refused.split_once("found \"?\"; allowed: ").map_or("", |(_, kinds)| kinds);
+        for kind in kinds.split('"').skip(1).step_by(2) {
+            assert!(DEFAULTS.contains(&format!("\"{kind}\"")), "[{section}.NAME] may be of the kind {kind}");
+        }
     }
 }
 
