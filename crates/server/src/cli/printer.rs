@@ -142,11 +142,16 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Whoever wrote a text that we show must not get to write to the terminal as they please.
+/// Whoever wrote a text that we show must not get to write to the terminal as they please, nor turn around what stands
+/// next to it.
 pub(super) fn harmless(text: &str) -> String {
+    escaped(text, |symbol| symbol != '\n' && (symbol.is_control() || turns_text_around(symbol)))
+}
+
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     let mut harmless = String::with_capacity(text.len());
     for symbol in text.chars() {
-        if symbol.is_control() && symbol != '\n' {
+        if is_escaped(symbol) {
             harmless.extend(symbol.escape_default());
         } else {
             harmless.push(symbol);
@@ -155,11 +160,19 @@ pub(super) fn harmless(text: &str) -> String {
     harmless
 }
 
+/// The marks by which Unicode sets the direction of text, none of which can be seen.
+fn turns_text_around(symbol: char) -> bool {
+    matches!(symbol, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn csv_names(names: &[&str]) -> String {
     format!("{}\n", names.join(","))
 }
 
 /// After RFC 4180, with the line ends of this system. What is not there is empty; what has members is JSON.
+///
+/// Spreadsheets split fields at other characters too, depending on the country, and run what looks like a formula. So
+/// such fields are quoted, and such text begins with `'`, which shows it as text, as OWASP advises.
 fn csv_row<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
     let field = |value: &Value| {
         let text = match value {
@@ -170,11 +183,25 @@ fn csv_row<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
             }
             other => other.to_string(),
         };
-        let is_plain = !text.contains([',', '"', '\n', '\r']);
+        let mut text = escaped(&text, |symbol| symbol.is_control() && !matches!(symbol, '\n' | '\t'));
+        if looks_like_a_formula(&text) {
+            text.insert(0, '\'');
+        }
+        let is_plain = !text.contains([',', ';', '"', '\n', '\t']);
         if is_plain { text } else { format!("\"{}\"", text.replace('"', "\"\"")) }
     };
     let fields: Vec<String> = values.into_iter().map(field).collect();
     format!("{}\n", fields.join(","))
+}
+
+/// Numbers do not, nor do lists of them: a phone number is to be found as it is.
+fn looks_like_a_formula(text: &str) -> bool {
+    let begins_like_one = text.starts_with(['=', '+', '-', '@', '\t', '\n', '＝', '＋', '－', '＠']);
+    let is_number = |word: &str| {
+        let digits = word.strip_prefix(['+', '-']).unwrap_or(word);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    begins_like_one && !text.split(' ').all(is_number)
 }
 
 /// Rows with their columns below each other, two spaces apart.
@@ -218,6 +245,7 @@ mod tests {
             (json!(["a", "b"]), "a,b"),
             (json!([]), "-"),
             (json!("\u{1b}[2J\n"), r"\u{1b}[2J\n"),
+            (json!("\u{202e}txt.exe"), r"\u{202e}txt.exe"),
         ] {
             assert_eq!(cell(&value), text);
         }
@@ -242,7 +270,45 @@ mod tests {
     }
 
     #[test]
+    fn csv_is_inert_in_spreadsheets() {
+        for (value, field) in [
+            (json!("=1+1"), "'=1+1"),
+            (json!("=HYPERLINK(\"x\")"), "\"'=HYPERLINK(\"\"x\"\")\""),
+            (json!("+1+cmd|' /C calc'!A0"), "'+1+cmd|' /C calc'!A0"),
+            (json!("-1+1"), "'-1+1"),
+            (json!("@SUM(A1)"), "'@SUM(A1)"),
+            (json!("＝1+1"), "'＝1+1"),
+            (json!("\t=1+1"), "\"'\t=1+1\""),
+            (json!("\n=1+1"), "\"'\n=1+1\""),
+            (json!("\r=1+1"), "\\r=1+1"),
+            (json!(["=1+1", "b"]), "'=1+1 b"),
+            (json!("a;=1+1"), "\"a;=1+1\""),
+            (json!("a\t=1+1"), "\"a\t=1+1\""),
+            (json!("a\r\nb"), "\"a\\r\nb\""),
+            (json!("-"), "'-"),
+            (json!("+447700900123"), "+447700900123"),
+            (json!("-5"), "-5"),
+            (json!(-5), "-5"),
+            (json!(["+447700900001", "+447700900002"]), "+447700900001 +447700900002"),
+            (json!("a=b"), "a=b"),
+        ] {
+            assert_eq!(csv_row([&value]), format!("{field}\n"));
+        }
+    }
+
+    #[test]
     fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(harmless("a\u{1b}[2Jb\nc\u{9b}d\r"), "a\\u{1b}[2Jb\nc\\u{9b}d\\r");
+        assert_eq!(csv_row([&json!("a\u{1b}[2Jb\u{9b}c\u{7f}")]), "a\\u{1b}[2Jb\\u{9b}c\\u{7f}\n");
+    }
+
+    #[test]
+    fn marks_that_turn_text_around_are_seen() {
+        for mark in
+            "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}".chars()
+        {
+            assert_eq!(harmless(&format!("a{mark}b")), format!("a\\u{{{:x}}}b", u32::from(mark)));
+        }
+        assert_eq!(harmless("שלום"), "שלום");
     }
 }

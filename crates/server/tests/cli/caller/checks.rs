@@ -60,6 +60,22 @@ fn checks_are_read_in_every_form() {
     assert_eq!((&swapped[0]["no_sim_change"], &swapped[0]["sim_change_within"]), (&json!(false), &json!(1440)));
 }
 
+/// Whoever chooses a reference is not who opens the list.
+#[test]
+fn a_reference_is_no_formula_in_a_spreadsheet() {
+    let world = World::signed_in();
+    let formula = "=HYPERLINK(\"x\")";
+    let created = world.json(&format!("reverse-sms create +990123456700 --reference-id {formula}"));
+    assert_eq!(text(&created, "reference_id"), formula);
+    let list = world.run("reverse-sms list --output csv").expect_code(0).text();
+    assert!(list.contains(",\"'=HYPERLINK(\"\"x\"\")\","), "{list}");
+    world.run("reverse-sms create +990123456700 --reference-id \u{1b}]0;\u{202e}x\u{7}").expect_code(0);
+    for output in ["table", "csv"] {
+        let list = world.run(&format!("reverse-sms list --output {output}")).expect_code(0).text();
+        assert!(list.contains("\\u{1b}]0;") && !list.contains(['\u{1b}', '\u{7}']), "{list}");
+    }
+}
+
 #[test]
 fn lists_are_searched_and_turned_over() {
     let world = World::signed_in();
