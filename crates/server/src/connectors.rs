@@ -14,24 +14,40 @@ use futures_util::future::join_all;
 use ringtrue_engine::{
     Engine,
     networks::{Route, SwapRoute},
-    ports::{ConnectorReport, Reporting},
+    ports::{Clock, ConnectorReport, Entropy, Reporting},
 };
 use ringtrue_operators::{
     camara::Camara,
     client::Client,
     header_enrichment::{HeaderEnrichment, HeaderEnrichmentConfig},
     smpp::{self, Counters, SmppConfig, Surroundings},
-    sms_http::{self, Webhook, WebhookConfig},
+    sms_http::{self, SoundConfig, Webhook},
 };
 use url::Url;
 
 use crate::config::{CamaraSection, Connector, ConnectorSection, Fingerprint};
 
+/// What connectors are made with: no network, no database.
+#[derive(Clone)]
+pub struct Workbench {
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+    /// Where operators send devices back to.
+    pub base_url: String,
+    /// Where devices find the listener for enriched requests.
+    pub enrichment_url: Option<Url>,
+}
+
+impl std::fmt::Debug for Workbench {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workbench").field("base_url", &self.base_url).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug)]
 pub struct Connectors {
     engine: Engine,
-    /// Where devices find the listener for enriched requests.
-    enrichment_url: Option<Url>,
+    workbench: Workbench,
     running: Mutex<BTreeMap<Arc<str>, Running>>,
     webhooks: ArcSwap<HashMap<Arc<str>, Arc<Webhook>>>,
     /// Of links. They outlive their connectors: a counter that goes back is taken for a restart. A webhook that is
@@ -65,7 +81,7 @@ struct Asking {
 /// A connector that can be started.
 enum Prepared {
     Link(Box<SmppConfig>),
-    Webhook(Arc<Webhook>),
+    Webhook(Box<SoundConfig>),
     Asking(Asking),
 }
 
@@ -79,15 +95,19 @@ impl std::fmt::Debug for AllPrepared {
 }
 
 impl Connectors {
-    pub fn new(engine: &Engine, enrichment_url: Option<Url>) -> Self {
+    pub fn new(engine: &Engine, workbench: Workbench) -> Self {
         Connectors {
             engine: engine.clone(),
-            enrichment_url,
+            workbench,
             running: Mutex::default(),
             webhooks: ArcSwap::default(),
             counters: Mutex::default(),
             simulated: OnceLock::new(),
         }
+    }
+
+    pub fn workbench(&self) -> &Workbench {
+        &self.workbench
     }
 
     /// Tells of the simulated operator's connectors, which report as the others do.
@@ -130,22 +150,6 @@ impl Connectors {
         lock(&self.counters).iter().map(|(name, counters)| (Arc::clone(name), counters.binds_up())).collect()
     }
 
-    /// Prepares connectors, and puts them to work. A configuration that would let anyone in changes nothing.
-    pub async fn apply(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<()> {
-        let prepared = self.prepare_all(wanted)?;
-        self.put_to_work(prepared).await;
-        Ok(())
-    }
-
-    /// All that can be wrong with connectors is found here, before any of them is touched.
-    pub fn prepare_all(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<AllPrepared> {
-        let prepared = wanted.into_iter().map(|section| {
-            let name: Arc<str> = section.name().into();
-            Ok((name, (section.fingerprint, self.prepare(section.connector)?)))
-        });
-        prepared.collect::<anyhow::Result<_>>().map(AllPrepared)
-    }
-
     /// Starts what is new, stops what is gone, replaces what has changed, and leaves the rest alone.
     pub async fn put_to_work(&self, AllPrepared(prepared): AllPrepared) {
         let is_gone = |name: &Arc<str>, running: &mut Running| {
@@ -178,29 +182,17 @@ impl Connectors {
 
     /// Lets the engine know what these connectors could do, without starting any. Numbers that links and webhooks bring
     /// count as heard: that they are not, only a node that runs can find out.
-    pub fn announce(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<()> {
-        let prepared = wanted.into_iter().map(|section| self.prepare(section.connector));
-        let prepared = prepared.collect::<anyhow::Result<Vec<_>>>()?;
-        self.set_routes(prepared.iter().filter_map(|prepared| match prepared {
+    pub fn announce(&self, AllPrepared(prepared): &AllPrepared) {
+        self.set_routes(prepared.values().filter_map(|(_, prepared)| match prepared {
             Prepared::Asking(asking) => Some(asking),
             Prepared::Link(_) | Prepared::Webhook(_) => None,
         }));
-        Ok(())
     }
 
     fn set_routes<'a>(&self, asking: impl Iterator<Item = &'a Asking> + Clone) {
         let networks = self.engine.networks();
         networks.set_routes(asking.clone().filter_map(|asking| asking.devices.clone()).collect());
         networks.set_sim_swap_routes(asking.filter_map(|asking| asking.sim_cards.clone()).collect());
-    }
-
-    fn prepare(&self, connector: Connector) -> anyhow::Result<Prepared> {
-        Ok(match connector {
-            Connector::Smpp(config) => Prepared::Link(config),
-            Connector::SmsHttp(config) => Prepared::Webhook(Arc::new(self.webhook_of(*config)?)),
-            Connector::Camara(section) => Prepared::Asking(self.camara_of(*section)?),
-            Connector::HeaderEnrichment(config) => Prepared::Asking(self.enrichment_of(*config)?),
-        })
     }
 
     pub async fn shutdown(&self) {
@@ -222,23 +214,46 @@ impl Connectors {
                 Kind::Link(smpp::Connector::start(*config, surroundings))
             }
             Prepared::Asking(asking) => Kind::Asking(asking),
-            Prepared::Webhook(webhook) => {
+            Prepared::Webhook(config) => {
+                let inbox = Arc::new(self.engine.clone());
+                let webhook = Arc::new(Webhook::of_sound(*config, inbox, self.engine.shared_clock()));
                 // Nobody can tell whether a vendor will call; that it cannot is not known either.
                 self.engine.networks().hears(&webhook.name().into(), webhook.receivers(), true);
                 Kind::Webhook(webhook)
             }
         }
     }
+}
+
+impl Workbench {
+    /// All that can be wrong with connectors is found here, before any of them is touched.
+    pub fn prepare_all(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<AllPrepared> {
+        let prepared = wanted.into_iter().map(|section| {
+            let name: Arc<str> = section.name().into();
+            Ok((name, (section.fingerprint, self.prepare(section.connector)?)))
+        });
+        prepared.collect::<anyhow::Result<_>>().map(AllPrepared)
+    }
+
+    fn prepare(&self, connector: Connector) -> anyhow::Result<Prepared> {
+        Ok(match connector {
+            Connector::Smpp(config) => Prepared::Link(config),
+            Connector::SmsHttp(config) => Prepared::Webhook(Box::new(config.sound()?)),
+            Connector::Camara(section) => Prepared::Asking(self.camara_of(*section)?),
+            Connector::HeaderEnrichment(config) => Prepared::Asking(self.enrichment_of(*config)?),
+        })
+    }
 
     fn camara_of(&self, section: CamaraSection) -> anyhow::Result<Asking> {
         let CamaraSection { mut config, has_own_redirect_uri, client } = section;
         if !has_own_redirect_uri {
-            config.redirect_uri = camara_redirect_uri(&self.engine, &config.name)?;
+            config.redirect_uri = camara_redirect_uri(&self.base_url, &config.name)?;
         }
         let (name, networks) = (Arc::clone(&config.name), config.networks.clone());
-        let client = Arc::new(Client::new(&client)?);
-        let camara = Camara::new(config, client, self.engine.shared_clock(), self.engine.shared_entropy());
-        let camara = Arc::new(camara.with_context(|| format!("connectors.{name}"))?);
+        let named = || format!("connectors.{name}");
+        let client = Arc::new(Client::new(&client).with_context(named)?);
+        let camara = Camara::new(config, client, Arc::clone(&self.clock), Arc::clone(&self.entropy));
+        let camara = Arc::new(camara.with_context(named)?);
         let devices = camara.sends_devices().then(|| Route { networks: networks.clone(), connector: camara.clone() });
         let sim_cards = camara.serves_sim_swap().then(|| SwapRoute { networks, connector: camara.clone() });
         Ok(Asking { devices, sim_cards, reporter: camara })
@@ -246,14 +261,11 @@ impl Connectors {
 
     fn enrichment_of(&self, config: HeaderEnrichmentConfig) -> anyhow::Result<Asking> {
         let base_url = self.enrichment_url.clone().context("`header_enrichment.listen` is off")?;
-        let networks = config.networks.clone();
-        let connector = Arc::new(HeaderEnrichment::new(HeaderEnrichmentConfig { base_url, ..config })?);
+        let (named, networks) = (format!("connectors.{}", config.name), config.networks.clone());
+        let connector = HeaderEnrichment::new(HeaderEnrichmentConfig { base_url, ..config }).context(named)?;
+        let connector = Arc::new(connector);
         let devices = Some(Route { networks, connector: connector.clone() });
         Ok(Asking { devices, sim_cards: None, reporter: connector })
-    }
-
-    fn webhook_of(&self, config: WebhookConfig) -> Result<Webhook, sms_http::ConfigError> {
-        Webhook::new(config, Arc::new(self.engine.clone()), self.engine.shared_clock())
     }
 }
 
@@ -268,8 +280,8 @@ impl Running {
 }
 
 /// Where operators send devices back to.
-pub fn camara_redirect_uri(engine: &Engine, connector: &str) -> anyhow::Result<Url> {
-    let uri = format!("{}/southbound/camara/{connector}/callback", engine.base_url());
+pub fn camara_redirect_uri(base_url: &str, connector: &str) -> anyhow::Result<Url> {
+    let uri = format!("{base_url}/southbound/camara/{connector}/callback");
     Url::parse(&uri).context("`base_url` is not a URL that devices can be sent back to")
 }
 

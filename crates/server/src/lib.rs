@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 mod connectors;
 pub mod console;
+mod groundwork;
 mod handsets;
 pub mod http;
 mod listener;

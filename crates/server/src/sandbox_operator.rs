@@ -118,7 +118,7 @@ async fn camara_side(
     client: &Arc<Client>,
     drawer: &Arc<SimDrawer>,
 ) -> anyhow::Result<(Operator, Arc<Camara>)> {
-    let redirect_uri = camara_redirect_uri(engine, NAME)?;
+    let redirect_uri = camara_redirect_uri(engine.base_url(), NAME)?;
     let secret = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<24>());
     let clock = engine.shared_clock();
     let operator = Operator::start(OperatorConfig {

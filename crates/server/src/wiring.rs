@@ -9,22 +9,17 @@ use ringtrue_engine::{
     keys::MasterKey,
     ports::{Clock, Entropy, Store},
 };
-use ringtrue_operators::{
-    ip_routing::IpRouting,
-    outbound::{Outbound, OutboundSettings},
-};
 use ringtrue_sandbox::directory::Directory;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use url::Url;
 
 use crate::{
-    config::{Config, TlsFiles},
-    connectors::Connectors,
+    config::Config,
+    connectors::{Connectors, Workbench},
+    groundwork::{Groundwork, Unfit, Ways, enrichment_url},
     handsets::Handsets,
     http::{self, App, Readiness, Shared, Site},
     listener::{self, Tls},
-    number_sources,
     sandbox_operator::{Authorizer, SandboxOperator},
     telemetry::metrics::Metrics,
 };
@@ -78,27 +73,18 @@ const BACKLOG: u32 = 4096;
 /// Starts a node. It serves until `shutdown` is cancelled; [`Running::finished`] waits for its end.
 pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::Result<Running> {
     let Assembly { config, store, master, clock, entropy } = assembly;
-    let tls = load_tls(config.http.tls.as_ref())?;
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr()?;
-    let base_url = match &config.base_url {
-        Some(base_url) => base_url.to_string(),
-        None => format!("{}://{address}", if tls.is_some() { "https" } else { "http" }),
-    };
-    let settings = settings(&config, base_url.clone(), own_host(&base_url));
-    let transport = Arc::new(Outbound::new(OutboundSettings {
-        addresses: settings.urls.addresses.clone(),
-        extra_roots: config.callbacks.ca_file.clone(),
-        ..OutboundSettings::default()
-    })?);
-    let engine = Engine::start(Parts { store, clock, entropy, transport, master }, settings).await?;
-    tell_networks(&engine, &config)?;
-
     // Devices are told where it is, so it is opened before there is anybody to tell them.
     let enrichment = config.header_enrichment.as_ref().map(|enrichment| bind(enrichment.listen)).transpose()?;
     let enrichment_address = enrichment.as_ref().map(TcpListener::local_addr).transpose()?;
-    let enrichment_url = enrichment_address.map(|address| enrichment_url(&config, address)).transpose()?;
-    let connectors = Arc::new(Connectors::new(&engine, enrichment_url));
+    let groundwork = Groundwork::prepare(&config, address, enrichment_address, (&clock, &entropy)).map_err(Unfit)?;
+    let Groundwork { tls, ingress_tls, settings, transport, workbench, ways } = groundwork;
+    let base_url = settings.base_url.clone();
+    let transport = Arc::new(transport);
+    let engine = Engine::start(Parts { store, clock, entropy, transport, master }, settings).await?;
+    let connectors = Arc::new(Connectors::new(&engine, workbench));
+    let prepared = ways.tell(&engine);
     let sandbox = if config.sandbox.enabled { Some(SandboxOperator::start(&engine).await?) } else { None };
     let directory = directory(&config).await?;
     connectors.set_simulated(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::reporters));
@@ -123,7 +109,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
             site: Site::new(&base_url),
         })
     };
-    connectors.apply(config.connectors.clone()).await?;
+    connectors.put_to_work(prepared).await;
     work_in_background(&tasks, &shutdown, &engine);
 
     let serve = |listener: TcpListener, tls: Option<Arc<Tls>>, door: http::Door, proxies: Proxies<'_>| {
@@ -152,10 +138,9 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     if let Some(ingress) = &config.ingress {
         let listener = bind(ingress.listen)?;
         ingress_address = Some(listener.local_addr()?);
-        let tls = load_tls(ingress.tls.as_ref())?;
-        certificates.extend(tls.clone());
+        certificates.extend(ingress_tls.clone());
         let proxies = Proxies { trusted: &ingress.trusted_proxies, introduce_clients: ingress.proxy_protocol };
-        serve(listener, tls, http::ingress_door(app(proxies.trusted)), proxies);
+        serve(listener, ingress_tls, http::ingress_door(app(proxies.trusted)), proxies);
     }
     if let (Some(listener), Some(section)) = (enrichment, &config.header_enrichment) {
         let proxies = Proxies { trusted: &section.trusted_proxies, introduce_clients: false };
@@ -201,31 +186,18 @@ pub fn settings(config: &Config, base_url: String, own_hosts: Vec<String>) -> Se
     }
 }
 
-/// Tells an engine whose numbers and addresses are where, and whom to ask.
-fn tell_networks(engine: &Engine, config: &Config) -> anyhow::Result<()> {
-    engine.networks().replace(config.networks.clone());
-    engine.networks().set_addresses(Box::new(IpRouting::load(&config.ip_routing)?));
-    engine.number_lookup().replace(number_sources::sources(engine, config.number_lookup.clone())?);
-    Ok(())
-}
-
 /// Tells an engine all that it would know in a node, and opens nothing: no listener, no link.
 pub fn rehearse(engine: &Engine, config: &Config) -> anyhow::Result<()> {
-    tell_networks(engine, config)?;
     let listen = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
-    let enrichment_url = listen.map(|address| enrichment_url(config, address)).transpose()?;
-    Connectors::new(engine, enrichment_url).announce(config.connectors.clone())
-}
-
-/// Where devices find the listener for enriched requests.
-fn enrichment_url(config: &Config, address: SocketAddr) -> anyhow::Result<Url> {
-    let public = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
-    let url = public.map_or_else(|| format!("http://{address}"), ToString::to_string);
-    Url::parse(&url).context("`header_enrichment.public_url` is not a URL that devices can be sent to")
-}
-
-fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {
-    files.map(|files| Ok(Arc::new(Tls::load(&files.certificate, &files.key)?))).transpose()
+    let workbench = Workbench {
+        clock: engine.shared_clock(),
+        entropy: engine.shared_entropy(),
+        base_url: engine.base_url().to_owned(),
+        enrichment_url: listen.map(|address| enrichment_url(config, address)).transpose()?,
+    };
+    let prepared = Ways::prepare(config, &workbench).map_err(Unfit)?.tell(engine);
+    Connectors::new(engine, workbench).announce(&prepared);
+    Ok(())
 }
 
 fn work_in_background(tasks: &TaskTracker, shutdown: &CancellationToken, engine: &Engine) {
@@ -261,15 +233,14 @@ impl Running {
             if config.header_enrichment.is_some() != self.enrichment_address.is_some() {
                 bail!("`header_enrichment.listen` cannot be switched on or off while running");
             }
+            let workbench = self.connectors.workbench().clone();
             // Databases are large, and looked into whole.
-            let addresses = tokio::task::spawn_blocking(move || IpRouting::load(&config.ip_routing)).await??;
-            let sources = number_sources::sources(&self.engine, config.number_lookup)?;
-            let connectors = self.connectors.prepare_all(config.connectors)?;
+            let ways = tokio::task::spawn_blocking(move || Ways::prepare(&config, &workbench)).await??;
             // Nobody is to be sent to a number whose connector is about to stop.
-            self.engine.networks().replace(config.networks);
-            self.connectors.put_to_work(connectors).await;
-            self.engine.networks().set_addresses(Box::new(addresses));
-            self.engine.number_lookup().replace(sources);
+            self.engine.networks().replace(ways.networks);
+            self.connectors.put_to_work(ways.connectors).await;
+            self.engine.networks().set_addresses(Box::new(ways.addresses));
+            self.engine.number_lookup().replace(ways.sources);
             anyhow::Ok(())
         };
         match applied.await {
@@ -311,12 +282,6 @@ fn background<F: Future<Output = ()> + Send + 'static>(
     tasks.spawn(async move {
         shutdown.run_until_cancelled(task).await;
     });
-}
-
-/// A callback to ourselves would be a way around every rule on who may call what.
-fn own_host(base_url: &str) -> Vec<String> {
-    let host = Url::parse(base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
-    host.into_iter().collect()
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

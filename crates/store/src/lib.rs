@@ -85,6 +85,14 @@ pub async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Stor
     })
 }
 
+/// Finds what is wrong with the files that a URL names, apart from the database itself, which is left alone.
+pub fn check_files(url: &StoreUrl) -> Result<(), StoreError> {
+    match &url.0 {
+        Address::Sqlite(_) => Ok(()),
+        Address::Postgres(address) => postgres::check_files(address),
+    }
+}
+
 /// Compares the schema of a database with the one that this binary knows. Changes nothing.
 pub async fn schema_state(url: &StoreUrl) -> Result<SchemaState, StoreError> {
     match &url.0 {

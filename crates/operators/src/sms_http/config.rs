@@ -79,9 +79,17 @@ pub enum ConfigError {
     NoReceiver(Arc<str>),
 }
 
+/// A configuration that lets the vendor in, and nobody else.
+#[derive(Clone, Debug)]
+pub struct SoundConfig(pub(super) WebhookConfig);
+
 impl WebhookConfig {
     /// Refuses what would let anyone in, or nobody.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub fn sound(self) -> Result<SoundConfig, ConfigError> {
+        self.check().map(|()| SoundConfig(self))
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
         let name = || Arc::clone(&self.name);
         let url = &self.public_url;
         let url_is_plain = matches!(url.scheme(), "http" | "https")

@@ -8,7 +8,12 @@ use super::{
     failure::Failure,
     printer::{self, Record},
 };
-use crate::config::{Changed, DEFAULTS, Loaded};
+use crate::{
+    config::{Changed, DEFAULTS, Loaded, MasterKeyError},
+    groundwork,
+};
+
+const NO_MASTER_KEY: &str = "There is no master key here: `ringtrue serve` needs one.";
 
 pub(super) fn run(desk: &Desk, action: &ConfigAction) -> Result<(), Failure> {
     match action {
@@ -18,7 +23,13 @@ pub(super) fn run(desk: &Desk, action: &ConfigAction) -> Result<(), Failure> {
 }
 
 fn check(desk: &Desk) -> Result<(), Failure> {
-    let Loaded { file, changed, .. } = desk.load()?;
+    let Loaded { config, file, changed } = desk.load()?;
+    groundwork::judge(&config)?;
+    match desk.master_key(&config) {
+        // It may be that the server alone is given it, as systemd does.
+        Err(Failure::MasterKey(MasterKeyError::Missing)) => printer::remark(NO_MASTER_KEY),
+        other => drop(other?),
+    }
     let from = file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
     let differs = !changed.is_empty();
     if desk.printer.output == Output::Table {

@@ -13,6 +13,7 @@ use ringtrue_store::{MigrateError, OpenError};
 use super::caller::Problem;
 use crate::{
     config::{ConfigError, MasterKeyError},
+    groundwork::Unfit,
     telemetry::TelemetryError,
 };
 
@@ -26,6 +27,8 @@ pub(super) const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 the command
 pub(super) enum Failure {
     #[error("the configuration is wrong: {0}")]
     Configuration(#[from] ConfigError),
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
     #[error(transparent)]
     MasterKey(#[from] MasterKeyError),
     #[error(transparent)]
@@ -83,7 +86,7 @@ impl Failure {
 
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Failure::Configuration(_) | Failure::MasterKey(_) | Failure::UnopenedKey(_) => 3,
+            Failure::Configuration(_) | Failure::Unfit(_) | Failure::MasterKey(_) | Failure::UnopenedKey(_) => 3,
             Failure::Open { .. } | Failure::Migrate { .. } | Failure::Store(_) => 4,
             Failure::Unreachable { .. } => 5,
             Failure::NotSignedIn { .. } => 6,
@@ -136,9 +139,10 @@ impl From<TelemetryError> for Failure {
 /// What went wrong while a node was started, by its cause.
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        match error.downcast::<RefreshError>() {
-            Ok(error) => error.into(),
-            Err(error) => Failure::Failed(error),
-        }
+        let error = match error.downcast::<RefreshError>() {
+            Ok(error) => return error.into(),
+            Err(other) => other,
+        };
+        error.downcast::<Unfit>().map_or_else(Failure::Failed, Failure::Unfit)
     }
 }

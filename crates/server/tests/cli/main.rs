@@ -4,6 +4,7 @@
 
 mod caller;
 mod commands;
+mod config;
 mod dev;
 mod doctor;
 mod eligibility;

@@ -73,6 +73,11 @@ impl Postgres {
     }
 }
 
+/// Reads the certificates that are to be trusted. Connects to nothing.
+pub(crate) fn check_files(address: &PostgresAddress) -> Result<(), StoreError> {
+    Connector::new(address).map(drop)
+}
+
 /// Connections that are made when they are needed.
 fn pool(address: &PostgresAddress, connector: &Connector, connections: usize) -> Result<Pool, StoreError> {
     let manager = Manager::from_connect(

@@ -1,0 +1,133 @@
+//! What a configuration leads to before a node is started: all that needs neither the network nor the database.
+//!
+//! Whatever can be wrong with a configuration beyond its text is found in making this: files that hold something else,
+//! settings that do not fit each other. So `config check` finds what `serve` would refuse.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::Context;
+use ringtrue_domain::network::NetworkDirectory;
+use ringtrue_engine::{
+    Engine, Settings,
+    number_lookup::Sources,
+    ports::{Clock, Entropy, SystemClock, SystemEntropy},
+};
+use ringtrue_operators::{
+    ip_routing::IpRouting,
+    outbound::{Outbound, OutboundSettings},
+};
+use url::Url;
+
+use crate::{
+    config::{Config, TlsFiles},
+    connectors::{AllPrepared, Workbench},
+    listener::Tls,
+    number_sources,
+    wiring::settings,
+};
+
+/// What a configuration leads to before anything is opened but its listeners.
+pub struct Groundwork {
+    pub tls: Option<Arc<Tls>>,
+    pub ingress_tls: Option<Arc<Tls>>,
+    pub settings: Settings,
+    pub transport: Outbound,
+    pub workbench: Workbench,
+    pub ways: Ways,
+}
+
+/// Whose numbers and addresses are where, and whom to ask: what may change while a node runs.
+pub struct Ways {
+    pub networks: NetworkDirectory,
+    pub addresses: IpRouting,
+    pub sources: Sources,
+    pub connectors: AllPrepared,
+}
+
+/// Something that a configuration asks for cannot be done.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration is wrong: {0:#}")]
+pub struct Unfit(pub anyhow::Error);
+
+impl Groundwork {
+    /// All that can be wrong with a configuration is found here.
+    pub fn prepare(
+        config: &Config,
+        address: SocketAddr,
+        enrichment_address: Option<SocketAddr>,
+        (clock, entropy): (&Arc<dyn Clock>, &Arc<dyn Entropy>),
+    ) -> anyhow::Result<Self> {
+        let tls = load_tls(config.http.tls.as_ref()).context("http.tls")?;
+        let ingress_tls = load_tls(config.ingress.as_ref().and_then(|ingress| ingress.tls.as_ref()));
+        let base_url = match &config.base_url {
+            Some(base_url) => base_url.to_string(),
+            None => format!("{}://{address}", if tls.is_some() { "https" } else { "http" }),
+        };
+        let settings = settings(config, base_url.clone(), own_host(&base_url));
+        let transport = Outbound::new(OutboundSettings {
+            addresses: settings.urls.addresses.clone(),
+            extra_roots: config.callbacks.ca_file.clone(),
+            ..OutboundSettings::default()
+        });
+        let workbench = Workbench {
+            clock: Arc::clone(clock),
+            entropy: Arc::clone(entropy),
+            base_url,
+            enrichment_url: enrichment_address.map(|address| enrichment_url(config, address)).transpose()?,
+        };
+        Ok(Groundwork {
+            tls,
+            ingress_tls: ingress_tls.context("ingress.tls")?,
+            settings,
+            transport: transport.context("callbacks.ca_file")?,
+            ways: Ways::prepare(config, &workbench)?,
+            workbench,
+        })
+    }
+}
+
+impl Ways {
+    pub fn prepare(config: &Config, workbench: &Workbench) -> anyhow::Result<Self> {
+        Ok(Ways {
+            networks: config.networks.clone(),
+            addresses: IpRouting::load(&config.ip_routing)?,
+            sources: number_sources::sources(workbench, config.number_lookup.clone())?,
+            connectors: workbench.prepare_all(config.connectors.clone())?,
+        })
+    }
+
+    /// Tells an engine that has no connectors yet. They are left to be put to work.
+    pub fn tell(self, engine: &Engine) -> AllPrepared {
+        engine.networks().replace(self.networks);
+        engine.networks().set_addresses(Box::new(self.addresses));
+        engine.number_lookup().replace(self.sources);
+        self.connectors
+    }
+}
+
+/// Finds what `serve` would refuse of a configuration. Opens nothing: no listener, no link, no database.
+pub fn judge(config: &Config) -> Result<(), Unfit> {
+    let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) =
+        (Arc::new(SystemClock), Arc::new(SystemEntropy::default()));
+    let enrichment = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
+    let judged = ringtrue_store::check_files(&config.store.url).context("store.url");
+    let judged = judged.and_then(|()| Groundwork::prepare(config, config.http.listen, enrichment, (&clock, &entropy)));
+    judged.map(drop).map_err(Unfit)
+}
+
+/// Where devices find the listener for enriched requests.
+pub fn enrichment_url(config: &Config, address: SocketAddr) -> anyhow::Result<Url> {
+    let public = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
+    let url = public.map_or_else(|| format!("http://{address}"), ToString::to_string);
+    Url::parse(&url).context("`header_enrichment.public_url` is not a URL that devices can be sent to")
+}
+
+fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {
+    files.map(|files| Ok(Arc::new(Tls::load(&files.certificate, &files.key)?))).transpose()
+}
+
+/// A callback to ourselves would be a way around every rule on who may call what.
+fn own_host(base_url: &str) -> Vec<String> {
+    let host = Url::parse(base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    host.into_iter().collect()
+}

@@ -1,0 +1,76 @@
+//! `ringtrue config check`: whatever `serve` would refuse of a configuration is found beforehand.
+
+use super::{
+    process::run,
+    setup::{Deployment, MASTER_KEY},
+};
+
+const CAMARA: &str = "[connectors.three]\nkind = \"camara\"\nnetworks = [\"23420\"]\nissuer = \"https://op.example\"\n\
+                      api_root = \"https://api.op.example\"\nclient_id = \"us\"\n\
+                      client_authentication = \"client_secret_basic\"\nclient_secret_file = \"secret\"\n";
+const HLR: &str =
+    "[number_sources.hlr]\nkind = \"http_hlr\"\ndriver = \"generic_json\"\nnetwork_pointer = \"/mccmnc\"\n";
+
+#[test]
+fn what_a_server_would_refuse_is_found_beforehand() {
+    let deployment = Deployment::migrated();
+    deployment.write("secret", "hunter2", 0o600);
+    deployment.write("garbage", "neither a certificate nor a table\n", 0o600);
+    for (lines, problem) in [
+        (
+            format!("{CAMARA}pkce = false\nopenid_scope = false"),
+            "connectors.three: a code must be tied to its device: by PKCE, or by an ID token",
+        ),
+        (format!("{CAMARA}tls_ca_file = \"garbage\""), "connectors.three: the file of extra certificates"),
+        (
+            format!("{HLR}url = \"https://hlr.example/look-up\""),
+            "number_sources.hlr: neither the URL nor the body has a place for the number",
+        ),
+        (
+            format!("{HLR}url = \"https://hlr.example/{{number}}\"\ntls_ca_file = \"garbage\""),
+            "number_sources.hlr: the file of extra certificates",
+        ),
+        (
+            "ingress = { listen = \"127.0.0.1:1\", tls = { certificate = \"garbage\", key = \"garbage\" } }".to_owned(),
+            "ingress.tls: garbage: ",
+        ),
+        ("ip_routing.range_files = [\"garbage\"]".to_owned(), "garbage:1: "),
+        ("ip_routing.asn_database = \"garbage\"".to_owned(), "garbage is no good MaxMind database"),
+        ("ip_routing.isp_database = \"nowhere\"".to_owned(), "nowhere cannot be read"),
+        ("callbacks.ca_file = \"garbage\"".to_owned(), "callbacks.ca_file: the file of extra certificates"),
+        ("http.tls = { certificate = \"garbage\", key = \"garbage\" }".to_owned(), "http.tls: garbage: "),
+    ] {
+        deployment.configure(&lines);
+        for command in ["config check", "serve"] {
+            let errors = deployment.run(command).expect_code(3).errors();
+            let expected = format!("ringtrue: the configuration is wrong: {problem}");
+            assert!(errors.contains(&expected), "{command}: {errors}\n{expected}");
+        }
+    }
+}
+
+/// The database is elsewhere, and is not asked.
+#[test]
+fn the_certificates_of_a_database_are_looked_at() {
+    let deployment = Deployment::new();
+    let mut check = deployment.command("config check");
+    check.env("RINGTRUE_STORE__URL", "postgres://u:hunter2@127.0.0.1:1/db?sslmode=require&sslrootcert=nowhere.pem");
+    let errors = run(&mut check).expect_code(3).errors();
+    assert!(errors.contains("store.url: ") && errors.contains("sslrootcert nowhere.pem: "), "{errors}");
+}
+
+/// It may be that the server alone is given its key.
+#[test]
+fn a_master_key_is_judged_where_there_is_one() {
+    let deployment = Deployment::new();
+    assert_eq!(deployment.run("config check").expect_code(0).errors(), "");
+    let mut check = deployment.command("config check");
+    check.env("RINGTRUE_KEYS__MASTER_KEY_FILE", "");
+    let remark = "There is no master key here: `ringtrue serve` needs one.\n";
+    assert_eq!(run(&mut check).expect_code(0).errors(), remark);
+    check.env("RINGTRUE_MASTER_KEY", "c2hvcnQ=");
+    run(&mut check).expect_code(3);
+    deployment.write("master.key", MASTER_KEY, 0o644);
+    let errors = deployment.run("config check").expect_code(3).errors();
+    assert!(errors.contains("can be read by others than its owner"), "{errors}");
+}
