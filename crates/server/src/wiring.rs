@@ -217,7 +217,8 @@ fn work_in_background(tasks: &TaskTracker, shutdown: &CancellationToken, engine:
 }
 
 impl Running {
-    /// Takes over what may change while running: certificates, networks, addresses, connectors.
+    /// Takes over what may change while running: certificates, networks, receivers, connectors, number sources, address
+    /// tables.
     pub async fn reload(&self, config: anyhow::Result<Config>) {
         for tls in &self.certificates {
             match tls.reload() {
@@ -244,8 +245,14 @@ impl Running {
             anyhow::Ok(())
         };
         match applied.await {
-            Ok(()) => tracing::info!("networks and connectors were read again"),
-            Err(error) => tracing::error!(%error, "networks and connectors stay as they were"),
+            Ok(()) => {
+                tracing::info!("networks, receivers, connectors, number sources and address tables were read again");
+            }
+            // With its causes: the outermost often says no more than which section it is about.
+            Err(error) => tracing::error!(
+                error = format!("{error:#}"),
+                "networks, receivers, connectors, number sources and address tables stay as they were"
+            ),
         }
     }
 

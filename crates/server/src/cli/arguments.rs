@@ -52,7 +52,7 @@ pub(super) enum Command {
     /// Receives callbacks while you develop: says what is in each, whether its signature is good, and if not, why.
     Listen(ListenArguments),
     /// Starts a server as the configuration says. SIGTERM stops it when requests in flight are done, a second one at
-    /// once; SIGHUP reads the certificate again.
+    /// once. SIGHUP reads again: certificates, networks, receivers, connectors, number sources, address tables.
     Serve,
     /// Brings the database's schema up to date.
     Migrate,

@@ -62,10 +62,33 @@ fn a_hangup_reads_the_certificate_again_and_ends_nothing() {
     assert!(base_url.starts_with("https://127.0.0.1:"), "{base_url}");
     server.signal("HUP");
     server.wait_for("a certificate was read again");
+    server.wait_for("networks, receivers, connectors, number sources and address tables were read again");
     deployment.write("chain.pem", "no certificate", 0o644);
     server.signal("HUP");
     server.wait_for("a certificate was not replaced");
     server.stop();
+}
+
+#[test]
+fn a_configuration_that_is_not_taken_over_is_told_of_with_the_cause() {
+    let deployment = Deployment::migrated();
+    let (server, _) = deployment.serve();
+    deployment.configure(
+        "[number_sources.hlr]\nkind = \"http_hlr\"\ndriver = \"generic_json\"\nnetwork_pointer = \"/mccmnc\"\n\
+         url = \"https://hlr.example\"",
+    );
+    server.signal("HUP");
+    let line = server.wait_for("stay as they were");
+    assert!(line.contains("number_sources.hlr: neither the URL nor the body has a place"), "{line}");
+    server.stop();
+}
+
+#[test]
+fn help_tells_all_that_a_hangup_reads_again() {
+    let help = Deployment::new().run("serve --help").expect_code(0).text();
+    let wrapped = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let all = "certificates, networks, receivers, connectors, number sources, address tables";
+    assert!(wrapped.contains(&format!("SIGHUP reads again: {all}")), "{help}");
 }
 
 #[test]
