@@ -59,7 +59,7 @@ pub enum InvalidStoreUrl {
     PostgresIncomplete,
     #[error("`sslmode` is `disable`, `require` or `verify-full`")]
     SslMode,
-    #[error("`sslrootcert` needs `sslmode=verify-full`")]
+    #[error("`sslrootcert` needs `sslmode=require` or `sslmode=verify-full`")]
     RootCertificateWithoutTls,
 }
 
@@ -195,6 +195,16 @@ mod tests {
             ("postgres://host/db?sslrootcert=ca.pem", InvalidStoreUrl::RootCertificateWithoutTls),
         ] {
             assert_eq!(shown(text), Err(problem), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_root_certificate_goes_with_the_modes_that_its_message_names() {
+        let message = InvalidStoreUrl::RootCertificateWithoutTls.to_string();
+        for (mode, takes_one) in [("disable", false), ("require", true), ("verify-full", true)] {
+            let url = format!("postgres://host/db?sslmode={mode}&sslrootcert=ca.pem");
+            assert_eq!(url.parse::<StoreUrl>().is_ok(), takes_one, "{mode}");
+            assert_eq!(message.contains(&format!("`sslmode={mode}`")), takes_one, "{message}");
         }
     }
 
