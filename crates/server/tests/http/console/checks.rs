@@ -208,23 +208,36 @@ async fn a_search_is_understood_or_its_fault_is_shown_where_it_is() {
 async fn hostile_text_stays_text() {
     let world = World::sqlite().await;
     let asker = Asker::sandbox(&world).await;
-    let hostile = "\"><script>alert(1)</script><img src=x onerror=y>'";
-    let check = asker.create(json!({"phone_number": EVEN, "reference_id": hostile})).await;
     let mut browser = Browser::member(&world, &world.acme, Role::Owner).await;
     let path = path_of(&world, &asker.project);
-    let checks = format!("{path}/checks/reverse_sms");
-    let search = url::form_urlencoded::byte_serialize(hostile.as_bytes()).collect::<String>();
-    let (one, wrong) = (format!("{checks}/{}", check.id), format!("{checks}?search={search}"));
-    for page in [&checks, &one, &wrong] {
-        let answer = browser.get(page).await;
-        assert!(!answer.text().contains("<script>alert") && !answer.text().contains("<img"), "{}", answer.text());
-        assert!(answer.text().contains("&#60;script&#62;"), "{page}: {}", answer.text());
-        assert_sound(page, &answer);
+    let (checks, handset) = (format!("{path}/checks/reverse_sms"), format!("{path}/handset"));
+    for (hostile, shown) in [
+        (
+            "\"><script>alert(1)</script><img src=x onerror=y>'",
+            "&#34;&#62;&#60;script&#62;alert(1)&#60;/script&#62;&#60;img src=x onerror=y&#62;&#39;",
+        ),
+        ("=HYPERLINK(\"x\")", "=HYPERLINK(&#34;x&#34;)"),
+        ("a\r\nx-evil: 1\r\n\r\n<script>", "a\r\nx-evil: 1\r\n\r\n&#60;script&#62;"),
+        ("\u{202e}gpj.exe", "\u{202e}gpj.exe"),
+    ] {
+        let check = asker.create(json!({"phone_number": EVEN, "reference_id": hostile})).await;
+        let search = url::form_urlencoded::byte_serialize(hostile.as_bytes()).collect::<String>();
+        let (one, wrong) = (format!("{checks}/{}", check.id), format!("{checks}?search={search}"));
+        let fields = [("number", hostile), ("reference", hostile), ("callback_url", hostile)];
+        let refused = browser.submit(&handset, &handset, &fields).await.assert(400);
+        for page in [&checks, &one, &wrong] {
+            let answer = browser.get(page).await;
+            assert!(answer.text().contains(shown), "{page}: {}", answer.text());
+            assert_sound(page, &answer);
+        }
+        for answer in [browser.get(&checks).await, browser.get(&one).await, browser.get(&wrong).await, refused] {
+            assert!(!answer.text().contains("<script>") && !answer.text().contains("<img"), "{}", answer.text());
+            assert_eq!(answer.header("x-evil"), None);
+        }
+        // A cell of its own is all that a mark can turn around.
+        let list = browser.get(&checks).await.text();
+        assert!(list.contains(&format!("<td class=\"long\">{shown}</td>")), "{list}");
     }
-    let handset = format!("{path}/handset");
-    let fields = [("number", hostile), ("reference", hostile), ("callback_url", hostile)];
-    let answer = browser.submit(&handset, &handset, &fields).await.assert(400);
-    assert!(!answer.text().contains("<script>alert") && !answer.text().contains("<img"), "{}", answer.text());
 }
 
 #[tokio::test]
