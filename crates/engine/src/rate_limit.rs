@@ -116,15 +116,23 @@ struct Window(AtomicU64);
 
 const COUNT_BITS: u32 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+/// How many windows late a call may be and still count into the one that others have begun.
+const LATE: u64 = 2;
 
 impl Window {
+    /// Where a call of `window` counts. A thread that looked at the clock a moment ago must not bring an old window
+    /// back. But a clock that was far ahead and has been put right must: all would count into one window until it came.
+    fn current(seen: u64, window: u64) -> u64 {
+        let begun = seen >> COUNT_BITS;
+        if (window..=window + LATE).contains(&begun) { begun } else { window }
+    }
+
     /// Counts one more in `window` unless `limit` is reached. Gives what was counted before.
     fn count(&self, window: u64, limit: u32) -> Result<u32, Full> {
         let limit = u64::from(limit).min(COUNT_MASK);
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            // A thread that looked at the clock a moment ago must not bring an old window back.
-            let window = window.max(seen >> COUNT_BITS);
+            let window = Self::current(seen, window);
             let before = if seen >> COUNT_BITS == window { seen & COUNT_MASK } else { 0 };
             if before >= limit {
                 return Err(Full);
@@ -139,7 +147,7 @@ impl Window {
 
     fn counted(&self, window: u64) -> u32 {
         let seen = self.0.load(Ordering::Relaxed);
-        let count = if seen >> COUNT_BITS == window { seen & COUNT_MASK } else { 0 };
+        let count = if seen >> COUNT_BITS == Self::current(seen, window) { seen & COUNT_MASK } else { 0 };
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 }
@@ -322,6 +330,41 @@ mod tests {
         assert_eq!(limiter.login_delay("prj_2", attacker, at(0)), None);
         let later = at(0) + SignedDuration::from_secs(i64::from(delay));
         assert_eq!(limiter.login_delay("prj_1", attacker, later), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_put_back_does_not_close_a_limit() {
+        for (case, seconds, admitted) in [
+            ("ten minutes ahead", &[600, 0, 1, 2][..], &[3, 3, 3, 3][..]),
+            ("a thread that comes late", &[2, 1, 0, 2, 3], &[3, 0, 0, 0, 3]),
+            ("three seconds ahead", &[3, 0, 1, 2, 3], &[3, 3, 3, 3, 3]),
+            ("to and fro", &[0, 600, 0, 600], &[3, 3, 3, 3]),
+        ] {
+            let limiter = RateLimiter::new(Limits { create: 3, ..Limits::default() });
+            let call = |now| limiter.workspace(CallKind::Create, workspace(), &RateLimits::default(), now).admitted;
+            let counts: Vec<_> =
+                seconds.iter().map(|second| (0..5).filter(|_| call(at(second * 1_000))).count()).collect();
+            assert_eq!(counts, admitted, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_put_back_neither_forgives_nor_keeps_failed_logins() {
+        let address = "203.0.113.1".parse().unwrap();
+        for (case, minutes, taken) in [
+            ("an hour ahead", &[60, 0, 1, 60][..], &[3, 3, 3, 3][..]),
+            ("a minute ahead", &[1, 0, 1, 2], &[3, 0, 0, 3]),
+        ] {
+            let limiter = RateLimiter::new(Limits { failed_logins: 3, ..Limits::default() });
+            let is_taken = |now| {
+                let is_taken = limiter.login_delay("prj_1", address, now).is_none();
+                limiter.login_failed("prj_1", address, now);
+                is_taken
+            };
+            let counts: Vec<_> =
+                minutes.iter().map(|minute| (0..5).filter(|_| is_taken(at(minute * 60_000))).count()).collect();
+            assert_eq!(counts, taken, "{case}");
+        }
     }
 
     #[test]
