@@ -26,6 +26,27 @@ impl Region {
         }
         Region::ALL.into_iter().find(|region| first_label.eq_ignore_ascii_case(region.as_str()))
     }
+
+    /// Sees that a deployment in this region holds the data of no workspace that resides elsewhere.
+    pub fn holds_only_its_own(self, residences: impl IntoIterator<Item = Region>) -> Result<(), Misplaced> {
+        let elsewhere: Vec<Region> = residences.into_iter().filter(|residence| *residence != self).collect();
+        match elsewhere.first() {
+            None => Ok(()),
+            Some(there) => Err(Misplaced { here: self, there: *there, workspaces: elsewhere.len() }),
+        }
+    }
+}
+
+/// Data that lies in another region than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this deployment is in the region `{here}`, but its database holds workspaces that reside in `{there}`: {workspaces}"
+)]
+pub struct Misplaced {
+    pub here: Region,
+    pub there: Region,
+    /// How many.
+    pub workspaces: usize,
 }
 
 impl fmt::Display for Region {
@@ -62,6 +83,21 @@ mod tests {
             ("127.0.0.1", None),
         ] {
             assert_eq!(Region::of_host(host), region, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_deployment_holds_what_resides_in_its_region() {
+        use Region::{Eu, Us};
+        for (here, residences, elsewhere) in [
+            (Eu, &[][..], None),
+            (Eu, &[Eu, Eu], None),
+            (Us, &[Us], None),
+            (Us, &[Eu], Some((Eu, 1))),
+            (Eu, &[Eu, Us, Us], Some((Us, 2))),
+        ] {
+            let expected = elsewhere.map(|(there, workspaces)| Misplaced { here, there, workspaces });
+            assert_eq!(here.holds_only_its_own(residences.iter().copied()).err(), expected, "{here}, {residences:?}");
         }
     }
 }

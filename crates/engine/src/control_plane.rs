@@ -16,7 +16,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::tenancy::{ClientId, Credential, Project, ProjectId, RateLimits, Workspace, WorkspaceId};
+use ringtrue_domain::{
+    region::Region,
+    tenancy::{ClientId, Credential, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
+};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -75,6 +78,11 @@ impl ControlPlane {
     /// The limits that a workspace has of its own.
     pub fn own_limits(&self, id: WorkspaceId) -> RateLimits {
         self.workspaces.pin().get(&id).map(|workspace| workspace.rate_limits).unwrap_or_default()
+    }
+
+    /// Where the data of each workspace resides.
+    pub fn residences(&self) -> Vec<Region> {
+        self.workspaces.pin().values().map(|workspace| workspace.data_residency).collect()
     }
 
     pub fn project(&self, id: ProjectId) -> Option<Arc<Project>> {

@@ -30,7 +30,12 @@ mod verified_tokens;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use ringtrue_domain::{id::time_ordered, region::Region, reverse_sms::NumberGuard, web_url::UrlPolicy};
+use ringtrue_domain::{
+    id::time_ordered,
+    region::{Misplaced, Region},
+    reverse_sms::NumberGuard,
+    web_url::UrlPolicy,
+};
 
 use crate::{
     accounts::{Passwords, SignInDelays},
@@ -41,7 +46,7 @@ use crate::{
     live::Live,
     networks::Networks,
     number_lookup::NumberLookup,
-    ports::{Clock, Entropy, NodeId, Store, Transport},
+    ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
     rate_limit::{Limits, RateLimiter},
     requests::RequestLog,
     reverse_sms::Awaited,
@@ -85,6 +90,17 @@ impl std::fmt::Debug for Parts {
     }
 }
 
+/// Why an engine does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Refresh(#[from] RefreshError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Misplaced(#[from] Misplaced),
+}
+
 /// Everything that use cases share. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
@@ -113,7 +129,7 @@ struct Inner {
 
 impl Engine {
     /// Loads the control plane, makes missing keys, and joins the other nodes.
-    pub async fn start(parts: Parts, settings: Settings) -> Result<Self, RefreshError> {
+    pub async fn start(parts: Parts, settings: Settings) -> Result<Self, StartError> {
         let Parts { store, clock, entropy, transport, master } = parts;
         let node = NodeId(time_ordered(clock.now(), entropy.bytes()));
         let control_plane = Arc::new(ControlPlane::empty(master));
@@ -150,6 +166,8 @@ impl Engine {
         }));
         // Existing keys are opened first: a wrong master key must not add a key of its own.
         engine.refresh().await?;
+        // A database by mistake, or a copy of one. Nothing is written to it.
+        engine.region().holds_only_its_own(engine.control_plane().residences())?;
         keys::ensure_keys(engine.store(), engine.control_plane().master(), engine.clock(), engine.entropy()).await?;
         engine.refresh().await?;
         engine.beat().await?;

@@ -2,7 +2,9 @@
 
 use std::{io, process::ExitCode, time::Duration};
 
+use ringtrue_domain::region::Misplaced;
 use ringtrue_engine::{
+    StartError,
     control_plane::RefreshError,
     keys::{RotateError, UnopenedKey},
     management::ManagementError,
@@ -23,6 +25,10 @@ pub(super) const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 the command
                                      5 the server cannot be reached, or cannot do it now; \
                                      6 not signed in, or the credential is not accepted.";
 
+/// What to do about data in the wrong region.
+pub(super) const WHERE_DATA_BELONGS: &str =
+    "Set `region` or `store.url` right: data stays in the region of its workspace.";
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("the configuration is wrong: {0}")]
@@ -33,6 +39,8 @@ pub(super) enum Failure {
     MasterKey(#[from] MasterKeyError),
     #[error(transparent)]
     UnopenedKey(#[from] UnopenedKey),
+    #[error("{0}\n  {WHERE_DATA_BELONGS}")]
+    Misplaced(Misplaced),
     #[error("{url}: {problem}")]
     Open { url: String, problem: OpenError },
     #[error("{url}: {problem}")]
@@ -86,7 +94,11 @@ impl Failure {
 
     pub(super) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Failure::Configuration(_) | Failure::Unfit(_) | Failure::MasterKey(_) | Failure::UnopenedKey(_) => 3,
+            Failure::Configuration(_)
+            | Failure::Unfit(_)
+            | Failure::MasterKey(_)
+            | Failure::UnopenedKey(_)
+            | Failure::Misplaced(_) => 3,
             Failure::Open { .. } | Failure::Migrate { .. } | Failure::Store(_) => 4,
             Failure::Unreachable { .. } => 5,
             Failure::NotSignedIn { .. } => 6,
@@ -103,11 +115,12 @@ impl Failure {
     }
 }
 
-impl From<RefreshError> for Failure {
-    fn from(error: RefreshError) -> Self {
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
         match error {
-            RefreshError::Store(error) => Failure::Store(error),
-            RefreshError::Key(error) => Failure::UnopenedKey(error),
+            StartError::Store(error) | StartError::Refresh(RefreshError::Store(error)) => Failure::Store(error),
+            StartError::Refresh(RefreshError::Key(error)) => Failure::UnopenedKey(error),
+            StartError::Misplaced(error) => Failure::Misplaced(error),
         }
     }
 }
@@ -139,7 +152,7 @@ impl From<TelemetryError> for Failure {
 /// What went wrong while a node was started, by its cause.
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
-        let error = match error.downcast::<RefreshError>() {
+        let error = match error.downcast::<StartError>() {
             Ok(error) => return error.into(),
             Err(other) => other,
         };

@@ -59,6 +59,8 @@ fn what_is_wrong_is_found() {
     finds(&deployment, &[("RINGTRUE_REGION", "mars")], "configuration", "found \"mars\"");
     finds(&deployment, &[("RINGTRUE_MASTER_KEY", "short")], "master key", "RINGTRUE_MASTER_KEY");
     finds(&deployment, &[("RINGTRUE_MASTER_KEY", OTHER_MASTER_KEY)], "keys", "does not open the");
+    let elsewhere = "in the region `us`, but its database holds workspaces that reside in `eu`: 1";
+    finds(&deployment, &[("RINGTRUE_REGION", "us")], "data residency", elsewhere);
     let away = [("RINGTRUE_STORE__URL", "postgres://u:hunter2@127.0.0.1:1/ringtrue")];
     finds(&deployment, &away, "database", "127.0.0.1:1");
     finds(&deployment, &[("RINGTRUE_HTTP__MAX_CONNECTIONS", "1000000")], "open files", "may need 1000072");

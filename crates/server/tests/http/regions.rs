@@ -2,7 +2,7 @@
 
 use ringtrue_domain::region::Region;
 
-use crate::{client::Request, routes, world::World};
+use crate::{client::Request, on_both_stores, routes, world::World};
 
 async fn eu_and_us() -> [World; 2] {
     [
@@ -32,6 +32,14 @@ async fn a_workspace_lives_where_its_deployment_does() {
         assert_eq!(workspace["data_residency"], region);
     }
 }
+
+async fn a_database_of_the_other_region_is_refused(world: World) {
+    let why = world.refusal(|config| config.region = Region::Us).await;
+    assert!(why.contains("`us`") && why.contains("`eu`") && why.contains("workspaces"), "{why}");
+    assert!(world.second_node().await.engine.region() == Region::Eu, "the right one still starts");
+}
+
+on_both_stores!(a_database_of_the_other_region_is_refused);
 
 /// Two deployments of one region are strangers too.
 #[tokio::test]

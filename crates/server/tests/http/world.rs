@@ -104,6 +104,14 @@ impl World {
         self.mortal_node().await.0
     }
 
+    /// Why no node starts on the same database whose configuration differs.
+    pub async fn refusal(&self, change: impl FnOnce(&mut Config)) -> String {
+        let mut config = self.config.clone();
+        change(&mut config);
+        let started = try_start(&config, self.database.open().await, &self.clock, &self.shutdown).await;
+        started.expect_err("it starts").to_string()
+    }
+
     /// Another node on the same database, and what ends it.
     pub async fn mortal_node(&self) -> (Running, CancellationToken) {
         let shutdown = self.shutdown.child_token();
@@ -273,6 +281,15 @@ async fn start(
     clock: &Arc<ManualClock>,
     shutdown: &CancellationToken,
 ) -> Running {
+    try_start(config, store, clock, shutdown).await.expect("a node")
+}
+
+async fn try_start(
+    config: &Config,
+    store: Arc<dyn Store>,
+    clock: &Arc<ManualClock>,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<Running> {
     let assembly = Assembly {
         config: config.clone(),
         store,
@@ -280,7 +297,7 @@ async fn start(
         clock: Arc::clone(clock) as _,
         entropy: Arc::new(SystemEntropy::default()),
     };
-    wiring::start(assembly, shutdown.clone()).await.expect("a node")
+    wiring::start(assembly, shutdown.clone()).await
 }
 
 async fn tenant(node: &Running, name: &str) -> Tenant {

@@ -1,14 +1,18 @@
 //! The database, and the keys in it.
 
+use ringtrue_domain::region::Region;
 use ringtrue_engine::{
     keys::{KeyRing, KeySummary, MasterKey, key_summaries},
-    ports::{Clock, KeyPurpose, Store, SystemClock},
+    ports::{Clock, KeyPurpose, Store, SystemClock, Version},
 };
 use ringtrue_store::{SchemaState, schema_state};
 
 use super::{Finding, bad, good, skipped};
 use crate::{
-    cli::desk::{Desk, open_store},
+    cli::{
+        desk::{Desk, open_store},
+        failure::WHERE_DATA_BELONGS,
+    },
     config::Config,
 };
 
@@ -17,6 +21,7 @@ const DATABASE: &str = "database";
 const SCHEMA: &str = "schema";
 const WRITES: &str = "writes";
 const KEYS: &str = "keys";
+const RESIDENCY: &str = "data residency";
 
 pub(super) async fn examine(desk: &Desk, config: &Config) -> Vec<Finding> {
     let (master, about_master) = match desk.master_key(config) {
@@ -36,17 +41,21 @@ async fn examine_database(config: &Config, master: Option<&MasterKey>) -> Vec<Fi
         Ok(state) => state,
         Err(error) => {
             let remedy = "Check `store.url`, that the database runs, and that this machine and user may reach it.";
-            let rest = [SCHEMA, WRITES, KEYS].map(|check| skipped(check, "the database cannot be reached"));
+            let rest = [SCHEMA, WRITES, KEYS, RESIDENCY].map(|check| skipped(check, "the database cannot be reached"));
             return [bad(DATABASE, format!("{url}: {error}"), remedy)].into_iter().chain(rest).collect();
         }
     };
     let mut findings = vec![good(DATABASE, url.to_string()), schema(&state)];
     if state != SchemaState::Current {
-        findings.extend([WRITES, KEYS].map(|check| skipped(check, "the schema does not fit")));
+        findings.extend([WRITES, KEYS, RESIDENCY].map(|check| skipped(check, "the schema does not fit")));
         return findings;
     }
     match open_store(config).await {
-        Ok(store) => findings.extend([writes(&*store).await, keys(&*store, master).await]),
+        Ok(store) => findings.extend([
+            writes(&*store).await,
+            keys(&*store, master).await,
+            residency(&*store, config.region).await,
+        ]),
         Err(failure) => findings.push(bad(WRITES, failure.to_string(), "Look at the database's own log.")),
     }
     findings
@@ -99,6 +108,17 @@ async fn keys(store: &dyn Store, master: Option<&MasterKey>) -> Finding {
             format!("not every purpose has a key in use ({})", states(&summaries)),
             "Start a server once, which makes missing keys, or run `ringtrue keys rotate --emergency --purpose …`.",
         ),
+    }
+}
+
+async fn residency(store: &dyn Store, here: Region) -> Finding {
+    let everything = match store.changes_since(Version(0), SystemClock.now()).await {
+        Ok(everything) => everything,
+        Err(error) => return bad(RESIDENCY, error.to_string(), "Look at the database's own log."),
+    };
+    match here.holds_only_its_own(everything.workspaces.iter().map(|workspace| workspace.data_residency)) {
+        Ok(()) => good(RESIDENCY, format!("all workspaces reside in `{here}`")),
+        Err(misplaced) => bad(RESIDENCY, misplaced.to_string(), WHERE_DATA_BELONGS),
     }
 }
 
