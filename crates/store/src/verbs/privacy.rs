@@ -41,7 +41,8 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                     let ended = tx
                         .run(
                             "select id from checks
-                              where product = 'discovery' and (number_tail is not null or callback_url is not null)
+                              where product = 'discovery'
+                                and (number_tail is not null or callback_url is not null or redirect_url is not null)
                                 and created_at < $1 and concluded_at < $1
                               order by created_at, id limit $2",
                             values![ended_before, i64::from(limit)],
@@ -80,25 +81,19 @@ const CHUNK: usize = 500;
 enum Callbacks {
     /// All of them. One that still waits has nothing left to say then, and is given up.
     AsTheyAre,
-    /// Those that wait no more. The others are erased when they are old: the tail of the number stays as a mark.
+    /// Those that wait no more. The others are erased when they are old: the tail of the number stays as a mark, and
+    /// whom they tell until then.
     WhenTheyHaveCome,
 }
 
 /// Erases what is kept of these ended checks.
 async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: Callbacks) -> Result<Erased, StoreError> {
     // Whom a check told goes with the rest, and where its device was sent.
-    let (set, held, ripe) = match callbacks {
-        Callbacks::AsTheyAre => (
-            "number_tail = null, callback_url = null, redirect_url = null",
-            "(number_tail is not null or callback_url is not null)",
-            "1 = 1",
-        ),
-        Callbacks::WhenTheyHaveCome => (
-            "number_tail = case when exists
-                 (select 1 from callbacks where check_id = checks.id and state = 'waiting') then number_tail end",
-            "number_tail is not null",
-            "state <> 'waiting'",
-        ),
+    let (waits, ripe) = match callbacks {
+        Callbacks::AsTheyAre => ("1 = 0", "1 = 1"),
+        Callbacks::WhenTheyHaveCome => {
+            ("exists (select 1 from callbacks where check_id = checks.id and state = 'waiting')", "state <> 'waiting'")
+        }
     };
     let mut ids = checks.into_iter().map(|row| row.of("checks").uuid("id")).collect::<Result<Vec<Uuid>, _>>()?;
     ids.sort_unstable();
@@ -107,25 +102,42 @@ async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: Callbacks) -> Resul
         let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
         let places: Vec<String> = (1..=ids.len()).map(|number| format!("${number}")).collect();
         let places = places.join(", ");
-        let mut run = async |sql: String| Ok::<_, StoreError>(tx.query(sql.into(), &values).await?.len() as u64);
-        erased.checks += run(format!(
-            "update checks set number_hash = null, number_sealed = null, code_hash = null, {set}
-              where id in ({places}) and {held}
-             returning 1"
-        ))
+        let mut run =
+            async |sql: String, values: &[Value]| Ok::<_, StoreError>(tx.query(sql.into(), values).await?.len() as u64);
+        erased.checks += run(
+            format!(
+                "update checks set number_hash = null, number_sealed = null, code_hash = null, redirect_url = null,
+                        number_tail = case when {waits} then number_tail end,
+                        callback_url = case when {waits} then callback_url end
+                  where id in ({places})
+                    and (number_tail is not null or callback_url is not null or redirect_url is not null)
+                 returning 1"
+            ),
+            &values,
+        )
         .await?;
-        erased.callbacks += run(format!(
-            "update callbacks
-                set body = null, due_at = null, state = case state when 'waiting' then 'given_up' else state end
-              where check_id in ({places}) and body is not null and {ripe}
-             returning 1"
-        ))
+        // A callback has its URL once more, which cannot be null: where there was one, there is an empty one then.
+        let nowhere = Value::Bytes(Vec::new());
+        erased.callbacks += run(
+            format!(
+                "update callbacks
+                    set body = null, url = ${nowhere_at}, due_at = null,
+                        state = case state when 'waiting' then 'given_up' else state end
+                  where check_id in ({places}) and body is not null and {ripe}
+                 returning 1",
+                nowhere_at = ids.len() + 1
+            ),
+            &[&values[..], &[nowhere]].concat(),
+        )
         .await?;
-        erased.attempts += run(format!(
-            "update callback_attempts set exchange = null
-              where check_id in ({places}) and exchange is not null
-             returning 1"
-        ))
+        erased.attempts += run(
+            format!(
+                "update callback_attempts set exchange = null
+                  where check_id in ({places}) and exchange is not null
+                 returning 1"
+            ),
+            &values,
+        )
         .await?;
     }
     Ok(erased)

@@ -219,7 +219,9 @@ contract! {
         a_number_is_erased,
         what_is_old_is_erased_a_little_at_a_time,
         what_was_discovered_is_erased_sooner,
-        a_discovered_number_is_erased_by_its_hash;
+        a_discovered_number_is_erased_by_its_hash,
+        where_a_device_was_sent_is_erased_too,
+        a_callback_that_is_done_is_forgotten_with_its_number;
     requests:
         requests_come_back_as_they_were_kept,
         requests_are_found_by_what_they_were_answered,

@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -23,6 +23,7 @@ const NAMES: [&str; 18] = [
     "0016_console",
     "0017_counter_slots",
     "0018_word_lists",
+    "0019_redirects_kept",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -152,19 +152,69 @@ pub async fn a_discovered_number_is_erased_by_its_hash(bench: &Bench) {
     let delivered = Settlement { check: told.id, attempt: 2, then: Then::Delivered, log };
     assert!(store.settle(delivered).await.unwrap());
 
-    for (check, callbacks, attempts) in [(&told, 1, 2), (&untold, 0, 0)] {
+    // Whom the one told is forgotten at once, and the other when it has.
+    let told_then = old(forgotten(&told));
+    let untold_then = Check { redirect_url: None, ..forgotten(&untold) };
+    for (check, callbacks, attempts, then) in [(&told, 1, 2, told_then), (&untold, 0, 0, untold_then)] {
         let audit = sample::event(acme.id, Action::NumberErased);
         let erased = store.erase_number(hash(check), &audit).await.unwrap();
         assert_eq!(erased, Erased { checks: 1, callbacks, attempts });
-        assert_eq!(check_sample::found(store, check).await, forgotten(check));
+        assert_eq!(check_sample::found(store, check).await, then);
     }
-    assert_eq!(record(store, project, told.id).await.body, None);
+    let callback = record(store, project, told.id).await;
+    assert_eq!((callback.body, callback.url), (None, Sealed(vec![])));
     assert!(record(store, project, untold.id).await.body.is_some(), "it is still to be sent");
     assert_eq!(check_sample::found(store, &other).await, other);
 
     // What was still to be sent goes with what is old.
     let erased = store.erase_old(sample::later(600), 9).await.unwrap();
     assert_eq!((erased.checks, erased.callbacks), (2, 2));
-    assert_eq!(record(store, project, untold.id).await.body, None);
-    assert_eq!(check_sample::found(store, &other).await, old(forgotten(&other)));
+    let callback = record(store, project, untold.id).await;
+    assert_eq!((callback.body, callback.url), (None, Sealed(vec![])));
+    for check in [&untold, &other] {
+        assert_eq!(check_sample::found(store, check).await, old(forgotten(check)));
+    }
+}
+
+/// It has no number, and told nobody.
+pub async fn where_a_device_was_sent_is_erased_too(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let open = silent_sample::check(project, Product::Discovery, sample::now());
+    let open = Check { callback_url: None, ..open };
+    store.create_check(silent_sample::new(open.clone())).await.unwrap();
+    assert_eq!(store.erase_discovered(sample::later(600), 9).await.unwrap(), Erased::default(), "it is still open");
+    let (ending, expired) = check_sample::ending(open.expire().unwrap());
+    store.conclude(ending, None).await.unwrap();
+    assert_eq!(check_sample::found(store, &expired).await, expired);
+
+    let erased = store.erase_discovered(sample::later(600), 9).await.unwrap();
+    assert_eq!(erased, Erased { checks: 1, ..Erased::default() });
+    assert_eq!(check_sample::found(store, &expired).await, old(expired));
+    assert_eq!(store.erase_discovered(sample::later(600), 9).await.unwrap(), Erased::default());
+}
+
+pub async fn a_callback_that_is_done_is_forgotten_with_its_number(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let project = ProjectId(sample::uuid());
+    let sent = check_sample::ended(store, project, sample::now()).await;
+    let log = AttemptLog {
+        started_at: sample::now(),
+        ended_at: sample::now(),
+        status: Some(200),
+        failure: None,
+        exchange: None,
+    };
+    assert!(store.settle(Settlement { check: sent.id, attempt: 1, then: Then::Delivered, log }).await.unwrap());
+    let silent = silent_sample::stored(store, project, Product::SecureSna).await;
+    let (ending, silent) = check_sample::ending(silent.expire().unwrap());
+    store.conclude(ending, None).await.unwrap();
+
+    for number in [sent.claimed, silent.claimed].map(|claimed| claimed.unwrap().hash) {
+        let erased = store.erase_number(number, &sample::event(acme.id, Action::NumberErased)).await.unwrap();
+        assert_eq!(erased.checks, 1);
+    }
+    assert_eq!(check_sample::found(store, &sent).await, Check { claimed: None, callback_url: None, ..sent });
+    assert_eq!(check_sample::found(store, &silent).await, old(silent));
 }

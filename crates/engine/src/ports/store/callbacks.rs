@@ -71,6 +71,7 @@ pub struct AttemptLog {
 pub struct CallbackRecord {
     pub check: CheckId,
     pub product: Product,
+    /// Empty once it has been erased.
     pub url: Sealed,
     /// `None` once it has been erased.
     pub body: Option<Sealed>,

@@ -16,9 +16,10 @@ pub struct Erased {
 
 #[async_trait]
 pub trait PrivacyStore: Send + Sync {
-    /// Erases what is kept of a number: its hash and last digits in ended checks, the bodies and logs of their
-    /// callbacks. Checks that are still open keep their hash until they end: they would
-    /// otherwise end without a verdict. Writes the audit event in the same transaction.
+    /// Erases what is kept of a number: its hash and last digits in ended checks, where they sent devices and callbacks,
+    /// the bodies and logs of their callbacks. A callback that waits is left what it needs to be sent. Checks that are
+    /// still open keep their hash until they end: they would otherwise end without a verdict. Writes the audit event in
+    /// the same transaction.
     async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<Erased, StoreError>;
 
     /// Erases the same of checks that have found a number out and ended before `ended_before`, a bounded number at a
