@@ -119,7 +119,8 @@ pub struct AuditEvent {
     pub actor: Actor,
     pub action: Action,
     pub target: String,
-    /// The names of the members that changed, never their values: a log is no place for a URL with a token in it.
+    /// The names of the members that changed, never their values: a log is no place for a URL with a token in it. Of a
+    /// number that was erased: how many checks were still open, and until when.
     pub changes: Vec<String>,
     pub request_id: Option<String>,
 }

@@ -39,7 +39,7 @@ impl Engine {
         hash.ok_or_else(|| StoreError::Refused("no hash key is in use".to_owned()))
     }
 
-    /// Erases what is kept of a number, in all projects, and leaves a line in the audit log.
+    /// Erases what is kept of a number, in all projects, and leaves a line in the audit log. Tells what is still open.
     pub async fn erase_number(&self, number: &Msisdn) -> Result<(Erased, AuditEvent), StoreError> {
         let at = self.clock().now();
         let audit = AuditEvent {
@@ -53,7 +53,7 @@ impl Engine {
             request_id: None,
         };
         let erased = self.store().erase_number(self.number_hash(number)?, &audit).await?;
-        Ok((erased, audit))
+        Ok((erased, AuditEvent { changes: erased.to_be_continued(), ..audit }))
     }
 
     /// Erases numbers, codes and callback bodies of checks that ended longer ago than they are kept for. Numbers that

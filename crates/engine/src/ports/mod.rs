@@ -24,8 +24,9 @@ pub use store::{
     CredentialStore, Decision, Erased, Found, Housekeeping, IdempotencyStore, JourneyRecord, JourneyStore, KeyId,
     KeyPurpose, KeyStore, LeasedCallback, LinkPurpose, LinkRecord, NewCallback, NewCheck, NewLink, NewSession, NodeId,
     NodeStore, NotAKeyPurpose, PasswordHash, PrivacyStore, Progress, ProjectStore, ProjectUpdated, ProjectWritten,
-    Recorded, Resent, Revocation, RevocationStore, SealedKey, SessionRecord, SetOut, Settlement, Store, StoreError,
-    Then, TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
+    Recorded, Resent, Revocation, RevocationStore, SealedKey, SessionRecord, SetOut, Settlement, StillOpen, Store,
+    StoreError, Then, TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version,
+    WorkspaceStore,
 };
 pub use store::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, MarkedPending, WaitingCallbacks};
 pub use store::{Course, Guess, Guesser, Wait};

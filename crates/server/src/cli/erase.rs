@@ -3,7 +3,7 @@
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
 use serde_json::json;
 
-use super::{arguments::EraseArguments, desk::Desk, failure::Failure, typed::typed};
+use super::{arguments::EraseArguments, desk::Desk, failure::Failure, printer, typed::typed};
 use crate::http::time;
 
 pub(super) async fn erase(desk: &Desk, arguments: &EraseArguments) -> Result<(), Failure> {
@@ -15,12 +15,19 @@ pub(super) async fn erase(desk: &Desk, arguments: &EraseArguments) -> Result<(),
         )
     })?;
     let (erased, event) = desk.with_engine(async |engine| Ok(engine.erase_number(&number).await?)).await?;
-    Ok(desk.printer.record(vec![
+    desk.printer.record(vec![
         ("erased_at", json!(time::format(event.at))),
         ("audit_event_id", json!(event.id.to_string())),
         ("number", json!(format!("…{}", number.tail()))),
         ("checks", json!(erased.checks)),
         ("callbacks", json!(erased.callbacks)),
         ("attempts", json!(erased.attempts)),
-    ])?)
+        ("open_checks", json!(erased.left.map_or(0, |left| left.checks))),
+        ("open_until", json!(erased.left.map(|left| time::format(left.until)))),
+    ])?;
+    if let Some(left) = erased.left {
+        let (number, until) = (left.checks, time::format(left.until));
+        printer::remark(&format!("Checks of this number that are still open: {number}. Repeat this after {until}."));
+    }
+    Ok(())
 }

@@ -4,21 +4,50 @@ use std::{io::Write, process::Stdio};
 
 use serde_json::json;
 
-use super::setup::Deployment;
+use super::{
+    caller::{MATCHING, World},
+    process::run,
+    setup::Deployment,
+};
 
 #[test]
 fn a_receipt_names_no_number() {
     let deployment = Deployment::migrated();
     let receipt = deployment.run("erase --number +447700900123 --output json").json();
     assert_eq!(receipt["number"], "…23");
-    for count in ["checks", "callbacks", "attempts"] {
+    for count in ["checks", "callbacks", "attempts", "open_checks"] {
         assert_eq!(receipt[count], json!(0), "{count}");
     }
+    assert_eq!(receipt["open_until"], json!(null));
     assert!(receipt["erased_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(receipt["audit_event_id"].as_str().unwrap().len(), 36);
 
     let table = deployment.run("erase --number +990123456700").expect_code(0).text();
     assert!(table.contains("AUDIT EVENT ID") && table.contains("…00") && !table.contains("990123"), "{table}");
+}
+
+#[test]
+fn a_receipt_tells_what_is_still_open() {
+    let world = World::signed_in();
+    let check = world.json(&format!("reverse-sms create {MATCHING}"));
+    let erase = || {
+        let mut erase = world.command(&format!("erase --number {MATCHING} --output json"));
+        erase.env("RINGTRUE_STORE__URL", "sqlite:data/ringtrue.db");
+        erase.env("RINGTRUE_KEYS__MASTER_KEY_FILE", "data/master.key");
+        run(&mut erase)
+    };
+    let done = erase();
+    let remark = done.errors();
+    let receipt = done.json();
+    assert_eq!((&receipt["checks"], &receipt["open_checks"]), (&json!(0), &json!(1)), "{receipt}");
+    let until = receipt["open_until"].as_str().unwrap();
+    assert!(until > check["created_at"].as_str().unwrap(), "{until}");
+    assert!(remark.contains(&format!("Repeat this after {until}.")), "{remark}");
+
+    world.run(&format!("trigger {}", check["check_id"].as_str().unwrap())).expect_code(0);
+    world.run(&format!("reverse-sms watch {}", check["check_id"].as_str().unwrap())).expect_code(0);
+    let receipt = erase().json();
+    assert_eq!((&receipt["checks"], &receipt["open_checks"]), (&json!(1), &json!(0)), "{receipt}");
 }
 
 #[test]

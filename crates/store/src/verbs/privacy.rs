@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::NumberHash};
-use ringtrue_engine::ports::{Erased, PrivacyStore, StoreError};
+use ringtrue_engine::ports::{Erased, PrivacyStore, StillOpen, StoreError};
 use uuid::Uuid;
 
 use super::{SqlStore, audit};
@@ -15,10 +15,12 @@ use crate::{
 #[async_trait]
 impl<D: Database> PrivacyStore for SqlStore<D> {
     async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<Erased, StoreError> {
-        let event = audit.clone();
+        let mut event = audit.clone();
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
+                    // First: one that ends meanwhile is told of, rather than passed over.
+                    let left = still_open(tx, number).await?;
                     let ended = tx
                         .run(
                             "select id from checks
@@ -26,7 +28,8 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                             values![number],
                         )
                         .await?;
-                    let erased = erase(tx, ended, Callbacks::WhenTheyHaveCome).await?;
+                    let erased = Erased { left, ..erase(tx, ended, Callbacks::WhenTheyHaveCome).await? };
+                    event.changes = erased.to_be_continued();
                     audit::record(tx, &event).await?;
                     Ok(Ending::Commit(erased))
                 })
@@ -71,6 +74,20 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
             })
             .await
     }
+}
+
+/// The checks of a number that wait for its device.
+async fn still_open(tx: &mut dyn Tx, number: NumberHash) -> Result<Option<StillOpen>, StoreError> {
+    let open = tx
+        .run(
+            "select expires_at from checks where number_hash = $1 and status in ('ACCEPTED', 'PENDING')",
+            values![number],
+        )
+        .await?;
+    let checks = open.len() as u64;
+    let ends = open.into_iter().map(|row| row.of("checks").instant("expires_at"));
+    let until = ends.collect::<Result<Vec<_>, _>>()?.into_iter().max();
+    Ok(until.map(|until| StillOpen { checks, until }))
 }
 
 /// How many ids one statement names.

@@ -1,12 +1,12 @@
 use ringtrue_domain::{
-    audit::Action,
+    audit::{Action, AuditEvent},
     lifecycle::{Check, CheckId, DiscoveredNumber, Sealed, Status, Verdict},
     product::Product,
     silent::{Proof, SilentCheck},
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    Admitted, AttemptLog, CallbackRecord, CallbackState, Erased, Found, Settlement, Store, Then,
+    Admitted, AttemptLog, CallbackRecord, CallbackState, Erased, Found, Settlement, StillOpen, Store, Then,
 };
 
 use crate::{bench::Bench, check_sample, sample, silent_sample};
@@ -43,8 +43,11 @@ pub async fn a_number_is_erased(bench: &Bench) {
 
     let event = sample::event(acme.id, Action::ProjectUpdated);
     let erased = store.erase_number(number, &event).await.unwrap();
-    assert_eq!(erased, Erased { checks: 1, callbacks: 0, attempts: 1 });
-    assert_eq!(store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap().items[0], event);
+    let left = Some(StillOpen { checks: 1, until: open.expires_at });
+    assert_eq!(erased, Erased { checks: 1, callbacks: 0, attempts: 1, left });
+    let changes = vec!["open_checks=1".to_owned(), format!("open_until={:.3}", open.expires_at)];
+    let told = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap();
+    assert_eq!(told.items[0], AuditEvent { changes, ..event });
 
     assert_eq!(check_sample::found(store, &ended).await, Check { claimed: None, ..ended.clone() });
     let callback = record(store, project, ended.id).await;
@@ -55,9 +58,9 @@ pub async fn a_number_is_erased(bench: &Bench) {
     assert_eq!(check_sample::found(store, &other).await, other);
     assert!(record(store, project, other.id).await.body.is_some());
 
-    // Nothing is left to be erased, and the guard has forgotten what has ended.
+    // Nothing is left to be erased but what is open, and the guard has forgotten what has ended.
     let again = store.erase_number(number, &sample::event(acme.id, Action::ProjectUpdated)).await.unwrap();
-    assert_eq!(again, Erased::default());
+    assert_eq!(again, Erased { left, ..Erased::default() });
     for _ in 0..4 {
         let next = Check { claimed: ended.claimed, ..check_sample::check(project, sample::now()) };
         let new = check_sample::new(next);
@@ -158,7 +161,7 @@ pub async fn a_discovered_number_is_erased_by_its_hash(bench: &Bench) {
     for (check, callbacks, attempts, then) in [(&told, 1, 2, told_then), (&untold, 0, 0, untold_then)] {
         let audit = sample::event(acme.id, Action::NumberErased);
         let erased = store.erase_number(hash(check), &audit).await.unwrap();
-        assert_eq!(erased, Erased { checks: 1, callbacks, attempts });
+        assert_eq!(erased, Erased { checks: 1, callbacks, attempts, left: None });
         assert_eq!(check_sample::found(store, check).await, then);
     }
     let callback = record(store, project, told.id).await;
@@ -213,7 +216,7 @@ pub async fn a_callback_that_is_done_is_forgotten_with_its_number(bench: &Bench)
 
     for number in [sent.claimed, silent.claimed].map(|claimed| claimed.unwrap().hash) {
         let erased = store.erase_number(number, &sample::event(acme.id, Action::NumberErased)).await.unwrap();
-        assert_eq!(erased.checks, 1);
+        assert_eq!((erased.checks, erased.left), (1, None));
     }
     assert_eq!(check_sample::found(store, &sent).await, Check { claimed: None, callback_url: None, ..sent });
     assert_eq!(check_sample::found(store, &silent).await, old(silent));

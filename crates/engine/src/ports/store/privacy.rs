@@ -12,6 +12,25 @@ pub struct Erased {
     pub checks: u64,
     pub callbacks: u64,
     pub attempts: u64,
+    /// What was not, since it is still needed.
+    pub left: Option<StillOpen>,
+}
+
+/// Checks that are still open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StillOpen {
+    pub checks: u64,
+    /// When the last of them ends at the latest.
+    pub until: Timestamp,
+}
+
+impl Erased {
+    /// What the audit log tells besides: that it is to be done again, and when.
+    pub fn to_be_continued(&self) -> Vec<String> {
+        self.left.map_or_else(Vec::new, |left| {
+            vec![format!("open_checks={}", left.checks), format!("open_until={:.3}", left.until)]
+        })
+    }
 }
 
 #[async_trait]
@@ -19,7 +38,7 @@ pub trait PrivacyStore: Send + Sync {
     /// Erases what is kept of a number: its hash and last digits in ended checks, where they sent devices and callbacks,
     /// the bodies and logs of their callbacks. A callback that waits is left what it needs to be sent. Checks that are
     /// still open keep their hash until they end: they would otherwise end without a verdict. Writes the audit event in
-    /// the same transaction.
+    /// the same transaction, with what was left.
     async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<Erased, StoreError>;
 
     /// Erases the same of checks that have found a number out and ended before `ended_before`, a bounded number at a
