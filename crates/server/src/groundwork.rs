@@ -6,7 +6,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context;
-use ringtrue_domain::network::NetworkDirectory;
+use ringtrue_domain::{network::NetworkDirectory, web_url::Host};
 use ringtrue_engine::{
     Engine, Settings,
     number_lookup::Sources,
@@ -19,7 +19,7 @@ use ringtrue_operators::{
 use url::Url;
 
 use crate::{
-    config::{Config, TlsFiles},
+    config::{BaseUrl, Config, Connector, TlsFiles},
     connectors::{AllPrepared, Workbench},
     listener::Tls,
     number_sources,
@@ -63,7 +63,7 @@ impl Groundwork {
             Some(base_url) => base_url.to_string(),
             None => format!("{}://{address}", if tls.is_some() { "https" } else { "http" }),
         };
-        let settings = settings(config, base_url.clone(), own_host(&base_url));
+        let settings = settings(config, base_url.clone(), own_hosts(config, &base_url));
         let transport = Outbound::new(OutboundSettings {
             addresses: settings.urls.addresses.clone(),
             extra_roots: config.callbacks.ca_file.clone(),
@@ -126,8 +126,14 @@ fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {
     files.map(|files| Ok(Arc::new(Tls::load(&files.certificate, &files.key)?))).transpose()
 }
 
-/// A callback to ourselves would be a way around every rule on who may call what.
-fn own_host(base_url: &str) -> Vec<String> {
-    let host = Url::parse(base_url).ok().and_then(|url| url.host_str().map(str::to_owned));
-    host.into_iter().collect()
+/// Where callers, devices and operators reach us. A callback to ourselves would be a way around every rule on who may
+/// call what.
+fn own_hosts(config: &Config, base_url: &str) -> Vec<Host> {
+    let enrichment = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
+    let webhooks = config.connectors.iter().filter_map(|section| match &section.connector {
+        Connector::SmsHttp(webhook) => Some(webhook.public_url.as_str()),
+        Connector::Smpp(_) | Connector::Camara(_) | Connector::HeaderEnrichment(_) => None,
+    });
+    let urls = [base_url].into_iter().chain(enrichment.map(BaseUrl::as_str)).chain(webhooks);
+    urls.filter_map(|url| Some(Url::parse(url).ok()?.host()?.to_owned())).collect()
 }

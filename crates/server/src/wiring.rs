@@ -4,6 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, bail};
 use ipnet::IpNet;
+use ringtrue_domain::web_url::Host;
 use ringtrue_engine::{
     Engine, Parts, Settings,
     keys::MasterKey,
@@ -171,7 +172,7 @@ async fn directory(config: &Config) -> anyhow::Result<Option<Directory>> {
 }
 
 /// What a configuration decides for an engine.
-pub fn settings(config: &Config, base_url: String, own_hosts: Vec<String>) -> Settings {
+pub fn settings(config: &Config, base_url: String, own_hosts: Vec<Host>) -> Settings {
     Settings {
         region: config.region,
         base_url,

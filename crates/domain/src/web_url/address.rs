@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use url::Host;
 
 /// The one rule about addresses that come from a caller.
 ///
@@ -18,14 +19,14 @@ pub struct AddressPolicy {
     pub allow: Vec<IpNet>,
     /// Names, in punycode, that are permitted whatever they resolve to.
     pub allow_hosts: Vec<String>,
-    /// The names, in punycode, under which this service is reached itself: a callback to us is a loop.
-    pub own_hosts: Vec<String>,
+    /// The names, in punycode, and the addresses under which this service is reached itself: a callback to us is a loop.
+    pub own_hosts: Vec<Host>,
 }
 
 impl AddressPolicy {
     /// Whether a connection to this address may be made.
     pub fn permits(&self, address: IpAddr) -> bool {
-        self.allows(address) || is_public(address)
+        self.allows(address) || is_public(address) && !self.is_own(address)
     }
 
     /// Whether a host of this name may be asked for. What it resolves to is for [`permits`](Self::permits) to judge,
@@ -37,7 +38,7 @@ impl AddressPolicy {
         if self.trusts(name) {
             return true;
         }
-        if names(&self.own_hosts, name) || SPELLS_AN_ADDRESS.iter().any(|parent| is_within(name, parent)) {
+        if self.is_own_name(name) || SPELLS_AN_ADDRESS.iter().any(|parent| is_within(name, parent)) {
             return false;
         }
         let is_loopback = is_within(name, "localhost");
@@ -47,6 +48,21 @@ impl AddressPolicy {
     /// Whether the operator vouches for this name, so that its addresses need not be asked about.
     pub fn trusts(&self, name: &str) -> bool {
         names(&self.allow_hosts, name)
+    }
+
+    fn is_own_name(&self, name: &str) -> bool {
+        self.own_hosts.iter().any(|host| matches!(host, Host::Domain(own) if own.eq_ignore_ascii_case(name)))
+    }
+
+    /// However the two are spelt: in IPv6 an IPv4 address has another form.
+    fn is_own(&self, address: IpAddr) -> bool {
+        let own = |host: &Host| match host {
+            Host::Domain(_) => None,
+            Host::Ipv4(own) => Some(IpAddr::V4(*own)),
+            Host::Ipv6(own) => Some(IpAddr::V6(*own)),
+        };
+        let address = address.to_canonical();
+        self.own_hosts.iter().filter_map(own).any(|own| own.to_canonical() == address)
     }
 
     fn allows(&self, address: IpAddr) -> bool {

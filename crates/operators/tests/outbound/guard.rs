@@ -1,4 +1,4 @@
-use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
+use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl, Host};
 use ringtrue_engine::ports::{Transport, Undelivered};
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
 use tokio::io::AsyncWriteExt;
@@ -110,7 +110,7 @@ async fn the_operator_vouches_for_names_and_our_own_are_refused() {
     let (peer, _requests) = Peer::recording().await;
     let addresses = AddressPolicy {
         allow_hosts: vec!["trusted.example".to_owned()],
-        own_hosts: vec!["eu.ours.example".to_owned()],
+        own_hosts: vec![Host::parse("eu.ours.example").unwrap()],
         ..AddressPolicy::default()
     };
     let settings = OutboundSettings { addresses, ..OutboundSettings::default() };
@@ -120,9 +120,25 @@ async fn the_operator_vouches_for_names_and_our_own_are_refused() {
     assert_eq!(post(&client, &url("other.example")).await, Err(Undelivered::BlockedAddress));
 
     let settings = allowing(&["127.0.0.1/32"]);
-    let addresses = AddressPolicy { own_hosts: vec!["eu.ours.example".to_owned()], ..settings.addresses };
+    let addresses = AddressPolicy { own_hosts: vec![Host::parse("eu.ours.example").unwrap()], ..settings.addresses };
     let settings = OutboundSettings { addresses, connect: settings.connect, total: settings.total, extra_roots: None };
     let client = Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap();
     assert_eq!(post(&client, &url("eu.ours.example")).await, Err(Undelivered::BlockedAddress));
     assert_eq!(peer.connections(), 1);
+}
+
+#[tokio::test]
+async fn our_own_addresses_are_refused_by_whatever_name() {
+    let own_hosts = ["8.8.8.8", "[2606:4700::1111]"].map(|host| Host::parse(host).unwrap()).to_vec();
+    for (host, addresses) in [
+        ("8.8.8.8", &[][..]),
+        ("[2606:4700:0::1111]", &[]),
+        ("receiver.example", &["8.8.8.8"]),
+        ("receiver.example", &["2606:4700::1111", "8.8.8.8"]),
+    ] {
+        let policy = AddressPolicy { own_hosts: own_hosts.clone(), ..AddressPolicy::default() };
+        let settings = OutboundSettings { addresses: policy, ..OutboundSettings::default() };
+        let client = Outbound::with_resolver(settings, Script::of(&[addresses])).unwrap();
+        assert_eq!(post(&client, &format!("https://{host}/")).await, Err(Undelivered::BlockedAddress), "{host}");
+    }
 }

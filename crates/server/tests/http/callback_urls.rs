@@ -1,9 +1,11 @@
 //! URLs that a project is given: where callbacks go, and where a device ends.
 
+use ringtrue_server::config::HeaderEnrichment;
 use serde_json::{Value, json};
 
 use crate::{
     client::{Answer, Request},
+    networks::configured,
     on_both_stores,
     world::World,
 };
@@ -122,6 +124,37 @@ async fn callbacks_do_not_go_into_private_networks() {
                 assert!(!answer.detail().contains(host), "what was refused is not repeated");
             }
         }
+    }
+}
+
+/// Neither by name nor by address, and by none of our doors.
+#[tokio::test]
+async fn callbacks_come_back_by_none_of_our_doors() {
+    const WEBHOOK: &str = r#"
+        [connectors.twilio]
+        kind = "sms_http"
+        driver = "twilio"
+        public_url = "https://sms.ours.example/southbound/sms/twilio"
+        auth_token_env = "AUTH_TOKEN"
+        receivers = ["+447700900001"]
+    "#;
+    let webhook = configured(WEBHOOK);
+    let world = World::configured(|config| {
+        (config.ingress, config.connectors) = (webhook.ingress, webhook.connectors);
+        config.base_url = Some("https://8.8.8.8".parse().unwrap());
+        config.header_enrichment = Some(HeaderEnrichment {
+            listen: ([127, 0, 0, 1], 0).into(),
+            public_url: Some("http://he.ours.example".parse().unwrap()),
+            trusted_proxies: vec![],
+        });
+    })
+    .await;
+    for host in ["8.8.8.8", "134744072", "he.ours.example", "HE.ours.example:81", "sms.ours.example"] {
+        let answer = set(&world, "live", "reverse_sms", "callback_url", &format!("https://{host}/x")).await;
+        assert_eq!((answer.status, answer.code().as_str()), (400, "callback_url_invalid"), "{host}");
+    }
+    for host in ["8.8.4.4", "ours.example"] {
+        set(&world, "live", "reverse_sms", "callback_url", &format!("https://{host}/x")).await.assert(201);
     }
 }
 

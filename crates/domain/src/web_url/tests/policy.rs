@@ -1,3 +1,5 @@
+use url::Host;
+
 use super::{AddressPolicy, CallbackUrl, RedirectUrl, UrlError, UrlPolicy, allowing, lenient};
 
 #[test]
@@ -72,14 +74,38 @@ fn the_operator_makes_exceptions() {
 
 #[test]
 fn callbacks_do_not_come_back_to_us() {
-    let ours = vec!["eu.ringtrue.example".to_owned()];
     let mut policy = UrlPolicy::default();
-    policy.addresses.own_hosts.clone_from(&ours);
+    policy.addresses.own_hosts = vec![Host::parse("eu.ringtrue.example").expect("a host")];
     let url = "https://EU.ringtrue.example/v1/";
     assert_eq!(CallbackUrl::parse(url, &policy), Err(UrlError::HostNotAllowed));
     assert!(CallbackUrl::parse("https://hooks.eu.ringtrue.example/", &policy).is_ok());
-    policy.addresses.allow_hosts = ours;
+    policy.addresses.allow_hosts = vec!["eu.ringtrue.example".to_owned()];
     assert!(CallbackUrl::parse(url, &policy).is_ok());
+}
+
+#[test]
+fn callbacks_do_not_come_back_to_our_addresses() {
+    for (own, host, is_ours) in [
+        ("8.8.8.8", "8.8.8.8", true),
+        ("8.8.8.8", "134744072", true),
+        ("8.8.8.8", "0x8.8.8.8", true),
+        ("8.8.8.8", "[::ffff:8.8.8.8]", true),
+        ("[::ffff:8.8.8.8]", "8.8.8.8", true),
+        ("[2606:4700::1111]", "[2606:4700::1111]", true),
+        ("[2606:4700::1111]", "[2606:4700:0:0:0:0:0:1111]", true),
+        ("[2606:4700::1111]", "[2606:4700::0.0.17.17]", true),
+        ("8.8.8.8", "8.8.4.4", false),
+        ("[2606:4700::1111]", "[2606:4700::1112]", false),
+        ("eu.ringtrue.example", "8.8.8.8", false),
+    ] {
+        let mut policy = UrlPolicy::default();
+        policy.addresses.own_hosts = vec![Host::parse(own).expect("a host")];
+        let url = format!("https://{host}/");
+        assert_eq!(CallbackUrl::parse(&url, &policy).is_err(), is_ours, "{url} at {own}");
+        // Whoever allows the range means it.
+        policy.addresses.allow = allowing(&["8.8.0.0/16", "2606:4700::/32"]).allow;
+        assert!(CallbackUrl::parse(&url, &policy).is_ok(), "{url} at {own}");
+    }
 }
 
 #[test]

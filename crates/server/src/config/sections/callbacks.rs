@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use ipnet::IpNet;
-use ringtrue_domain::web_url::{AddressPolicy, UrlPolicy};
+use ringtrue_domain::web_url::{AddressPolicy, Host, UrlPolicy};
 use ringtrue_engine::callback;
 
 use super::{
@@ -27,7 +27,7 @@ pub struct CallbacksSection {
 
 impl CallbacksSection {
     /// The rule that URLs of callers are held to. Which hosts are our own is known once we listen.
-    pub fn policy(&self, own_hosts: Vec<String>) -> UrlPolicy {
+    pub fn policy(&self, own_hosts: Vec<Host>) -> UrlPolicy {
         UrlPolicy {
             allow_http: self.allow_http,
             addresses: AddressPolicy {
