@@ -82,11 +82,11 @@ impl From<Product> for ProductBody {
 async fn of_number(
     State(app): State<App>,
     caller: ProjectCaller<Eligibility>,
-    ids: Result<PathIds, Problem>,
+    ids: PathIds,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let found = app.engine.eligibility_of_number(caller.project(), segment(&ids, "phone_number")).await?;
+    let found = app.engine.eligibility_of_number(caller.project(), asked(&ids, "phone_number")).await?;
     Ok(json(StatusCode::OK, &EligibilityBody::from(&found)))
 }
 
@@ -94,15 +94,15 @@ async fn of_number(
 async fn of_address(
     State(app): State<App>,
     caller: ProjectCaller<Eligibility>,
-    ids: Result<PathIds, Problem>,
+    ids: PathIds,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let found = app.engine.eligibility_of_address(caller.project(), segment(&ids, "ip"))?;
+    let found = app.engine.eligibility_of_address(caller.project(), asked(&ids, "ip"))?;
     Ok(json(StatusCode::OK, &EligibilityBody::from(&found)))
 }
 
-/// What the path asks about, decoded. What cannot be decoded is empty, and as invalid as that.
-fn segment<'a>(ids: &'a Result<PathIds, Problem>, name: &str) -> &'a str {
-    ids.as_ref().ok().and_then(|ids| ids.get(name)).unwrap_or_default()
+/// What the path asks about.
+fn asked<'a>(ids: &'a PathIds, name: &str) -> &'a str {
+    ids.get(name).unwrap_or_default()
 }

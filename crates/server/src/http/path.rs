@@ -1,6 +1,6 @@
 //! Identifiers in paths.
 
-use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
+use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -20,25 +20,21 @@ use super::{
 pub struct Way {
     /// Of its path.
     pub template: &'static str,
-    /// The parameters of the template, decoded. `None`: one of them is not UTF-8.
-    parameters: Option<Vec<(&'static str, String)>>,
+    /// The parameters of the template, decoded.
+    parameters: Vec<(&'static str, String)>,
 }
 
 impl Way {
     /// A way through `template`, with what stands in a path for its parameters.
     pub fn new<'a>(template: &'static str, names: &[&'static str], values: impl Iterator<Item = &'a str>) -> Self {
-        let mut parameters = Vec::with_capacity(names.len());
-        for (name, value) in names.iter().zip(values) {
-            let Some(value) = decoded(value) else { return Way { template, parameters: None } };
-            parameters.push((*name, value));
-        }
-        Way { template, parameters: Some(parameters) }
+        Way { template, parameters: names.iter().zip(values).map(|(name, value)| (*name, decoded(value))).collect() }
     }
 }
 
-/// `None`: bytes that are not UTF-8. A `%` that escapes nothing stands for itself.
-fn decoded(value: &str) -> Option<String> {
-    percent_decode_str(value).decode_utf8().ok().map(Cow::into_owned)
+/// A `%` that escapes nothing stands for itself. Bytes that are not UTF-8 become a character that nothing of ours has in
+/// it, so that whoever reads the value refuses it.
+fn decoded(value: &str) -> String {
+    percent_decode_str(value).decode_utf8_lossy().into_owned()
 }
 
 /// Masked: a path can hold a number.
@@ -53,12 +49,10 @@ impl fmt::Debug for Way {
 pub struct PathIds(Arc<Arrival>);
 
 impl FromRequestParts<Context> for PathIds {
-    type Rejection = Problem;
+    type Rejection = Infallible;
 
-    async fn from_request_parts(_: &mut Parts, context: &Context) -> Result<Self, Problem> {
-        let way = context.arrival.way.get();
-        let is_readable = way.is_some_and(|way| way.parameters.is_some());
-        is_readable.then(|| PathIds(Arc::clone(&context.arrival))).ok_or_else(Problem::not_found)
+    async fn from_request_parts(_: &mut Parts, context: &Context) -> Result<Self, Infallible> {
+        Ok(PathIds(Arc::clone(&context.arrival)))
     }
 }
 
@@ -91,7 +85,7 @@ impl PathIds {
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        let parameters = self.0.way.get()?.parameters.as_ref()?;
+        let parameters = &self.0.way.get()?.parameters;
         parameters.iter().find(|(parameter, _)| *parameter == name).map(|(_, value)| value.as_str())
     }
 
@@ -108,19 +102,20 @@ mod tests {
     #[test]
     fn parameters_are_decoded() {
         for (value, expected) in [
-            ("", Some("")),
-            ("192.0.2.1", Some("192.0.2.1")),
-            ("+44", Some("+44")),
-            ("%2B44%2b", Some("+44+")),
-            ("%C3%a9", Some("é")),
-            ("%ff", None),
-            ("%", Some("%")),
-            ("%2", Some("%2")),
-            ("%+1", Some("%+1")),
-            ("%zz%41", Some("%zzA")),
-            ("%%41", Some("%A")),
+            ("", ""),
+            ("192.0.2.1", "192.0.2.1"),
+            ("+44", "+44"),
+            ("%2B44%2b", "+44+"),
+            ("%C3%a9", "é"),
+            ("%ff", "\u{fffd}"),
+            ("a%C3b", "a\u{fffd}b"),
+            ("%", "%"),
+            ("%2", "%2"),
+            ("%+1", "%+1"),
+            ("%zz%41", "%zzA"),
+            ("%%41", "%A"),
         ] {
-            assert_eq!(decoded(value).as_deref(), expected, "{value}");
+            assert_eq!(decoded(value), expected, "{value}");
         }
     }
 }

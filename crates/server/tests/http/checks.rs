@@ -75,7 +75,9 @@ async fn a_check_is_its_projects_alone(world: World) {
     let check = asker.create(json!({"phone_number": EVEN, "reference_id": "mine"})).await;
     asker.get(&check.id.to_uppercase()).await.assert(200);
     asker.get("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").await.assert_problem(404, "check_not_found");
-    asker.get("not-a-uuid").await.assert_problem(400, "bad_request");
+    for not_an_id in ["not-a-uuid", "%FF", "%C3%28"] {
+        asker.get(not_an_id).await.assert_problem(400, "bad_request");
+    }
     asker.get(&check.id.replace('-', "")).await.assert_problem(400, "bad_request");
 
     let project = world.project("Stranger", json!({})).await;

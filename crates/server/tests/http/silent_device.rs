@@ -34,6 +34,7 @@ async fn only_the_url_that_was_given_opens_a_check() {
             (format!("{way}?t={token}&sim=447700900123"), 400, "phone_number_invalid"),
             (format!("{way}?t={token}&sim={}", "x".repeat(4_097)), 400, "bad_request"),
             (way.replace(&check.id, "not-a-uuid") + "?t=x", 400, "bad_request"),
+            (way.replace(&check.id, "%FF") + "?t=x", 400, "bad_request"),
             (way.replace(&check.id, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b") + "?t=x", 404, "check_not_found"),
         ] {
             let answer = seeker.open(&target).await.assert_problem(status, code);

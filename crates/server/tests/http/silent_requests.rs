@@ -78,6 +78,7 @@ async fn a_redemption_takes_a_code_and_nothing_else() {
         world.send(post().body("text/plain", "x")).await.assert_problem(415, "unsupported_media_type");
         world.send(post().body("application/json", " ".repeat(20_000))).await.assert_problem(413, "payload_too_large");
         seeker.redeem("not-a-uuid", "x").await.assert_problem(400, "bad_request");
+        seeker.redeem("%FF", "x").await.assert_problem(400, "bad_request");
         seeker.redeem("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b", "x").await.assert_problem(404, "check_not_found");
         world.send(Request::post(&target).json(&json!({"code": "x"}))).await.assert_problem(401, "unauthorized");
         seeker.redeem(&check.id, "x").await.assert_problem(409, "check_not_ready");

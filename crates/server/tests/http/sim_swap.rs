@@ -249,6 +249,7 @@ async fn a_check_is_its_projects_alone(world: World) {
     inquirer.get(&id.to_uppercase()).await.assert(200);
     inquirer.get("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").await.assert_problem(404, "check_not_found");
     inquirer.get("not-a-uuid").await.assert_problem(400, "bad_request");
+    inquirer.get("%FF").await.assert_problem(400, "bad_request");
     inquirer.get(&format!("{id}?x=y")).await.assert_problem(400, "bad_request");
 
     let stranger = Inquirer::new(&world, "Stranger", json!({})).await;

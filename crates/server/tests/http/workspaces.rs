@@ -117,7 +117,7 @@ async fn ids_are_uuids_in_either_case(world: World) {
     }
     let unknown = format!("{list}/01a1d964-6e3b-7c1d-8a52-4f9e0b6d2c71");
     world.manage(Request::get(&unknown)).await.assert_problem(404, "workspace_not_found");
-    world.manage(Request::get(&format!("{list}/%ff"))).await.assert_problem(404, "not_found");
+    world.manage(Request::get(&format!("{list}/%ff"))).await.assert_problem(400, "bad_request");
 }
 
 on_both_stores!(
