@@ -39,7 +39,8 @@ pub use tls::Tls;
 use watch::Watch;
 
 /// Room for a header that the edge then refuses with a proper answer; past it hyper refuses it without one. Not more
-/// than that needs, since every connection may fill it: decisions/0007-oversized-credentials.md.
+/// than that needs, since every connection may fill it: decisions/0007-oversized-credentials.md. More than a hundred
+/// headers it refuses so too, however small: to let more in would cost every request two allocations.
 const HEADER_ROOM: usize = 72 * 1024;
 /// How long a connection without a request under way is kept when it is told to close: long enough to send an answer.
 const FAREWELL: Duration = Duration::from_millis(500);
