@@ -6,7 +6,11 @@ use http::{HeaderMap, header};
 use ringtrue_domain::region::Region;
 use ringtrue_operators::header_enrichment::is_enrichment;
 
-use super::{App, catalogue::Code, problem::Problem};
+use super::{
+    App,
+    catalogue::Code,
+    problem::{Problem, is_token_endpoint},
+};
 
 const MAX_URL: usize = 8 * 1024;
 const MAX_HEADERS: usize = 8 * 1024;
@@ -43,7 +47,7 @@ pub fn strip_enrichment(headers: &mut HeaderMap) {
 
 /// At the token endpoints a credential of any length is judged as a credential.
 fn headers_length(request: &Request) -> usize {
-    let judges_credentials = request.uri().path().starts_with("/oauth2/");
+    let judges_credentials = is_token_endpoint(request.uri().path());
     request
         .headers()
         .iter()

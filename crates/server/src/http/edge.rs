@@ -24,7 +24,7 @@ use super::{
     admission::{admit, strip_enrichment},
     arrival::{Arrival, Context, RequestId, X_REQUEST_ID},
     caller::Meter,
-    problem::Problem,
+    problem::{Audience, Problem},
     routes::Router,
     trail::{Answered, Trail},
     usual_case::usual_case,
@@ -82,6 +82,7 @@ impl Door {
         let is_a_server = request.headers().contains_key(header::AUTHORIZATION);
 
         let span = span(app, &method, &arrival.request_id);
+        let audience = Audience::of(&request);
         let admitted = admit(app, &request);
         if !keeps_enrichment {
             strip_enrichment(request.headers_mut());
@@ -89,9 +90,9 @@ impl Door {
         let context = Context { app: app.clone(), arrival: Arc::clone(&arrival) };
         let response = match admitted {
             // Wrapping a future moves it: not for a span that nobody collects.
-            Ok(()) if span.is_none() => handle(router, request, context).await,
-            Ok(()) => handle(router, request, context).instrument(span.clone()).await,
-            Err(problem) => problem.into_response(),
+            Ok(()) if span.is_none() => handle(router, request, context, audience).await,
+            Ok(()) => handle(router, request, context, audience).instrument(span.clone()).await,
+            Err(problem) => problem.for_audience(audience).into_response(),
         };
         let mut response = finish(app, response, &arrival.request_id);
         if let Some(meter) = &arrival.meter {
@@ -129,7 +130,7 @@ fn span(app: &App, method: &http::Method, request_id: &RequestId) -> Span {
 }
 
 /// Runs the handler: not for ever, and not into a panic.
-async fn handle(router: &Router, request: Request, context: Context) -> Response {
+async fn handle(router: &Router, request: Request, context: Context, audience: Audience) -> Response {
     let patience = context.app.request_timeout;
     let mut handled = AssertUnwindSafe(router.call(request, context)).catch_unwind();
     let mut too_long = pin!(None::<Sleep>);
@@ -143,11 +144,12 @@ async fn handle(router: &Router, request: Request, context: Context) -> Response
         }
         too_long.as_mut().as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(cx).map(|()| None))
     });
-    match answered.await {
-        Some(Ok(response)) => response,
-        Some(Err(_)) => Problem::internal(&"a handler panicked").into_response(),
-        None => Problem::unavailable("the request took too long").into_response(),
-    }
+    let problem = match answered.await {
+        Some(Ok(response)) => return response,
+        Some(Err(_)) => Problem::internal(&"a handler panicked"),
+        None => Problem::unavailable("the request took too long"),
+    };
+    problem.for_audience(audience).into_response()
 }
 
 /// The right-most address that no trusted proxy has added: what stands left of it anyone can have written.

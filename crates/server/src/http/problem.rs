@@ -2,7 +2,10 @@
 //!
 //! A handler gives a [`Problem`]; the edge writes it out, since only there the base URL and the request id are at hand.
 
-use axum::response::{IntoResponse, Response};
+use axum::{
+    extract::Request,
+    response::{IntoResponse, Response},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::{
@@ -29,7 +32,7 @@ pub struct Problem {
 
 /// Who reads a problem, and what it tells them besides.
 #[derive(Clone, Copy, Debug)]
-enum Audience {
+pub enum Audience {
     Caller,
     /// At a token endpoint: RFC 6749's fields too, and as what it asked for.
     OAuthClient {
@@ -37,6 +40,21 @@ enum Audience {
     },
     /// At the end of a check's redirect chain: what it would be told there without an error, too.
     Device(CheckId),
+}
+
+impl Audience {
+    /// Who has sent a request, as far as its path tells.
+    pub fn of(request: &Request) -> Self {
+        if is_token_endpoint(request.uri().path()) {
+            return Audience::OAuthClient { wants_plain_json: wants_plain_json(request.headers()) };
+        }
+        Audience::Caller
+    }
+}
+
+/// Whether OAuth clients are answered at this path.
+pub fn is_token_endpoint(path: &str) -> bool {
+    path.starts_with("/oauth2/")
 }
 
 /// Seconds after which a caller may try again when the store was unavailable.
@@ -80,18 +98,22 @@ impl Problem {
         self
     }
 
+    #[must_use]
+    pub fn for_audience(mut self, audience: Audience) -> Self {
+        self.audience = audience;
+        self
+    }
+
     /// Answers a request with these headers at a token endpoint.
     #[must_use]
-    pub fn for_oauth(mut self, headers: &HeaderMap) -> Self {
-        self.audience = Audience::OAuthClient { wants_plain_json: wants_plain_json(headers) };
-        self
+    pub fn for_oauth(self, headers: &HeaderMap) -> Self {
+        self.for_audience(Audience::OAuthClient { wants_plain_json: wants_plain_json(headers) })
     }
 
     /// Ends the redirect chain of this check.
     #[must_use]
-    pub fn for_device(mut self, check: CheckId) -> Self {
-        self.audience = Audience::Device(check);
-        self
+    pub fn for_device(self, check: CheckId) -> Self {
+        self.for_audience(Audience::Device(check))
     }
 
     /// The body and its content type.

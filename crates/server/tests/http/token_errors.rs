@@ -1,12 +1,14 @@
 //! Token requests that are refused: with the code of the contract, in the form that OAuth clients read.
 
+use std::time::Duration;
+
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::json;
 
 use crate::{
-    client::{Answer, Request},
+    client::{self, Answer, Request},
     on_both_stores,
-    world::{World, basic, token_request},
+    world::{World, basic, held, token_request},
 };
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -222,6 +224,33 @@ async fn the_accept_header_chooses_the_type_of_an_error() {
     let success =
         token_request(&world.acme.client_id, &world.acme.client_secret, "management").header("Accept", PROBLEM);
     assert_eq!(world.send(success).await.assert(200).header("content-type"), Some(JSON));
+}
+
+/// Also what never came to the endpoint.
+#[tokio::test]
+async fn what_the_edge_refuses_reads_as_a_token_error() {
+    let world = World::configured(|config| config.http.request_timeout = Duration::from_millis(100)).await;
+    let filler = "x".repeat(9 * 1024);
+    for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
+        let waiting = Request::post(endpoint).header("Content-Type", FORM).header("Content-Length", "100");
+        for (request, status, code) in [
+            (Request::post(endpoint).header("Host", "us.api.example.com"), 421, "wrong_region"),
+            (Request::post(&format!("{endpoint}?{filler}")), 414, "uri_too_long"),
+            (Request::post(endpoint).header("X-Filler", &filler), 431, "request_header_fields_too_large"),
+            (waiting, 503, "service_unavailable"),
+        ] {
+            for (accept, expected) in [(JSON, JSON), ("*/*", PROBLEM)] {
+                let request = request.clone().header("Accept", accept);
+                let answer = client::exchange(world.node.address, &request.bytes(world.node.address)).await;
+                let answer = held(&request, client::parse(&answer, false)).assert_problem(status, code);
+                assert_eq!(answer.header("content-type"), Some(expected), "{code}");
+                reads_as_oauth(&answer, code);
+            }
+        }
+    }
+    // Elsewhere nobody is told so.
+    let answer = world.send(Request::get("/livez").header("Host", "us.api.example.com").header("Accept", JSON)).await;
+    assert_eq!((answer.header("content-type"), answer.json().get("error")), (Some(PROBLEM), None));
 }
 
 on_both_stores!(
