@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     client::Request,
-    on_both_stores,
+    metadata, on_both_stores,
     receiver::Receiver,
     reverse_sms::{Asker, EVEN},
     world::{World, eventually},
@@ -69,6 +69,39 @@ async fn settled(asker: &Asker<'_>, attempts: u32) {
     .await;
 }
 
+/// Receivers may keep the keys for an hour.
+async fn a_key_is_relieved_between_two_attempts(world: World) {
+    let mut asker = Asker::sandbox(&world).await;
+    let jwks = async || world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json();
+    metadata::rotate(&world, false).await;
+    eventually("the next key is published", async || jwks().await["keys"].as_array().unwrap().len() == 2).await;
+    // The series begins half a minute before the other key's turn, and takes three and a half. These are its keys, an
+    // hour earlier.
+    world.advance(SignedDuration::from_hours(23) - SignedDuration::from_secs(30));
+    let earlier = jwks().await;
+    world.advance(SignedDuration::from_secs(210));
+    assert_eq!(jwks().await, earlier);
+    world.advance(SignedDuration::from_hours(1) - SignedDuration::from_secs(210));
+
+    let (id, secret) = (&asker.project.client_id, &asker.project.client_secret);
+    asker.token = world.token(id, secret, "reverse_sms").await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer([BROKEN; 7]);
+    end_a_check(&asker, &receiver).await;
+    let mut signers = vec![];
+    for (attempt, gap) in (1..).zip([10, 20, 30, 40, 50, 60, 0]) {
+        let callback = receiver.next().await;
+        callback.assert_signed_by(&jwks().await);
+        callback.assert_signed_by(&earlier);
+        signers.push(callback.key_id());
+        settled(&asker, attempt).await;
+        world.advance(SignedDuration::from_secs(gap));
+    }
+    let [old, new] = [&signers[0], &signers[6]];
+    assert_ne!(old, new);
+    assert_eq!(signers, [old, old, new, new, new, new, new].map(Clone::clone), "at its turn, to the second");
+}
+
 async fn a_200_is_the_end(world: World) {
     let asker = Asker::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
@@ -118,6 +151,7 @@ async fn another_node_delivers_what_a_dead_one_held(world: World) {
 
 on_both_stores!(
     only_200_ends_the_attempts_and_seven_are_enough,
+    a_key_is_relieved_between_two_attempts,
     a_200_is_the_end,
     a_receiver_that_is_away_delays_nobody_else,
     another_node_delivers_what_a_dead_one_held,

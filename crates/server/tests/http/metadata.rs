@@ -130,7 +130,7 @@ async fn key_ids(world: &World) -> Vec<Value> {
     keys["keys"].as_array().unwrap().iter().map(|key| key["kid"].clone()).collect()
 }
 
-async fn rotate(world: &World, emergency: bool) {
+pub async fn rotate(world: &World, emergency: bool) {
     let engine = &world.node.engine;
     let rotation = Rotation::by_operator(KeyPurpose::Callback, emergency);
     keys::rotate(rotation, engine.store(), &master(), engine.clock(), engine.entropy()).await.expect("a rotation");

@@ -139,34 +139,43 @@ impl Callback {
         serde_json::from_slice(&self.body).expect("JSON")
     }
 
+    /// The name of the key that signed it.
+    pub fn key_id(&self) -> String {
+        self.parameter("keyId")
+    }
+
+    fn signature(&self) -> &str {
+        self.header("authorization").strip_prefix("Signature ").expect("the scheme")
+    }
+
+    fn parameter(&self, name: &str) -> String {
+        let mut parts = self.signature().split(',').filter_map(|part| part.split_once('='));
+        let (_, value) = parts.find(|(part, _)| *part == name).expect("the parameter");
+        value.trim_matches('"').to_owned()
+    }
+
     /// Verified as the specification says, by nothing of ours.
     #[track_caller]
     pub fn assert_signed_by(&self, jwks: &Value) {
         let digest = BASE64_STANDARD.encode(digest::digest(&digest::SHA256, &self.body));
         assert_eq!(self.header("digest"), format!("SHA-256={digest}"));
 
-        let parameters = self.header("authorization").strip_prefix("Signature ").expect("the scheme");
-        let parameter = |name: &str| {
-            let parts: Vec<_> = parameters.split(',').filter_map(|part| part.split_once('=')).collect();
-            let (_, value) = parts.iter().find(|(part, _)| *part == name).expect("the parameter");
-            value.trim_matches('"').to_owned()
-        };
-        assert_eq!(parameter("algorithm"), "rsa-sha256");
+        assert_eq!(self.parameter("algorithm"), "rsa-sha256");
         let signed = "(request-target) host date x-service-callback digest";
-        assert_eq!(parameter("headers"), signed);
+        assert_eq!(self.parameter("headers"), signed);
         let lines = signed.split(' ').map(|name| match name {
             "(request-target)" => format!("{name}: post {}", self.target),
             name => format!("{name}: {}", self.header(name)),
         });
         let signing_string = lines.collect::<Vec<_>>().join("\n");
 
-        let kid = parameter("keyId");
+        let kid = self.key_id();
         let key = jwks["keys"].as_array().expect("keys").iter().find(|key| key["kid"] == kid.as_str());
         let key = key.expect("a published key");
         let number =
             |name: &str| BASE64_URL_SAFE_NO_PAD.decode(key[name].as_str().expect("a number")).expect("base64url");
         let key = RsaPublicKeyComponents { n: number("n"), e: number("e") };
-        let signature = parameters.rsplit_once("signature=\"").expect("a signature").1.trim_end_matches('"');
+        let signature = self.signature().rsplit_once("signature=\"").expect("a signature").1.trim_end_matches('"');
         let signature = BASE64_STANDARD.decode(signature).expect("base64");
         let verified = key.verify(&RSA_PKCS1_2048_8192_SHA256, signing_string.as_bytes(), &signature);
         assert!(verified.is_ok(), "the signature is not good for {signing_string}");
