@@ -7,21 +7,26 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 use crate::{
     client::{Answer, Request},
     on_both_stores,
-    routes::{self, Ids},
+    routes::{self, Ids, Tokens},
+    sim_register::SimRegister,
     world::{World, eventually, send_to},
 };
 
 /// Every create gives the first answer again, to the byte, secret included.
 async fn a_repetition_gets_the_first_answer(world: World) {
-    let ids = Ids::of(&world.acme, &world.project("Shop", json!({})).await);
+    SimRegister::simulated(&world);
+    let project = world.project("Shop", json!({})).await;
+    let ids = Ids::of(&world.acme, &project);
+    let tokens = Tokens::of(&world, &project).await;
     for (number, route) in routes::creates().enumerate() {
-        let request = route.request(&ids).header("Idempotency-Key", format!("key-{number}"));
-        let first = world.manage(request.clone()).await.assert(201);
+        let request = route.request(&ids).bearer(tokens.for_route(route));
+        let request = request.header("Idempotency-Key", format!("key-{number}"));
+        let first = world.send(request.clone()).await.assert(201);
         assert_eq!(first.header("idempotent-replayed"), None);
-        assert!(first.text().contains("client_secret"));
+        assert_eq!(first.text().contains("client_secret"), route.scope() == "management");
         for _ in 0..3 {
             world.advance(SignedDuration::from_secs(1));
-            let again = world.manage(request.clone()).await.assert(201);
+            let again = world.send(request.clone()).await.assert(201);
             assert_eq!(again.header("idempotent-replayed"), Some("true"));
             assert_eq!(again.body, first.body, "{route:?}");
             assert_eq!(again.header("content-type"), first.header("content-type"));
@@ -49,13 +54,41 @@ async fn another_request_with_the_same_key_is_422(world: World) {
     assert_eq!(create(&projects, r#"{"name":"Shop"}"#).await.body, first.body);
 }
 
+/// The same for checks, whose keys belong to their project.
+async fn the_key_of_a_check_is_its_projects(world: World) {
+    SimRegister::simulated(&world);
+    let [one, other] = [world.project("One", json!({})).await, world.project("Other", json!({})).await];
+    let [own, others] = [Tokens::of(&world, &one).await, Tokens::of(&world, &other).await];
+    for route in routes::checks() {
+        let key = format!("key of {}", route.scope()).replace(' ', "-");
+        let create = async |tokens: &Tokens, body: &Value| {
+            let request = Request::post(route.template).bearer(tokens.for_route(route)).json(body);
+            world.send(request.header("Idempotency-Key", &key)).await
+        };
+        let (same, mut another) = (route.good_body(), route.good_body());
+        another["reference_id"] = json!("another");
+        let first = create(&own, &same).await.assert(201);
+        create(&own, &another).await.assert_problem(422, "idempotency_key_reused");
+        assert_eq!(create(&own, &same).await.assert(201).body, first.body);
+
+        let elsewhere = create(&others, &another).await.assert(201);
+        assert_eq!(elsewhere.header("idempotent-replayed"), None, "{route:?}");
+        assert_ne!(elsewhere.json()["check_id"], first.json()["check_id"]);
+    }
+}
+
 /// Many at once: one does it, the others get its answer or are told to wait.
 async fn of_many_at_once_one_does_it(world: World) {
-    let token = world.manager().await;
-    let path = format!("{}/credentials", world.acme.path());
-    for round in 0..3 {
-        let key = format!("round-{round}");
-        let one = || world.send(Request::post(&path).bearer(&token).json(&json!({})).header("Idempotency-Key", &key));
+    SimRegister::simulated(&world);
+    let project = world.project("Shop", json!({})).await;
+    let tokens = Tokens::of(&world, &project).await;
+    let ids = Ids::of(&world.acme, &project);
+    // A project's name is taken after the first round.
+    let routes = || routes::creates().filter(|route| !route.template.ends_with("/projects"));
+    for (round, route) in (0..3).flat_map(|round| routes().map(move |route| (round, route))) {
+        let key = format!("round-{round}-{}", route.template.len());
+        let request = route.request(&ids).bearer(tokens.for_route(route)).header("Idempotency-Key", &key);
+        let one = || world.send(request.clone());
         let answers = futures_util::future::join_all((0..24).map(|_| one())).await;
         let mut made = vec![];
         for answer in answers {
@@ -70,8 +103,12 @@ async fn of_many_at_once_one_does_it(world: World) {
         let again = one().await.assert(201);
         assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &made[0].1));
     }
-    let list = world.manage(Request::get(&format!("{path}?size=100"))).await.assert(200).json();
-    assert_eq!(list["page"]["total_elements"], 1 + 3);
+    for route in routes() {
+        let list = Request::get(&routes::fill(route.template, &ids)).bearer(tokens.for_route(route));
+        let before = u32::from(route.scope() == "management");
+        let total = &world.send(list).await.assert(200).json()["page"]["total_elements"];
+        assert_eq!(*total, before + 3, "{route:?}");
+    }
 }
 
 async fn keys_of_another_workspace_are_others(world: World) {
@@ -149,19 +186,29 @@ async fn a_request_that_fails_frees_its_key(world: World) {
 
 #[tokio::test]
 async fn keys_have_1_to_255_visible_characters() {
-    let world = World::sqlite().await;
-    let path = format!("{}/credentials", world.acme.path());
-    let create =
-        async |key: &[u8]| world.manage(Request::post(&path).json(&json!({})).header("Idempotency-Key", key)).await;
-    for good in ["x", "!~", "a/b?c=d", "\"quoted\"", "8e03978e-40d5-43e8-bc93-6894a57f9324", &"x".repeat(255)] {
-        create(good.as_bytes()).await.assert(201);
+    let world = World::configured(|config| config.number_guard.creates = 100).await;
+    SimRegister::simulated(&world);
+    let project = world.project("Shop", json!({})).await;
+    let tokens = Tokens::of(&world, &project).await;
+    let ids = Ids::of(&world.acme, &project);
+    for route in routes::creates() {
+        let request = route.request(&ids).bearer(tokens.for_route(route));
+        let create = async |key: &[u8]| world.send(request.clone().header("Idempotency-Key", key)).await;
+        for bad in [&b""[..], b"a b", b"a\tb", "schl\u{fc}ssel".as_bytes(), b"\xff", &[b'x'; 256], &[b'x'; 4000]] {
+            let answer = create(bad).await.assert_problem(400, "bad_request");
+            assert!(answer.detail().contains("Idempotency-Key"), "{route:?}: {}", answer.detail());
+        }
+        let twice = request.clone().header("Idempotency-Key", "a").header("Idempotency-Key", "b");
+        world.send(twice).await.assert_problem(400, "bad_request");
+        // A name can be taken once.
+        if route.template.ends_with("/projects") {
+            continue;
+        }
+        for good in ["x", "!~", "a/b?c=d", "\"quoted\"", "8e03978e-40d5-43e8-bc93-6894a57f9324", &"x".repeat(255)] {
+            let key = format!("{:.253}{:02}", good, route.template.len());
+            create(key.as_bytes()).await.assert(201);
+        }
     }
-    for bad in [&b""[..], b"a b", b"a\tb", "schl\u{fc}ssel".as_bytes(), b"\xff", &[b'x'; 256], &[b'x'; 4000]] {
-        let answer = create(bad).await.assert_problem(400, "bad_request");
-        assert!(answer.detail().contains("Idempotency-Key"), "{}", answer.detail());
-    }
-    let twice = Request::post(&path).json(&json!({})).header("Idempotency-Key", "a").header("Idempotency-Key", "b");
-    world.manage(twice).await.assert_problem(400, "bad_request");
 }
 
 #[tokio::test]
@@ -222,6 +269,7 @@ async fn any_node_repeats_the_answer(world: World) {
 on_both_stores!(
     a_repetition_gets_the_first_answer,
     another_request_with_the_same_key_is_422,
+    the_key_of_a_check_is_its_projects,
     of_many_at_once_one_does_it,
     keys_of_another_workspace_are_others,
     keys_of_another_project_are_others,

@@ -1,12 +1,14 @@
 //! Every route of the router, ready to be called: a rule that holds everywhere is tested everywhere, on routes too that
 //! come later.
 
+use std::collections::BTreeMap;
+
 use ringtrue_server::http;
 use serde_json::{Value, json};
 
 use crate::{
     client::Request,
-    world::{ProjectOf, Tenant},
+    world::{ProjectOf, Tenant, World},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,14 +68,37 @@ pub fn managed() -> impl Iterator<Item = Route> {
     all().into_iter().filter(|route| route.template.starts_with("/v1/management/"))
 }
 
+/// Those that create checks, of all products.
+pub fn checks() -> impl Iterator<Item = Route> {
+    all().into_iter().filter(|route| route.method == "POST" && route.template.ends_with("-checks"))
+}
+
 /// Those that take a JSON body.
 pub fn with_body() -> impl Iterator<Item = Route> {
-    managed().filter(|route| ["POST", "PUT", "PATCH"].contains(&route.method))
+    managed().filter(|route| ["POST", "PUT", "PATCH"].contains(&route.method)).chain(checks())
 }
 
 /// Those that an `Idempotency-Key` is good for.
 pub fn creates() -> impl Iterator<Item = Route> {
-    managed().filter(|route| route.method == "POST")
+    managed().filter(|route| route.method == "POST").chain(checks())
+}
+
+/// A token for every scope that routes ask for.
+pub struct Tokens(BTreeMap<&'static str, String>);
+
+impl Tokens {
+    /// Of the first tenant, and of a project of it.
+    pub async fn of(world: &World, project: &ProjectOf) -> Self {
+        let mut tokens = BTreeMap::from([("management", world.manager().await)]);
+        for scope in checks().map(Route::scope) {
+            tokens.insert(scope, world.token(&project.client_id, &project.client_secret, scope).await);
+        }
+        Tokens(tokens)
+    }
+
+    pub fn for_route(&self, route: Route) -> &str {
+        &self.0[route.scope()]
+    }
 }
 
 pub fn fill(template: &str, ids: &Ids) -> String {
@@ -98,12 +123,30 @@ impl Route {
         if with_body().any(|route| route == self) { request.json(&self.good_body()) } else { request }
     }
 
+    /// The scope that this route asks for, of those with a body.
+    pub fn scope(self) -> &'static str {
+        match self.last_segment() {
+            "reverse-sms-checks" => "reverse_sms",
+            "secure-sna-checks" => "secure_sna",
+            "discovery-checks" => "discovery",
+            "sim-swap-checks" => "sim_swap",
+            _ => "management",
+        }
+    }
+
+    fn last_segment(self) -> &'static str {
+        self.template.rsplit('/').next().unwrap_or_default()
+    }
+
     /// A body that this route takes.
     pub fn good_body(self) -> Value {
-        match (self.method, self.template.rsplit('/').next().unwrap_or_default()) {
+        match (self.method, self.last_segment()) {
             ("POST", "projects") => json!({"name": "A good name"}),
             ("PATCH", "{project_id}" | "{workspace_id}") => json!({"name": "A better name"}),
-            ("POST", "credentials") => json!({}),
+            ("POST", "credentials" | "discovery-checks") => json!({}),
+            ("POST", "reverse-sms-checks" | "sim-swap-checks") => json!({"phone_number": "+990123456700"}),
+            // Another one: the two that disturb a number's user are counted together.
+            ("POST", "secure-sna-checks") => json!({"phone_number": "+990123456702"}),
             ("PUT", "allowed-networks") => json!({"networks": []}),
             _ => panic!("say what a body of {self:?} looks like"),
         }

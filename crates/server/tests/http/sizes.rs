@@ -9,7 +9,8 @@ use tokio::{
 
 use crate::{
     client::{self, Answer, PATIENCE, Request, parse, to_the_end},
-    routes::{self, Ids},
+    routes::{self, Ids, Tokens},
+    sim_register::SimRegister,
     world::{World, basic, held},
 };
 
@@ -24,16 +25,20 @@ fn padded(body: &Value, length: usize) -> String {
 #[tokio::test]
 async fn a_json_body_has_at_most_16_kib() {
     let world = World::sqlite().await;
-    let ids = Ids::of(&world.acme, &world.project("Shop", json!({})).await);
+    SimRegister::simulated(&world);
+    let project = world.project("Shop", json!({})).await;
+    let ids = Ids::of(&world.acme, &project);
+    let tokens = Tokens::of(&world, &project).await;
     for route in routes::with_body() {
         let of = |length: usize| {
             Request::new(route.method, &routes::fill(route.template, &ids))
+                .bearer(tokens.for_route(route))
                 .body("application/json", padded(&route.good_body(), length))
         };
-        let answer = world.manage(of(16 * KIB)).await;
+        let answer = world.send(of(16 * KIB)).await;
         assert!([200, 201].contains(&answer.status), "{route:?}: {}", answer.text());
         for length in [16 * KIB + 1, 64 * KIB, 1024 * KIB] {
-            world.manage(of(length)).await.assert_problem(413, "payload_too_large");
+            world.send(of(length)).await.assert_problem(413, "payload_too_large");
         }
     }
 }
