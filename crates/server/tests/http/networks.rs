@@ -49,6 +49,8 @@ const THREE: &str = r#"
     receivers = ["+447700900001", "+447700900002", "+447700900003", "+12015550123"]
 "#;
 
+const LANDLINE: &str = "+442071838750";
+
 /// What a deployment has read from its file, with an ingress on a free port.
 pub fn configured(settings: &str) -> Config {
     let folder = tempfile::tempdir().unwrap();
@@ -99,6 +101,7 @@ async fn the_gates_stand_in_their_order() {
     let (unknown, known) = ("+4915112345678", "+447700900123");
     ask(&asker, "+4477").await.assert_problem(400, "phone_number_invalid");
     ask(&asker, unknown).await.assert_problem(400, "mno_not_supported");
+    ask(&asker, LANDLINE).await.assert_problem(400, "mno_not_supported");
     ask(&asker, known).await.assert_problem(403, "forbidden");
 
     allow(&asker, &["23410"], "sim_swap").await;
@@ -108,6 +111,7 @@ async fn the_gates_stand_in_their_order() {
     allow(&asker, &["23410"], "reverse_sms").await;
     ask(&asker, known).await.assert(201);
     ask(&asker, "+447702900123").await.assert_problem(403, "forbidden");
+    ask(&asker, LANDLINE).await.assert_problem(400, "mno_not_supported");
     ask(&asker, unknown).await.assert_problem(400, "mno_not_supported");
 
     // What was allowed can be taken back, and others never had it.
