@@ -34,6 +34,17 @@ fn sms(world: &World, from: &str, check: &Invited) -> InboundSms {
     }
 }
 
+/// What is simulated never meets what is real, whoever knows the code.
+async fn the_right_code_in_the_other_mode_matches_nothing(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let check = asker.create(json!({"phone_number": EVEN})).await;
+    let simulated = sms(&world, EVEN, &check);
+    let real = InboundSms { mode: Mode::Live, connector: "smsc".into(), ..simulated.clone() };
+    assert_eq!(world.node.engine.receive(real).await.unwrap(), Disposition::Unmatched);
+    assert_eq!(asker.get(&check.id).await.json()["status"], "ACCEPTED");
+    assert_eq!(world.node.engine.receive(simulated).await.unwrap(), Disposition::Concluded);
+}
+
 /// Another check's whole way on each node: whatever else was to come would have come before.
 async fn nothing_else_came(asker: &Asker<'_>, receiver: &mut Receiver) {
     let last = asker.create(json!({"phone_number": "+990123456798", "callback_url": receiver.url("/last")})).await;
@@ -157,6 +168,7 @@ async fn what_was_read_at_the_deadline_stays_true(world: World) {
 }
 
 on_both_stores!(
+    the_right_code_in_the_other_mode_matches_nothing,
     one_sms_a_hundred_times_on_two_nodes,
     of_a_hundred_at_once_one_decides,
     an_sms_and_the_deadline_race,
