@@ -4,8 +4,9 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Write},
     path::Path,
-    process::Command,
+    process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex,
         mpsc::{self, Receiver},
@@ -77,6 +78,37 @@ impl Database {
         ringtrue_store::open(&store_url(&self.address), &StoreOptions::default()).await.expect("a store")
     }
 
+    /// A table of PostgreSQL that nobody else can use, for as long as the answer is kept.
+    pub fn lock(&self, table: &str) -> Locked {
+        let mut psql = Command::new("psql")
+            .args([&self.address, "--no-psqlrc", "--quiet"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("psql runs");
+        let lock = format!("begin;\nlock table {table} in access exclusive mode;\n\\echo locked\n");
+        psql.stdin.as_mut().expect("its input").write_all(lock.as_bytes()).expect("it reads");
+        let mut said = String::new();
+        BufReader::new(psql.stdout.as_mut().expect("its output")).read_line(&mut said).expect("it answers");
+        assert_eq!(said, "locked\n", "the lock on {table}");
+        Locked { psql }
+    }
+
+    /// How many sessions of this database in PostgreSQL wait for somebody's lock.
+    pub fn waiting_sessions(&self) -> usize {
+        let Place::Server { name } = &self.place else { panic!("nobody waits for a file") };
+        let waiting =
+            format!("select count(*) from pg_stat_activity where datname = '{name}' and wait_event_type = 'Lock'");
+        psql(&waiting).trim().parse().expect("a number")
+    }
+
+    /// Makes PostgreSQL refuse writes to this database, or allow them again. Connections are cut, so that all know.
+    pub fn set_read_only(&self, is_read_only: bool) {
+        let Place::Server { name } = &self.place else { panic!("a file is made read-only by other means") };
+        psql(&format!("alter database {name} set default_transaction_read_only = {is_read_only}"));
+        psql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
+    }
+
     /// Everything that a thief of the disk would see. Binary columns are in hex on PostgreSQL.
     pub fn dump(&self) -> Vec<u8> {
         match &self.place {
@@ -93,6 +125,19 @@ impl Database {
                 output.stdout
             }
         }
+    }
+}
+
+/// Somebody who holds a lock.
+pub struct Locked {
+    psql: Child,
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // The end of its input is the end of its transaction.
+        drop(self.psql.stdin.take());
+        let _ = self.psql.wait();
     }
 }
 
@@ -154,10 +199,11 @@ fn copies_of(empty: String) -> Receiver<String> {
     copies
 }
 
-fn psql(statement: &str) {
+fn psql(statement: &str) -> String {
     let output = Command::new("psql")
-        .args([&server(), "--no-psqlrc", "--quiet", "--command", statement])
+        .args([&server(), "--no-psqlrc", "--quiet", "--tuples-only", "--command", statement])
         .output()
         .expect("psql runs");
     assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
 }

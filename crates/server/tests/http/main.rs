@@ -9,6 +9,7 @@ mod allowed_networks;
 mod answers;
 mod audit;
 mod bearer;
+mod busy_database;
 mod callback_resends;
 mod callback_urls;
 mod callbacks;
