@@ -1,0 +1,138 @@
+//! More calls than a workspace may make, for seconds on end, against the real binary: as many are served as the limit
+//! says, all others are told to wait, and nothing else comes of it.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+#[path = "http/client.rs"]
+#[expect(dead_code, reason = "not all of the client is needed here")]
+mod client;
+#[path = "http/database.rs"]
+#[expect(dead_code, reason = "nor of the database")]
+mod database;
+#[path = "kill/deployment.rs"]
+#[expect(dead_code, reason = "and nobody is killed")]
+mod deployment;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use client::{Answer, Request};
+use database::Database;
+use deployment::Deployment;
+use ringtrue_engine::ports::{Clock, SystemClock};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+/// Far less than this machine can do, however busy it is.
+const LIMITS: [(&str, &str); 2] = [("RINGTRUE_RATE_LIMITS__READ", "40"), ("RINGTRUE_RATE_LIMITS__CREATE", "20")];
+const READS: usize = 40;
+const CREATES: usize = 20;
+const LOAD: Duration = Duration::from_secs(8);
+/// People who read, and as many who create, each with the next call when the last is answered.
+const CALLERS: usize = 6;
+
+const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
+
+#[tokio::test]
+async fn sqlite() {
+    a_limit_holds_under_load(&Database::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn postgres() {
+    a_limit_holds_under_load(&Database::postgres().await).await;
+}
+
+async fn a_limit_holds_under_load(database: &Database) {
+    let deployment = Deployment::new(database.address());
+    let server = deployment.serve_with(&LIMITS);
+    let token = deployment.product_token(&server, json!({})).await;
+    let reads = Arc::new(Calls { limit: READS, success: 200, ..Calls::new(server.address, &token) });
+    let creates = Arc::new(Calls { limit: CREATES, success: 201, ..Calls::new(server.address, &token) });
+    let mut callers = JoinSet::new();
+    let (begun, first_second) = (Instant::now(), SystemClock.now().as_second());
+    for _ in 0..CALLERS {
+        let (reads, creates) = (Arc::clone(&reads), Arc::clone(&creates));
+        callers.spawn(async move {
+            while begun.elapsed() < LOAD {
+                reads.make(Request::get(&format!("{CHECKS}?size=1"))).await;
+            }
+        });
+        callers.spawn(async move {
+            while begun.elapsed() < LOAD {
+                let number = format!("+9901{:06}00", creates.made.load(Ordering::SeqCst));
+                creates.make(Request::post(CHECKS).json(&json!({"phone_number": number}))).await;
+            }
+        });
+    }
+    while let Some(ended) = callers.join_next().await {
+        ended.unwrap();
+    }
+    let seconds = usize::try_from(SystemClock.now().as_second() - first_second).unwrap();
+    reads.assert_limited(seconds);
+    creates.assert_limited(seconds);
+
+    // Whoever waits as told is served.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let all = server.get(&format!("{CHECKS}?size=1"), &token).await.assert(200).json();
+    assert_eq!(all["page"]["total_elements"], creates.admitted(), "what was refused was not done");
+}
+
+/// Calls of one kind, and what came of them.
+struct Calls {
+    address: SocketAddr,
+    token: String,
+    limit: usize,
+    success: u16,
+    made: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+impl Calls {
+    fn new(address: SocketAddr, token: &str) -> Self {
+        Calls {
+            address,
+            token: token.to_owned(),
+            limit: 0,
+            success: 0,
+            made: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
+        }
+    }
+
+    async fn make(&self, request: Request) {
+        self.made.fetch_add(1, Ordering::SeqCst);
+        let answer = client::send(self.address, &request.bearer(&self.token)).await;
+        let [limit, remaining, reset] = ["limit", "remaining", "reset"].map(|name| number(&answer, name));
+        assert!(limit == self.limit && remaining < limit && reset == 1, "{answer:?}");
+        if answer.status != self.success {
+            assert_eq!((answer.status, answer.code().as_str()), (429, "too_many_requests"), "{}", answer.text());
+            assert_eq!((remaining, answer.header("retry-after")), (0, Some("1")));
+            self.refused.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn admitted(&self) -> usize {
+        self.made.load(Ordering::SeqCst) - self.refused.load(Ordering::SeqCst)
+    }
+
+    /// After a load that went on while the clock moved by so many seconds.
+    fn assert_limited(&self, seconds: usize) {
+        let (admitted, refused) = (self.admitted(), self.refused.load(Ordering::SeqCst));
+        let most = self.limit * seconds * 105 / 100 + self.limit;
+        assert!(admitted <= most, "{admitted} calls in {seconds} s, and {most} at most are allowed");
+        assert!(admitted >= self.limit, "not even what the limit allows: {admitted}");
+        assert!(refused > 0, "{admitted} calls are no load");
+    }
+}
+
+fn number(answer: &Answer, name: &str) -> usize {
+    let value = answer.header(&format!("x-ratelimit-{name}"));
+    value.unwrap_or_else(|| panic!("no {name}: {answer:?}")).parse().expect("a number")
+}
