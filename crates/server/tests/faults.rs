@@ -87,6 +87,36 @@ const ENOUGH: usize = 100;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgres_that_is_stopped_hard_is_waited_for_and_loses_nothing() {
     let postgres = OwnPostgres::start().await;
+    under_writers(&postgres, async |server, writing| {
+        postgres.halt();
+        let stopped = Instant::now();
+        while stopped.elapsed() < AWAY {
+            assert_unavailable(&writing.create().await);
+            assert_eq!(server.send(Request::get("/readyz")).await.status, 503);
+            assert_eq!(server.send(Request::get("/livez")).await.status, 200);
+        }
+        assert!(writing.unavailable.load(Ordering::SeqCst) > 0);
+        postgres.resume();
+    })
+    .await;
+}
+
+/// Commits wait for the standby, so whatever was answered is there when it takes over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_that_takes_over_has_all_that_was_answered() {
+    let postgres = OwnPostgres::start_pair().await;
+    under_writers(&postgres, async |server, writing| {
+        postgres.halt();
+        // The standby is there, and takes no writes yet.
+        assert_unavailable(&writing.create().await);
+        assert_eq!(server.send(Request::get("/readyz")).await.status, 503);
+        postgres.promote_standby();
+    })
+    .await;
+}
+
+/// Has checks created all the time while something happens to the database, until well after it is back.
+async fn under_writers(postgres: &OwnPostgres, happen: impl AsyncFnOnce(&Server, &Writing)) {
     let deployment = Deployment::new(&postgres.url);
     let server = deployment.serve();
     let writing = Arc::new(Writing {
@@ -103,16 +133,7 @@ async fn a_postgres_that_is_stopped_hard_is_waited_for_and_loses_nothing() {
     }
     writing.until_written(ENOUGH).await;
 
-    postgres.halt();
-    let stopped = Instant::now();
-    while stopped.elapsed() < AWAY {
-        assert_unavailable(&writing.create().await);
-        assert_eq!(server.send(Request::get("/readyz")).await.status, 503);
-        assert_eq!(server.send(Request::get("/livez")).await.status, 200);
-    }
-    assert!(writing.unavailable.load(Ordering::SeqCst) > 0);
-
-    postgres.resume();
+    happen(&server, &writing).await;
     let back = Instant::now();
     while writing.create().await.status != 201 || server.send(Request::get("/readyz")).await.status != 200 {
         assert!(back.elapsed() < RECOVERED_WITHIN, "it does not notice that its database is back");

@@ -1,4 +1,4 @@
-//! A PostgreSQL server that no other test uses, so that it can be stopped.
+//! A PostgreSQL server that no other test uses, so that it can be stopped; alone, or with a standby.
 
 use std::{
     io::{BufRead, BufReader},
@@ -11,42 +11,64 @@ use jiff::Timestamp;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/postgres");
 
 pub struct OwnPostgres {
-    /// An empty database with our schema.
+    /// An empty database with our schema. Of a pair: at whichever of the two takes writes.
     pub url: String,
     directory: String,
-    /// The server lives as long as this, and this as long as its input.
+    /// Of the standby, if there is one.
+    standby: String,
+    /// The servers live as long as this, and this as long as its input.
     keeper: Child,
 }
 
 impl OwnPostgres {
     pub async fn start() -> Self {
+        Self::lent_by("run").await
+    }
+
+    /// With a standby that has whatever was committed.
+    pub async fn start_pair() -> Self {
+        Self::lent_by("pair").await
+    }
+
+    async fn lent_by(command: &str) -> Self {
+        let tell = "echo $PGPORT; echo $POSTGRES_DIRECTORY; echo $STANDBY_PORT; echo $STANDBY_DIRECTORY";
         let mut keeper = Command::new(SCRIPT)
-            .args(["run", "sh", "-c", "echo $POSTGRES_FOR_TESTS; echo $POSTGRES_DIRECTORY; exec cat >/dev/null"])
+            .args([command, "sh", "-c", &format!("{tell}; exec cat >/dev/null")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("the script runs");
         let mut lines = BufReader::new(keeper.stdout.take().unwrap()).lines();
-        let mut line = || lines.next().expect("a server").unwrap();
-        let (url, directory) = (line(), line());
+        let [port, directory, standby_port, standby] = [(); 4].map(|()| lines.next().expect("a server").unwrap());
+        let url = if standby.is_empty() {
+            format!("postgres://ringtrue@127.0.0.1:{port}/postgres")
+        } else {
+            let hosts = format!("127.0.0.1:{port},127.0.0.1:{standby_port}");
+            format!("postgres://ringtrue@{hosts}/postgres?target_session_attrs=read-write")
+        };
         ringtrue_store::migrate(&url.parse().unwrap(), Timestamp::UNIX_EPOCH).await.expect("a schema");
-        OwnPostgres { url, directory, keeper }
+        OwnPostgres { url, directory, standby, keeper }
     }
 
     /// As a power cut stops it.
     pub fn halt(&self) {
-        self.bring_to("halt");
+        bring_to("halt", &self.directory);
     }
 
     /// Returns when it answers.
     pub fn resume(&self) {
-        self.bring_to("resume");
+        bring_to("resume", &self.directory);
     }
 
-    fn bring_to(&self, what: &str) {
-        let status = Command::new(SCRIPT).args([what, &self.directory]).status().expect("the script runs");
-        assert!(status.success(), "{what}: {status}");
+    /// Makes the standby the one that takes writes.
+    pub fn promote_standby(&self) {
+        bring_to("promote", &self.standby);
     }
+}
+
+fn bring_to(what: &str, directory: &str) {
+    let status = Command::new(SCRIPT).args([what, directory]).status().expect("the script runs");
+    assert!(status.success(), "{what}: {status}");
 }
 
 impl Drop for OwnPostgres {
