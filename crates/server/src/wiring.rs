@@ -271,7 +271,8 @@ impl Running {
         if let Some(directory) = &self.directory {
             directory.shutdown().await;
         }
-        // All has been counted by now.
+        // All checks that were to end have ended by now, and all has been counted.
+        self.engine.courier().give_back().await;
         if let Err(error) = self.engine.flush_activity().await {
             tracing::warn!(%error, "the counts of the last seconds are lost");
         }

@@ -1,9 +1,10 @@
-//! A deployment whose process is killed again and again.
+//! A deployment whose process is killed or stopped again and again.
 
 use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
 };
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -146,6 +147,24 @@ impl Server {
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// SIGTERM: it may finish what it is at.
+    pub fn terminate(&self) {
+        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill runs");
+        assert!(status.success(), "{status}");
+    }
+
+    /// Waits for an end that it was asked for.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < client::PATIENCE, "the process does not end");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::watch,
 };
 
 /// What came for a check, in order.
@@ -33,6 +34,7 @@ impl Arrival {
 #[derive(Clone)]
 pub struct Receiver {
     address: SocketAddr,
+    is_holding: Arc<watch::Sender<bool>>,
     contents: Arc<Mutex<Contents>>,
 }
 
@@ -48,7 +50,8 @@ impl Receiver {
     #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.77:0").await.unwrap();
-        let receiver = Receiver { address: listener.local_addr().unwrap(), contents: Arc::default() };
+        let address = listener.local_addr().unwrap();
+        let receiver = Receiver { address, is_holding: Arc::default(), contents: Arc::default() };
         let server = receiver.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -65,6 +68,15 @@ impl Receiver {
 
     pub fn url(&self) -> String {
         format!("http://{}/callbacks", self.address)
+    }
+
+    /// Takes what comes, and keeps whoever sent it waiting for an answer.
+    pub fn hold(&self) {
+        self.is_holding.send_replace(true);
+    }
+
+    pub fn let_go(&self) {
+        self.is_holding.send_replace(false);
     }
 
     /// What the dead process had sent belongs to its own round: its connections are read to their ends first.
@@ -102,6 +114,7 @@ impl Receiver {
                 200 => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
                 _ => "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
             };
+            self.is_holding.subscribe().wait_for(|is_holding| !is_holding).await.ok()?;
             stream.write_all(answer.as_bytes()).await.ok()?;
         }
     }

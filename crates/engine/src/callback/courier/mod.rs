@@ -182,12 +182,9 @@ impl Courier {
     /// Ticks whenever something is due, until `shutdown`. Then finishes what is under way, and gives the rest back.
     pub async fn run(&self, shutdown: CancellationToken) {
         let mut was_well = true;
-        loop {
-            let ticked = tokio::select! {
-                biased;
-                () = shutdown.cancelled() => break,
-                ticked = self.tick() => ticked,
-            };
+        while !shutdown.is_cancelled() {
+            // Not broken off by the shutdown: nobody would give back what it is about to lease.
+            let ticked = self.tick().await;
             match &ticked {
                 Err(error) if was_well => tracing::warn!(%error, "callbacks that are due cannot be read"),
                 Ok(_) if !was_well => tracing::info!("callbacks that are due can be read again"),
@@ -224,7 +221,9 @@ impl Courier {
         self.give_back().await;
     }
 
-    async fn give_back(&self) {
+    /// Gives back what nobody will send any more. Whoever ends checks after [`run`](Courier::run) has ended, with a row
+    /// that was written before, hands in more: this is for when the last of them is done.
+    pub async fn give_back(&self) {
         let waiting = self.lanes().drain();
         let waiting: Vec<_> = waiting.into_iter().map(|job| (job.callback.check, job.lease_until)).collect();
         if waiting.is_empty() {
