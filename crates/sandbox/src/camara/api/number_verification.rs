@@ -1,7 +1,7 @@
 //! Number Verification: is this the device's number, and which one is it?
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Problem, access::granted, body};
 use crate::camara::{
@@ -68,7 +68,7 @@ fn recognised(grant: &Grant) -> Result<&PhoneNumber, Problem> {
 
 impl Claim {
     fn read(request: &Request) -> Result<Self, Problem> {
-        let body = body::object(request)?;
+        let body: Map<String, Value> = body::object(request)?;
         let mut properties = body.iter();
         match (properties.next(), properties.next()) {
             (Some((name, number)), None) if name == "phoneNumber" => Ok(Self::Number(body::phone_number(number)?)),

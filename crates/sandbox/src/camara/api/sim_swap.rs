@@ -1,7 +1,7 @@
 //! SIM Swap: when did the number last get another SIM?
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Problem, access::granted, body};
@@ -27,6 +27,16 @@ enum LastChange {
     },
 }
 
+/// What is asked. Whether it may be is told by its values.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    #[serde(default, deserialize_with = "body::given")]
+    phone_number: Option<Value>,
+    #[serde(default, deserialize_with = "body::given")]
+    max_age: Option<Value>,
+}
+
 #[derive(Serialize)]
 pub(in crate::camara) struct Checked {
     swapped: bool,
@@ -43,9 +53,9 @@ pub(in crate::camara) struct Dated {
 /// `POST /sim-swap/v2/check`
 pub(in crate::camara) fn check_sim_swap(core: &Core, request: &Request) -> Result<Checked, Problem> {
     let grant = granted(core, request, &[Scope::CheckSimSwap, Scope::SimSwap])?;
-    let body = body::object(request)?;
-    let hours = hours(core, body.get("maxAge"))?;
-    let number = number(&grant, body.get("phoneNumber"))?;
+    let asked: Asked = body::object(request)?;
+    let hours = hours(core, asked.max_age.as_ref())?;
+    let number = number(&grant, asked.phone_number.as_ref())?;
     let swapped = match last_change(core, &number)? {
         LastChange::At(when) => core.now() - when <= hours * HOUR,
         LastChange::NotWithin { .. } => false,
@@ -56,8 +66,8 @@ pub(in crate::camara) fn check_sim_swap(core: &Core, request: &Request) -> Resul
 /// `POST /sim-swap/v2/retrieve-date`
 pub(in crate::camara) fn retrieve_sim_swap_date(core: &Core, request: &Request) -> Result<Dated, Problem> {
     let grant = granted(core, request, &[Scope::RetrieveSimSwapDate, Scope::SimSwap])?;
-    let body = body::object(request)?;
-    let number = number(&grant, body.get("phoneNumber"))?;
+    let asked: Asked = body::object(request)?;
+    let number = number(&grant, asked.phone_number.as_ref())?;
     match last_change(core, &number)? {
         LastChange::At(when) => {
             let date = Timestamp::from_second(when).map_err(|_| Problem::Internal)?;
