@@ -57,14 +57,13 @@ async fn resend<S: Required>(
     Query::parse(query.as_deref(), &[])?;
     let Scope::Product(product) = S::SCOPE else { return Err(Problem::not_found()) };
     let check = ids.check()?;
-    let (headers, uri) = (request.headers().clone(), request.uri().clone());
+    let sent = Sent::by(&request);
     read_nothing(&app, request).await?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
         let (manager, project) = (caller.manager(), caller.into_project());
-        let sent = Sent { headers: &headers, uri: &uri, body: &[] };
         let body_of = |resending: &Resending| ResendBody::from(resending);
-        once_with(StatusCode::ACCEPTED, &app, project.id.0, sent, body_of, async |once| {
+        once_with(StatusCode::ACCEPTED, &app, project.id.0, (&sent, &[]), body_of, async |once| {
             app.engine.resend_callback(&manager, &project, product, check, once).await
         })
         .await

@@ -1,8 +1,7 @@
 //! `Idempotency-Key` on creates, and on what else is done once.
 
-use axum::response::Response;
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::{extract::Request, response::Response};
+use http::{HeaderName, HeaderValue, StatusCode};
 use ringtrue_engine::idempotency::{Begun, Once, StoredAnswer, fingerprint};
 use serde::Serialize;
 use uuid::Uuid;
@@ -11,12 +10,31 @@ use super::{App, json_bytes, problem::Problem};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// A request that may be sent twice.
-#[derive(Clone, Copy)]
-pub struct Sent<'a> {
-    pub headers: &'a HeaderMap,
-    pub uri: &'a Uri,
-    pub body: &'a [u8],
+/// What tells of a request that it is sent again: nothing, for most.
+pub struct Sent {
+    keys: Vec<HeaderValue>,
+    path: String,
+}
+
+impl Sent {
+    pub fn by(request: &Request) -> Self {
+        let keys: Vec<_> = request.headers().get_all(IDEMPOTENCY_KEY).iter().cloned().collect();
+        let path = if keys.is_empty() { String::new() } else { request.uri().path().to_owned() };
+        Sent { keys, path }
+    }
+
+    fn key(&self) -> Result<Option<&str>, Problem> {
+        let invalid =
+            || Problem::bad_request("`Idempotency-Key` has 1 to 255 visible ASCII characters, and occurs once");
+        let value = match &self.keys[..] {
+            [] => return Ok(None),
+            [value] => value,
+            [_, _, ..] => return Err(invalid()),
+        };
+        let key = value.to_str().map_err(|_| invalid())?;
+        let shape_is_right = (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+        if shape_is_right { Ok(Some(key)) } else { Err(invalid()) }
+    }
 }
 
 /// Does a create, once for each idempotency key, and answers 201.
@@ -25,13 +43,12 @@ pub struct Sent<'a> {
 pub async fn once<T, B: Serialize, E: Into<Problem>>(
     app: &App,
     tenant: Uuid,
-    headers: &HeaderMap,
-    uri: &Uri,
-    body: &Bytes,
+    sent: &Sent,
+    body: &[u8],
     body_of: impl Fn(&T) -> B + Send + Sync,
     create: impl AsyncFnOnce(Option<Once<'_, T>>) -> Result<T, E>,
 ) -> Result<Response, Problem> {
-    once_with(StatusCode::CREATED, app, tenant, Sent { headers, uri, body }, body_of, create).await
+    once_with(StatusCode::CREATED, app, tenant, (sent, body), body_of, create).await
 }
 
 /// The same with another status.
@@ -39,13 +56,13 @@ pub async fn once_with<T, B: Serialize, E: Into<Problem>>(
     status: StatusCode,
     app: &App,
     tenant: Uuid,
-    Sent { headers, uri, body }: Sent<'_>,
+    (sent, body): (&Sent, &[u8]),
     body_of: impl Fn(&T) -> B + Send + Sync,
     create: impl AsyncFnOnce(Option<Once<'_, T>>) -> Result<T, E>,
 ) -> Result<Response, Problem> {
-    let claim = match key(headers)? {
+    let claim = match sent.key()? {
         None => None,
-        Some(key) => match app.engine.begin_once(tenant, key, fingerprint("POST", uri.path(), body)).await? {
+        Some(key) => match app.engine.begin_once(tenant, key, fingerprint("POST", &sent.path, body)).await? {
             Begun::First(claim) => Some(claim),
             Begun::Replay(answer) => return Ok(replayed(answer)),
         },
@@ -68,16 +85,4 @@ fn replayed(answer: StoredAnswer) -> Response {
     let mut response = json_bytes(status, answer.body);
     response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
     response
-}
-
-fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
-    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    let invalid = || Problem::bad_request("`Idempotency-Key` has 1 to 255 visible ASCII characters, and occurs once");
-    if values.next().is_some() {
-        return Err(invalid());
-    }
-    let key = value.to_str().map_err(|_| invalid())?;
-    let shape_is_right = (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
-    if shape_is_right { Ok(Some(key)) } else { Err(invalid()) }
 }

@@ -16,7 +16,7 @@ use super::{
     App, Routes,
     caller::{ProjectCaller, scope::ReverseSms},
     check::CheckBody,
-    idempotency::once,
+    idempotency::{Sent, once},
     json,
     json::{Invalid, Object, parsed, text},
     path::PathIds,
@@ -59,7 +59,7 @@ async fn create(
     caller: ProjectCaller<ReverseSms>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (headers, uri) = (request.headers().clone(), request.uri().clone());
+    let sent = Sent::by(&request);
     let bytes = caller.read_json(&app, request).await?;
     let new = create_body(&bytes)?;
     let project = caller.into_project();
@@ -70,8 +70,7 @@ async fn create(
         once(
             &app,
             project.id.0,
-            &headers,
-            &uri,
+            &sent,
             &bytes,
             |created| NewCheckBody::from(created),
             async |once| {

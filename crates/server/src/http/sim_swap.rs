@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::{
     App, Routes,
     caller::{ProjectCaller, scope::SimSwap},
-    idempotency::once,
+    idempotency::{Sent, once},
     json,
     json::{Invalid, Node, Object, integer, parsed, text},
     path::PathIds,
@@ -75,14 +75,14 @@ impl From<&SimSwapCheck> for SimSwapBody {
 
 /// `POST /v1/sim-swap-checks`
 async fn create(State(app): State<App>, caller: ProjectCaller<SimSwap>, request: Request) -> Result<Response, Problem> {
-    let (headers, uri) = (request.headers().clone(), request.uri().clone());
+    let sent = Sent::by(&request);
     let bytes = caller.read_json(&app, request).await?;
     let new = create_body(&bytes)?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
         let project = caller.into_project();
         let body_of = |check: &SimSwapCheck| SimSwapBody::from(check);
-        once(&app, project.id.0, &headers, &uri, &bytes, body_of, async |once| {
+        once(&app, project.id.0, &sent, &bytes, body_of, async |once| {
             app.engine.create_sim_swap(&project, new, once).await
         })
         .await

@@ -13,7 +13,7 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
-    idempotency::once,
+    idempotency::{Sent, once},
     json,
     json::{Invalid, Object, distinct, instant, parsed},
     path::PathIds,
@@ -80,7 +80,7 @@ pub async fn create(
     let manager = caller.manager();
     // Keys belong to the project that the path names, so that two projects may use the same one.
     let tenant = owner.project().map_or(manager.workspace.0, |project| project.0);
-    let (headers, uri) = (request.headers().clone(), request.uri().clone());
+    let sent = Sent::by(&request);
     let bytes = read_json(&app, request).await?;
     let new = new_credential(&bytes)?;
     let app_ = app.clone();
@@ -88,8 +88,7 @@ pub async fn create(
         once(
             &app,
             tenant,
-            &headers,
-            &uri,
+            &sent,
             &bytes,
             |issued| NewCredentialBody::from(issued),
             async |once| app.engine.create_credential(&manager, owner, new, once).await,

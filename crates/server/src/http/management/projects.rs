@@ -20,7 +20,7 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
-    idempotency::once,
+    idempotency::{Sent, once},
     json,
     json::{Invalid, Node, Object, boolean, distinct, integer, object, parsed, text},
     path::PathIds,
@@ -161,7 +161,7 @@ pub async fn create(
 ) -> Result<Response, Problem> {
     let workspace = ids.workspace()?;
     let manager = caller.manager();
-    let (headers, uri) = (request.headers().clone(), request.uri().clone());
+    let sent = Sent::by(&request);
     let bytes = read_json(&app, request).await?;
     let new = new_project(&bytes)?;
     let app_ = app.clone();
@@ -169,8 +169,7 @@ pub async fn create(
         once(
             &app,
             manager.workspace.0,
-            &headers,
-            &uri,
+            &sent,
             &bytes,
             |created| NewProjectBody::from(created),
             async |once| app.engine.create_project(&manager, workspace, new, once).await,

@@ -31,7 +31,7 @@ use super::{
         scope::{Discovery, SecureSna},
     },
     check::CheckBody,
-    idempotency::once,
+    idempotency::{Sent, once},
     json,
     json::{Invalid, Object, parsed, text},
     path::PathIds,
@@ -109,14 +109,14 @@ async fn create<S: Silent>(
     caller: ProjectCaller<S>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (headers, uri) = (request.headers().clone(), request.uri().clone());
+    let sent = Sent::by(&request);
     let bytes = caller.read_json(&app, request).await?;
     let new = create_body(S::PRODUCT, &bytes)?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
         let project = caller.into_project();
         let body_of = |created: &CreatedSilent| NewCheckBody::from(created);
-        once(&app, project.id.0, &headers, &uri, &bytes, body_of, async |once| {
+        once(&app, project.id.0, &sent, &bytes, body_of, async |once| {
             app.engine.create_silent(&project, S::PRODUCT, new, once).await
         })
         .await
