@@ -5,11 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-export async function startRingtrue() {
+// `settings`: what is set otherwise than by default, as in the environment (`RINGTRUE_SECTION__NAME`).
+export async function startRingtrue(settings = {}) {
   const binary = process.env.BINARY_UNDER_TEST;
   if (!binary) throw new Error('BINARY_UNDER_TEST is not set: run `make e2e`');
   const data = await mkdtemp(join(tmpdir(), 'ringtrue-e2e-'));
-  const child = spawn(binary, ['dev', '--data', data, '--listen', '127.0.0.1:0'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(binary, ['dev', '--data', data, '--listen', '127.0.0.1:0'], {
+    env: { ...process.env, ...settings },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const ended = new Promise((resolve) => child.once('exit', resolve));
   // The greeting ends with a curl; by then dev.json is written.
   const greeting = await new Promise((resolve, reject) => {
