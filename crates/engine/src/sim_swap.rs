@@ -15,7 +15,7 @@ use ringtrue_domain::{
     sim_swap::{Period, SimSwapCheck},
     tenancy::{Mode, Project, ProjectId},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     Engine,
@@ -56,8 +56,10 @@ impl Engine {
 
         let created_at = whole_millis(self.clock().now());
         let id = CheckId(time_ordered(created_at, self.entropy().bytes()));
-        let question = SimSwapQuestion { check: id, project: project.id, number: &number, period, now: created_at };
-        let said = timeout(DEADLINE, route.sim_history(question)).await.unwrap_or(Err(ErrorCode::MnoTimeout));
+        let until = Instant::now() + DEADLINE;
+        let question =
+            SimSwapQuestion { check: id, project: project.id, number: &number, period, now: created_at, until };
+        let said = timeout_at(until, route.sim_history(question)).await.unwrap_or(Err(ErrorCode::MnoTimeout));
         let check = Check {
             id,
             project: project.id,

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use url::Url;
 
@@ -173,8 +173,8 @@ impl Route {
 
     async fn sim_history(&self, text: &str, minutes: i64) -> Result<SimHistory, ErrorCode> {
         let (number, period) = (number(text), Period::try_from(minutes).unwrap());
-        let question =
-            SimSwapQuestion { check: check(), project: project(), number: &number, period, now: SystemClock.now() };
+        let (now, until) = (SystemClock.now(), Instant::now() + Duration::from_secs(10));
+        let question = SimSwapQuestion { check: check(), project: project(), number: &number, period, now, until };
         self.0.sim_history(question).await
     }
 

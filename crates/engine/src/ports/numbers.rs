@@ -11,6 +11,7 @@ use ringtrue_domain::{
     sim_swap::{Period, SimHistory},
     tenancy::ProjectId,
 };
+use tokio::time::Instant;
 
 /// What a source knows of a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub struct SimSwapQuestion<'a> {
     /// How far back a change matters.
     pub period: Period,
     pub now: Timestamp,
+    /// How long whoever asks waits. Then the question is dropped, and was asked in vain.
+    pub until: Instant,
 }
 
 impl fmt::Debug for SimSwapQuestion<'_> {

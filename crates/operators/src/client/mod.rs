@@ -24,7 +24,12 @@ use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 use url::{Host, Position, Url};
 
 pub use crate::outbound::{Identity, NoRoots};
-use crate::outbound::{Resolver, SystemResolver, dial, line::Line, pool::Pool, tls};
+use crate::outbound::{
+    Resolver, SystemResolver, dial,
+    line::{Line, Work},
+    pool::Pool,
+    tls,
+};
 pub use error::ClientError;
 
 /// How long an answer's body may be.
@@ -103,47 +108,57 @@ impl Client {
         let deadline = Instant::now() + self.total;
         let request = on_the_wire(method, url, headers, body.into())?;
         // In a box: it is large, and whoever asks would carry its room along, and move it with everything that it does.
-        let exchange = Box::pin(self.exchange(url, request));
-        timeout_at(deadline, exchange).await.unwrap_or(Err(ClientError::Timeout))
+        Box::pin(self.exchange(url, request, deadline)).await
     }
 
-    async fn exchange(&self, url: &Url, mut request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
+    async fn exchange(
+        &self,
+        url: &Url,
+        mut request: Request<Full<Bytes>>,
+        deadline: Instant,
+    ) -> Result<Answer, ClientError> {
         while let Some(mut kept) = self.pool.take(origin(url)) {
             if !kept.is_ready() {
                 continue;
             }
-            match self.exchange_on(kept, url, request).await {
+            match self.exchange_on(kept, url, request, deadline).await {
                 Err(Unanswered::Unsent(again)) => request = *again,
                 Err(Unanswered::For(error)) => return Err(error),
                 Ok(answer) => return Ok(answer),
             }
         }
         // Seldom needed, and large: without the box every request would carry its room along.
-        let fresh = Box::pin(self.open(url)).await?;
-        self.exchange_on(fresh, url, request).await.map_err(|unanswered| match unanswered {
+        let fresh = Box::pin(self.open(url, deadline)).await?;
+        self.exchange_on(fresh, url, request, deadline).await.map_err(|unanswered| match unanswered {
             Unanswered::Unsent(_) => ClientError::Lost,
             Unanswered::For(error) => error,
         })
     }
 
-    async fn exchange_on(&self, line: Line, url: &Url, request: Request<Full<Bytes>>) -> Result<Answer, Unanswered> {
+    async fn exchange_on(
+        &self,
+        line: Line,
+        url: &Url,
+        request: Request<Full<Bytes>>,
+        deadline: Instant,
+    ) -> Result<Answer, Unanswered> {
         let Line { mut sender, mut work } = line;
-        let answer = work.until(async {
-            match sender.try_send_request(request).await {
-                Ok(response) => read(response).await.map_err(Unanswered::For),
-                Err(mut error) => Err(match error.take_message() {
-                    Some(unsent) => Unanswered::Unsent(Box::new(unsent)),
-                    None => Unanswered::For(ClientError::of_exchange(error.error())),
-                }),
-            }
-        });
-        let answer = answer.await?;
+        work.be_patient_until(deadline);
+        let sent = work.in_time(sender.try_send_request(request)).await;
+        let response =
+            sent.ok_or(Unanswered::For(ClientError::Timeout))?.map_err(|mut error| match error.take_message() {
+                Some(unsent) => Unanswered::Unsent(Box::new(unsent)),
+                None => Unanswered::For(ClientError::of_exchange(error.error())),
+            })?;
+        let answer = read(response, &mut work).await.map_err(Unanswered::For)?;
         self.pool.keep(origin(url), Line { sender, work });
         Ok(answer)
     }
 
-    async fn open(&self, url: &Url) -> Result<Line, ClientError> {
-        let deadline = Instant::now() + self.connect;
+    async fn open(&self, url: &Url, until: Instant) -> Result<Line, ClientError> {
+        let own = Instant::now() + self.connect;
+        let (deadline, too_late) =
+            if until < own { (until, ClientError::Timeout) } else { (own, ClientError::ConnectTimeout) };
         let host = url.host().ok_or(ClientError::Unusable)?;
         let port = url.port_or_known_default().ok_or(ClientError::Unusable)?;
         let opening = async {
@@ -163,7 +178,7 @@ impl Client {
             };
             Line::over(stream).await.map_err(ClientError::of_opening)
         };
-        timeout_at(deadline, opening).await.unwrap_or(Err(ClientError::ConnectTimeout))
+        timeout_at(deadline, opening).await.unwrap_or(Err(too_late))
     }
 }
 
@@ -214,16 +229,23 @@ fn on_the_wire(
     Ok(request)
 }
 
-async fn read(response: Response<Incoming>) -> Result<Answer, ClientError> {
+async fn read(response: Response<Incoming>, work: &mut Work) -> Result<Answer, ClientError> {
     let (head, mut incoming) = response.into_parts();
-    let mut body = BytesMut::new();
-    while let Some(frame) = incoming.frame().await {
+    let mut body = Bytes::new();
+    while let Some(frame) = work.in_time(incoming.frame()).await.ok_or(ClientError::Timeout)? {
         let frame = frame.map_err(|error| ClientError::of_exchange(&error))?;
         let Ok(data) = frame.into_data() else { continue };
         if body.len() + data.len() > LONGEST {
             return Err(ClientError::TooLarge);
         }
-        body.extend_from_slice(&data);
+        // Mostly it comes in one piece, which need not be copied.
+        body = if body.is_empty() {
+            data
+        } else {
+            let mut longer = BytesMut::from(body);
+            longer.extend_from_slice(&data);
+            longer.freeze()
+        };
     }
-    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: body.freeze() })
+    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
 }

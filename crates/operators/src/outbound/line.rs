@@ -14,7 +14,10 @@ use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use ringtrue_engine::ports::Undelivered;
-use tokio::task::coop::has_budget_remaining;
+use tokio::{
+    task::coop::has_budget_remaining,
+    time::{Instant, Sleep, sleep_until},
+};
 
 use super::dial::Stream;
 
@@ -29,10 +32,16 @@ pub struct Line {
     pub work: Work,
 }
 
-/// What a connection has to do. Nothing is left of it when the connection ends, which whoever still waits then hears.
-///
-/// In a box, since it is large and changes hands with every request.
-pub struct Work(Option<Box<Connection>>);
+/// What a connection has to do.
+pub struct Work {
+    /// Nothing is left of it when it ends, which whoever still waits then hears.
+    ///
+    /// In a box, since it is large and changes hands with every request.
+    connection: Option<Box<Connection>>,
+    /// For how long somebody waits. It stays with the connection: to put a timer off costs next to nothing, to make and
+    /// to end one for each request does not.
+    patience: Pin<Box<Sleep>>,
+}
 
 type Connection = http1::Connection<TokioIo<Box<dyn Stream>>, Full<Bytes>>;
 
@@ -46,7 +55,8 @@ impl Line {
             .writev(false)
             .handshake(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(|_| Undelivered::Connection)?;
-        Ok(Line { sender, work: Work(Some(Box::new(connection))) })
+        let work = Work { connection: Some(Box::new(connection)), patience: Box::pin(sleep_until(Instant::now())) };
+        Ok(Line { sender, work })
     }
 
     /// Whether another request can be sent: the last one is done with, and the other side has not hung up.
@@ -60,33 +70,42 @@ impl Work {
     /// Goes on until `wanted` is there, which nothing but this work brings nearer.
     pub async fn until<T>(&mut self, wanted: impl Future<Output = T>) -> T {
         let mut wanted = pin!(wanted);
-        poll_fn(|cx| {
-            // What is wanted is looked at whenever the work has gone on, and so need not wake anybody. Nor need the work
-            // when it goes on for the first time: it does so again at once, since when the head of an answer is there its
-            // body is asked for, and mostly has come along.
-            let mut unheard = Context::from_waker(Waker::noop());
-            if let Poll::Ready(found) = wanted.as_mut().poll(&mut unheard) {
-                return Poll::Ready(found);
-            }
-            self.go_on(&mut unheard);
-            if let Poll::Ready(found) = wanted.as_mut().poll(&mut unheard) {
-                return Poll::Ready(found);
-            }
-            self.go_on(cx);
-            let found = wanted.as_mut().poll(&mut unheard);
-            // A task that has done much is told to wait although nothing else is to come: it has to look again by itself.
-            if found.is_pending() && !has_budget_remaining() {
-                cx.waker().wake_by_ref();
-            }
-            found
+        poll_fn(|cx| self.look(wanted.as_mut(), cx)).await
+    }
+
+    /// The same until the time is over that was [set](Self::be_patient_until).
+    pub async fn in_time<T>(&mut self, wanted: impl Future<Output = T>) -> Option<T> {
+        let mut wanted = pin!(wanted);
+        poll_fn(|cx| match self.look(wanted.as_mut(), cx) {
+            Poll::Ready(found) => Poll::Ready(Some(found)),
+            Poll::Pending => self.patience.as_mut().poll(cx).map(|()| None),
         })
         .await
     }
 
+    pub fn be_patient_until(&mut self, deadline: Instant) {
+        self.patience.as_mut().reset(deadline);
+    }
+
+    fn look<T>(&mut self, mut wanted: Pin<&mut impl Future<Output = T>>, cx: &mut Context<'_>) -> Poll<T> {
+        // What is wanted is looked at whenever the work has gone on, and so need not wake anybody.
+        let mut unheard = Context::from_waker(Waker::noop());
+        if let Poll::Ready(found) = wanted.as_mut().poll(&mut unheard) {
+            return Poll::Ready(found);
+        }
+        self.go_on(cx);
+        let found = wanted.poll(&mut unheard);
+        // A task that has done much is told to wait although nothing else is to come: it has to look again by itself.
+        if found.is_pending() && !has_budget_remaining() {
+            cx.waker().wake_by_ref();
+        }
+        found
+    }
+
     fn go_on(&mut self, cx: &mut Context<'_>) {
         // Whoever waits for an answer hears of an error; nobody else needs to.
-        if self.0.as_mut().is_some_and(|connection| Pin::new(connection).poll(cx).is_ready()) {
-            self.0 = None;
+        if self.connection.as_mut().is_some_and(|connection| Pin::new(connection).poll(cx).is_ready()) {
+            self.connection = None;
         }
     }
 }

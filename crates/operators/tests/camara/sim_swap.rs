@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -10,6 +12,7 @@ use ringtrue_operators::camara::{
     SimSwapFlow, SimSwapOperation,
 };
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     keys::Key,
@@ -50,9 +53,10 @@ impl World {
     pub async fn sim_history(&self, minutes: i64) -> Result<SimHistory, ErrorCode> {
         let number = number();
         let period = Period::try_from(minutes).unwrap();
-        let question =
-            SimSwapQuestion { check: check(), project: project(), number: &number, period, now: self.clock.now() };
-        self.camara.sim_history(question).await
+        let (now, until) = (self.clock.now(), Instant::now() + Duration::from_secs(10));
+        let question = SimSwapQuestion { check: check(), project: project(), number: &number, period, now, until };
+        // As whoever asks does.
+        timeout_at(until, self.camara.sim_history(question)).await.unwrap_or(Err(ErrorCode::MnoTimeout))
     }
 }
 

@@ -17,6 +17,7 @@ use ringtrue_operators::{
     client::{Client, ClientSettings},
 };
 use ringtrue_sandbox::camara::{self as simulated, Endpoint, Fault, Operator, OperatorConfig};
+use tokio::time::Instant;
 use url::Url;
 
 use super::{
@@ -64,9 +65,9 @@ impl Sandbox {
 async fn ask(route: &Camara, suffix: &str, minutes: i64) -> (Result<SimHistory, ErrorCode>, Timestamp) {
     let number = Msisdn::parse(&format!("+9901234567{suffix}"), Mode::Sandbox).unwrap();
     let (period, now) = (Period::try_from(minutes).unwrap(), SystemClock.now());
-    let told =
-        route.sim_history(SimSwapQuestion { check: check(), project: project(), number: &number, period, now }).await;
-    (told, SystemClock.now())
+    let until = Instant::now() + Duration::from_secs(10);
+    let question = SimSwapQuestion { check: check(), project: project(), number: &number, period, now, until };
+    (route.sim_history(question).await, SystemClock.now())
 }
 
 #[tokio::test]

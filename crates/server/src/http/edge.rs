@@ -4,9 +4,10 @@ use std::{
     future::poll_fn,
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
-    pin::pin,
-    sync::{Arc, OnceLock},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::Poll,
+    time::Duration,
 };
 
 use axum::{
@@ -64,7 +65,7 @@ impl Door {
     }
 
     /// Answers one request that came over a connection with `peer`.
-    pub async fn answer(&self, peer: SocketAddr, mut request: Request) -> Response {
+    pub async fn answer(&self, peer: SocketAddr, patience: &Patience, mut request: Request) -> Response {
         let Door { app, router, usual_case, keeps_enrichment } = self;
         let started = Instant::now();
         let at = app.engine.clock().now();
@@ -90,8 +91,8 @@ impl Door {
         let context = Context { app: app.clone(), arrival: Arc::clone(&arrival) };
         let response = match admitted {
             // Wrapping a future moves it: not for a span that nobody collects.
-            Ok(()) if span.is_none() => handle(router, request, context, audience).await,
-            Ok(()) => handle(router, request, context, audience).instrument(span.clone()).await,
+            Ok(()) if span.is_none() => handle(router, request, context, audience, patience).await,
+            Ok(()) => handle(router, request, context, audience, patience).instrument(span.clone()).await,
             Err(problem) => problem.for_audience(audience).into_response(),
         };
         let mut response = finish(app, response, &arrival.request_id);
@@ -129,22 +130,55 @@ fn span(app: &App, method: &http::Method, request_id: &RequestId) -> Span {
     )
 }
 
+/// How long the requests of a connection may take: a timer that is put off for each of them. To make and to end one for
+/// each would cost more.
+#[derive(Debug, Default)]
+pub struct Patience(Mutex<Option<Pin<Box<Sleep>>>>);
+
+impl Patience {
+    /// The timer, which nobody else has until it is given back.
+    fn begin(&self, patience: Duration) -> Pin<Box<Sleep>> {
+        match self.spare().take() {
+            Some(mut timer) => {
+                timer.as_mut().reset(Instant::now() + patience);
+                timer
+            }
+            None => Box::pin(sleep(patience)),
+        }
+    }
+
+    fn give_back(&self, timer: Option<Pin<Box<Sleep>>>) {
+        if timer.is_some() {
+            *self.spare() = timer;
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Option<Pin<Box<Sleep>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Runs the handler: not for ever, and not into a panic.
-async fn handle(router: &Router, request: Request, context: Context, audience: Audience) -> Response {
-    let patience = context.app.request_timeout;
+async fn handle(
+    router: &Router,
+    request: Request,
+    context: Context,
+    audience: Audience,
+    patience: &Patience,
+) -> Response {
+    let longest = context.app.request_timeout;
     let mut handled = AssertUnwindSafe(router.call(request, context)).catch_unwind();
-    let mut too_long = pin!(None::<Sleep>);
+    let mut too_long = None;
     let answered = poll_fn(|cx| {
         if let Poll::Ready(answered) = handled.poll_unpin(cx) {
             return Poll::Ready(Some(answered));
         }
         // Most are answered from memory, and need no timer.
-        if too_long.is_none() {
-            too_long.set(Some(sleep(patience)));
-        }
-        too_long.as_mut().as_pin_mut().map_or(Poll::Pending, |timer| timer.poll(cx).map(|()| None))
-    });
-    let problem = match answered.await {
+        too_long.get_or_insert_with(|| patience.begin(longest)).as_mut().poll(cx).map(|()| None)
+    })
+    .await;
+    patience.give_back(too_long);
+    let problem = match answered {
         Some(Ok(response)) => return response,
         Some(Err(_)) => Problem::internal(&"a handler panicked"),
         None => Problem::unavailable("the request took too long"),
@@ -200,14 +234,7 @@ fn finish(app: &App, response: Response, request_id: &RequestId) -> Response {
 }
 
 /// Routes, never paths: a path can hold a phone number.
-fn log(
-    app: &App,
-    method: &http::Method,
-    route: &str,
-    response: &Response,
-    request_id: &RequestId,
-    elapsed: std::time::Duration,
-) {
+fn log(app: &App, method: &http::Method, route: &str, response: &Response, request_id: &RequestId, elapsed: Duration) {
     let status = response.status();
     let wanted = match app.request_log {
         RequestLog::Off => false,

@@ -41,7 +41,7 @@ use ringtrue_engine::Engine;
 use serde::Serialize;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use edge::Door;
+pub use edge::{Door, Patience};
 pub use routes::Routes;
 
 use crate::{

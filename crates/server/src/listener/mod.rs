@@ -32,7 +32,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{http::Door, telemetry::metrics::Metrics};
+use crate::{
+    http::{Door, Patience},
+    telemetry::metrics::Metrics,
+};
 use cap::{Cap, Closing, Place};
 use stream::Impatient;
 pub use tls::Tls;
@@ -183,10 +186,11 @@ impl Connection {
     }
 
     async fn requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, closing: Closing) {
+        let patience = Patience::default();
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let busy = self.watch.busy();
+            let (busy, patience) = (self.watch.busy(), &patience);
             async move {
-                let response = self.door.answer(self.peer, request.map(body)).await;
+                let response = self.door.answer(self.peer, patience, request.map(body)).await;
                 drop(busy);
                 Ok::<_, Infallible>(response)
             }

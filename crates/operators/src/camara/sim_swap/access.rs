@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 use ringtrue_domain::phone::Msisdn;
+use ringtrue_engine::ports::SimSwapQuestion;
 use serde_json::json;
-use tokio::time::Instant;
 use url::form_urlencoded::Serializer;
 
 use super::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
@@ -61,14 +61,13 @@ impl Camara {
         &self,
         config: &SimSwapConfig,
         operation: SimSwapOperation,
-        number: &Msisdn,
-        until: Instant,
+        question: SimSwapQuestion<'_>,
     ) -> Result<Access, Fault> {
         let scope = config.scope(operation);
         match &config.flow {
             SimSwapFlow::ClientCredentials => {
                 let tokens = self.sim_swap_tokens.of(operation, config);
-                let bearer = match tokens.kept(self.asking.clock.now()) {
+                let bearer = match tokens.kept(question.now) {
                     Some(bearer) => bearer,
                     None => Box::pin(self.renewed(tokens, scope)).await?,
                 };
@@ -78,13 +77,13 @@ impl Camara {
             SimSwapFlow::Ciba => {
                 let endpoints = self.server.endpoints(&self.asking).await?;
                 let scope = self.scope_of_user(&[scope]);
-                let tokens = Box::pin(self.by_backchannel(&scope, number, &endpoints, until)).await;
+                let tokens = Box::pin(self.by_backchannel(&scope, question, &endpoints)).await;
                 tokens.map(Access::of_the_number)
             }
             SimSwapFlow::JwtBearer { key, audience } => {
                 let endpoints = self.server.endpoints(&self.asking).await?;
                 let scope = self.scope_of_user(&[scope]);
-                let tokens = Box::pin(self.by_assertion(&scope, number, key, *audience, &endpoints)).await;
+                let tokens = Box::pin(self.by_assertion(&scope, question.number, key, *audience, &endpoints)).await;
                 tokens.map(Access::of_the_number)
             }
         }

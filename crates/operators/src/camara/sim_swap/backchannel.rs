@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ringtrue_domain::phone::Msisdn;
+use ringtrue_engine::ports::SimSwapQuestion;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -35,18 +36,17 @@ impl Camara {
     pub(super) async fn by_backchannel(
         &self,
         scope: &str,
-        number: &Msisdn,
+        question: SimSwapQuestion<'_>,
         endpoints: &Endpoints,
-        until: Instant,
     ) -> Result<Tokens, Fault> {
-        let begun = self.begin(scope, number, endpoints).await?;
+        let begun = self.begin(scope, question.number, endpoints).await?;
         let mut pace = Pace::new(seconds(begun.interval.as_ref()));
         loop {
             let fields = [("grant_type", CIBA), ("auth_req_id", &*begun.auth_req_id)];
             match self.grant(&fields, endpoints).await {
                 Ok(tokens) => return Ok(tokens),
                 Err(fault) => {
-                    let left = until.saturating_duration_since(Instant::now());
+                    let left = question.until.saturating_duration_since(Instant::now());
                     let wait = pace.after(fault.symptom(), left).ok_or(fault)?;
                     sleep(wait).await;
                 }

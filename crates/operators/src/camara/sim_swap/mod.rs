@@ -8,8 +8,6 @@ mod backchannel;
 mod config;
 mod history;
 
-use std::{pin::pin, time::Duration};
-
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderValue, Method, header::CONTENT_TYPE};
@@ -19,7 +17,6 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{SimSwapQuestion, SimSwapRoute};
 use serde::Serialize;
-use tokio::time::{Instant, timeout_at};
 
 use super::{
     Camara, Effect, api_headers, correlator,
@@ -31,8 +28,6 @@ pub(super) use access::OwnTokens;
 pub use config::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
 use history::{of_check, of_date};
 
-/// Whoever asks waits for ten seconds. Who gives up before that can say why.
-const PATIENCE: Duration = Duration::from_secs(9);
 /// As far back as an operator may be asked to look.
 const MOST_HOURS: u32 = 2_400;
 
@@ -42,25 +37,12 @@ impl Camara {
         self.config.sim_swap.is_some()
     }
 
-    async fn told(&self, config: &SimSwapConfig, question: SimSwapQuestion<'_>) -> Result<SimHistory, Fault> {
-        let until = Instant::now() + PATIENCE;
-        let too_late = || Fault::new(Stage::Api, Symptom::NoAnswer(ClientError::Timeout));
-        // Pinned first: it is large, and would be moved.
-        let told = pin!(self.told_in_turn(config, question, until));
-        timeout_at(until, told).await.unwrap_or_else(|_| Err(too_late()))
-    }
-
     /// By the first operation that can say.
-    async fn told_in_turn(
-        &self,
-        config: &SimSwapConfig,
-        question: SimSwapQuestion<'_>,
-        until: Instant,
-    ) -> Result<SimHistory, Fault> {
+    async fn told(&self, config: &SimSwapConfig, question: SimSwapQuestion<'_>) -> Result<SimHistory, Fault> {
         let (mut knows_too_little, mut refusal) = (false, None);
         let mut operations = config.operations.iter();
         while let Some(operation) = operations.next() {
-            let fault = match self.told_by(*operation, config, question, until).await {
+            let fault = match self.told_by(*operation, config, question).await {
                 Err(fault) => fault,
                 history => return history,
             };
@@ -85,11 +67,10 @@ impl Camara {
         operation: SimSwapOperation,
         config: &SimSwapConfig,
         question: SimSwapQuestion<'_>,
-        until: Instant,
     ) -> Result<SimHistory, Fault> {
         let mut is_first = true;
         loop {
-            let access = self.access(config, operation, question.number, until).await?;
+            let access = self.access(config, operation, question).await?;
             match self.history(operation, config, question, &access).await {
                 // A token that is good by its own account may have been revoked: one more is asked for, once.
                 Err(Fault { status: Some(401), .. }) if access.is_kept && is_first => {
@@ -151,6 +132,27 @@ struct Asked<'a> {
     max_age: Option<u32>,
 }
 
+/// Somebody waits for an answer. Who gives up cannot say so: the question is dropped, and that is noted as what it is.
+struct Waited<'a> {
+    camara: &'a Camara,
+    is_over: bool,
+}
+
+impl Waited<'_> {
+    fn end(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let too_late = Fault::new(Stage::Api, Symptom::NoAnswer(ClientError::Timeout));
+            self.camara.note(&too_late, &self.camara.sim_swap_breaker);
+        }
+    }
+}
+
 /// Why one operation does not say what another one may.
 enum Shortcoming {
     /// It may not look so far back, or knows no change and not for how long.
@@ -184,13 +186,15 @@ impl SimSwapRoute for Camara {
 
     async fn sim_history(&self, question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode> {
         let config = self.config.sim_swap.as_ref().ok_or(ErrorCode::MnoNotSupported)?;
-        self.sim_swap_breaker.admit(self.asking.clock.now())?;
-        let history =
-            self.told(config, question).await.map_err(|fault| match self.note(&fault, &self.sim_swap_breaker) {
-                // There is no device here whose address could be the matter.
-                ErrorCode::NotMobileIp => ErrorCode::MnoResponseError,
-                code => code,
-            })?;
+        self.sim_swap_breaker.admit(question.now)?;
+        let waited = Waited { camara: self, is_over: false };
+        let told = self.told(config, question).await;
+        waited.end();
+        let history = told.map_err(|fault| match self.note(&fault, &self.sim_swap_breaker) {
+            // There is no device here whose address could be the matter.
+            ErrorCode::NotMobileIp => ErrorCode::MnoResponseError,
+            code => code,
+        })?;
         let now = self.asking.clock.now();
         self.signs.heard(now);
         self.sim_swap_breaker.learn(Effect::Works, None, now);
