@@ -2,7 +2,11 @@
 //!
 //! The list of products is derived from what connectors can do and what the project may use: there is no table of it.
 
-use std::{fmt, net::IpAddr};
+use std::{
+    fmt,
+    net::IpAddr,
+    sync::{Arc, LazyLock},
+};
 
 use ringtrue_domain::{
     eligibility::{Gate, PRODUCTS, Standing},
@@ -21,7 +25,8 @@ use crate::{
 /// The network of a user, and what can be used there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eligibility {
-    pub network: UserNetwork,
+    /// The same one for all its users, until the networks are read anew.
+    pub network: Arc<UserNetwork>,
     pub products: Vec<Product>,
 }
 
@@ -101,7 +106,7 @@ impl fmt::Debug for User {
 pub struct Explanation {
     /// What was asked for the network, and what it said. Empty for an address, and in a sandbox.
     pub asked: Vec<Asked>,
-    pub network: Result<UserNetwork, String>,
+    pub network: Result<Arc<UserNetwork>, String>,
     pub gates: Vec<(Product, Result<(), Gate>)>,
 }
 
@@ -172,11 +177,11 @@ impl Engine {
                 country: country.to_string(),
                 dialing_code: dialing_code(country),
             };
-            return Some(Eligibility { network, products: vec![] });
+            return Some(Eligibility { network: Arc::new(network), products: vec![] });
         };
         let supported = self.networks().supported(network);
         let products = Standing::of(project, &network.id, &supported).eligible();
-        Some(Eligibility { network: network.into(), products })
+        Some(Eligibility { network: self.networks().shown(network), products })
     }
 
     async fn explain_number(&self, project: Option<&Project>, number: &Msisdn) -> Explanation {
@@ -223,7 +228,7 @@ impl Engine {
         };
         let standing = Standing { network: &network.id, supported: &supported, enabled, allowed };
         let gates = PRODUCTS.into_iter().map(|product| (product, standing.judge(product))).collect();
-        Explanation { asked, network: Ok(UserNetwork::from(&network)), gates }
+        Explanation { asked, network: Ok(self.networks().shown(&network)), gates }
     }
 }
 
@@ -283,13 +288,15 @@ fn simulated_address(address: IpAddr) -> Result<Eligibility, EligibilityError> {
 }
 
 fn simulated_network(products: Vec<Product>) -> Result<Eligibility, EligibilityError> {
-    let id = sandbox::NETWORK_ID.parse().map_err(|_| EligibilityError::NoNetwork)?;
-    let network = UserNetwork {
-        id,
-        name: "Simulated operator".to_owned(),
-        aliases: vec![],
-        country: "ZZ".to_owned(),
-        dialing_code: "990".to_owned(),
-    };
+    static NETWORK: LazyLock<Option<Arc<UserNetwork>>> = LazyLock::new(|| {
+        Some(Arc::new(UserNetwork {
+            id: sandbox::NETWORK_ID.parse().ok()?,
+            name: "Simulated operator".to_owned(),
+            aliases: vec![],
+            country: "ZZ".to_owned(),
+            dialing_code: "990".to_owned(),
+        }))
+    });
+    let network = NETWORK.clone().ok_or(EligibilityError::NoNetwork)?;
     Ok(Eligibility { network, products })
 }

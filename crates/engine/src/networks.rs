@@ -18,12 +18,17 @@ use ringtrue_domain::{
     product::Product,
 };
 
-use crate::ports::{AddressBook, Located, SilentRoute, SimSwapRoute};
+use crate::{
+    eligibility::UserNetwork,
+    ports::{AddressBook, Located, SilentRoute, SimSwapRoute},
+};
 
 /// Replaced as a whole when the configuration is read anew. Connectors say here whether they hear.
 #[derive(Debug, Default)]
 pub struct Networks {
     directory: ArcSwap<NetworkDirectory>,
+    /// Its networks as users are told of them.
+    shown: ArcSwap<HashMap<NetworkId, Arc<UserNetwork>>>,
     /// Numbers that no connector hears at the moment.
     deaf: ArcSwap<HashSet<Msisdn>>,
     /// Which connectors serve a number, and whether they hear.
@@ -56,7 +61,15 @@ impl Networks {
     }
 
     pub fn replace(&self, directory: NetworkDirectory) {
+        let shown = directory.networks().map(|network| (network.id.clone(), Arc::new(network.into())));
+        self.shown.store(Arc::new(shown.collect()));
         self.directory.store(Arc::new(directory));
+    }
+
+    /// A network as its users are told of it.
+    pub fn shown(&self, network: &Network) -> Arc<UserNetwork> {
+        // None is there only for whoever holds on to a directory that is being replaced.
+        self.shown.load().get(&network.id).map_or_else(|| Arc::new(network.into()), Arc::clone)
     }
 
     pub fn set_addresses(&self, addresses: Box<dyn AddressBook>) {

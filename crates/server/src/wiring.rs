@@ -19,7 +19,7 @@ use crate::{
     connectors::{Connectors, Workbench},
     groundwork::{Groundwork, Unfit, Ways, enrichment_url},
     handsets::Handsets,
-    http::{self, App, Readiness, Shared, Site},
+    http::{self, App, Readiness, Shared, Site, ToldNetworks},
     listener::{self, Tls},
     sandbox_operator::{Authorizer, SandboxOperator},
     telemetry::metrics::Metrics,
@@ -108,6 +108,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
             shutdown: shutdown.clone(),
             readiness: Readiness::default(),
             site: Site::new(&base_url),
+            told_networks: ToldNetworks::default(),
         })
     };
     connectors.put_to_work(prepared).await;

@@ -53,7 +53,7 @@ async fn every_source_is_named_with_what_it_said() {
         let told = world.engine.explain(Some(&world.live), &User::Number(number(text))).await;
         assert_eq!(told.asked, asked, "{text}");
         let network = network.map(|id| ids(&[id]).remove(0)).map_err(str::to_owned);
-        assert_eq!(told.network.map(|network| network.id), network, "{text}");
+        assert_eq!(told.network.map(|network| network.id.clone()), network, "{text}");
     }
 }
 
@@ -89,7 +89,7 @@ async fn addresses_are_explained_too() {
         let told = world.engine.explain(Some(&world.live), &User::Address(address.parse().unwrap())).await;
         assert_eq!(gates(&told), vec![None; if network.is_ok() { 4 } else { 0 }], "{address}");
         let network = network.map(|id| ids(&[id]).remove(0)).map_err(str::to_owned);
-        assert_eq!(told.network.map(|network| network.id), network, "{address}");
+        assert_eq!(told.network.map(|network| network.id.clone()), network, "{address}");
         assert!(told.asked.is_empty());
     }
 }

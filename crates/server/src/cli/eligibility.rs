@@ -87,7 +87,7 @@ fn print(desk: &Desk, user: &User, project: Option<&Project>, explanation: Expla
     Ok(())
 }
 
-fn network_shown(network: &Result<UserNetwork, String>) -> String {
+fn network_shown(network: &Result<Arc<UserNetwork>, String>) -> String {
     match network {
         Ok(network) => format!("{} ({})", network.name, network.country),
         Err(problem) => format!("none: {problem}"),

@@ -177,8 +177,8 @@ async fn explain(app: &App, project: Option<&Project>, typed: &str) -> Result<An
         is_sandbox: project.is_some_and(|project| project.mode == Mode::Sandbox),
         network: network.map(|network| NetworkView {
             id: network.id.to_string(),
-            name: network.name,
-            country: network.country,
+            name: network.name.clone(),
+            country: network.country.clone(),
         }),
         sources: asked.iter().map(|asked| (asked.source.clone(), asked.in_words())).collect(),
         products: gates.into_iter().map(|(product, gate)| row(product, gate, project)).collect(),

@@ -2,10 +2,13 @@
 //!
 //! The path is about a person. Nobody here writes it down: logs, traces and metrics know routes only.
 
+use std::sync::Arc;
+
 use axum::{
     extract::{RawQuery, State},
     response::Response,
 };
+use bytes::Bytes;
 use http::StatusCode;
 use ringtrue_domain::product::Product;
 use ringtrue_engine::eligibility::{self, UserNetwork};
@@ -14,10 +17,11 @@ use serde::{Serialize, Serializer};
 use super::{
     App, Routes,
     caller::{ProjectCaller, scope::Eligibility},
-    json,
+    json_bytes,
     path::PathIds,
     problem::Problem,
     query::Query,
+    rendered,
 };
 
 pub fn routes() -> Routes {
@@ -58,7 +62,7 @@ struct ProductBody {
 
 impl<'a> From<&'a eligibility::Eligibility> for EligibilityBody<'a> {
     fn from(found: &'a eligibility::Eligibility) -> Self {
-        let UserNetwork { id, name, aliases, country, dialing_code } = &found.network;
+        let UserNetwork { id, name, aliases, country, dialing_code } = &*found.network;
         EligibilityBody {
             network: NetworkBody {
                 network_id: id.as_str(),
@@ -78,6 +82,44 @@ impl From<Product> for ProductBody {
     }
 }
 
+/// What was told of networks: users of the same network are told the same, over and over.
+#[derive(Debug, Default)]
+pub struct ToldNetworks(papaya::HashMap<Told, Body>);
+
+/// A network by its place in memory, where it stays as long as its [`Body`] is kept, and its products.
+type Told = (usize, u8);
+
+#[derive(Debug)]
+struct Body {
+    _network: Arc<UserNetwork>,
+    document: Bytes,
+}
+
+/// More than there are networks. They grow in number only when networks are read anew.
+const MOST_TOLD: usize = 10_000;
+
+impl ToldNetworks {
+    fn body(&self, found: &eligibility::Eligibility) -> Bytes {
+        let render = || Bytes::from(rendered(&EligibilityBody::from(found)));
+        // It may be a network that nobody knows more of than its id: of these there are many, and none stays in its place.
+        if found.products.is_empty() {
+            return render();
+        }
+        let products = found.products.iter().fold(0, |products, product| products | 1 << *product as u8);
+        let told = (Arc::as_ptr(&found.network).addr(), products);
+        let kept = self.0.pin();
+        if let Some(body) = kept.get(&told) {
+            return body.document.clone();
+        }
+        if kept.len() >= MOST_TOLD {
+            kept.clear();
+        }
+        let document = render();
+        kept.insert(told, Body { _network: Arc::clone(&found.network), document: document.clone() });
+        document
+    }
+}
+
 /// `GET /v1/eligibility/phone-numbers/{phone_number}`
 async fn of_number(
     State(app): State<App>,
@@ -87,7 +129,7 @@ async fn of_number(
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
     let found = app.engine.eligibility_of_number(caller.project(), asked(&ids, "phone_number")).await?;
-    Ok(json(StatusCode::OK, &EligibilityBody::from(&found)))
+    Ok(json_bytes(StatusCode::OK, app.told_networks.body(&found)))
 }
 
 /// `GET /v1/eligibility/device-ips/{ip}`
@@ -99,10 +141,42 @@ async fn of_address(
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
     let found = app.engine.eligibility_of_address(caller.project(), asked(&ids, "ip"))?;
-    Ok(json(StatusCode::OK, &EligibilityBody::from(&found)))
+    Ok(json_bytes(StatusCode::OK, app.told_networks.body(&found)))
 }
 
 /// What the path asks about.
 fn asked<'a>(ids: &'a PathIds, name: &str) -> &'a str {
     ids.get(name).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Arc<UserNetwork> {
+        Arc::new(UserNetwork {
+            id: "23410".parse().unwrap(),
+            name: name.to_owned(),
+            aliases: vec![],
+            country: "GB".to_owned(),
+            dialing_code: "44".to_owned(),
+        })
+    }
+
+    #[test]
+    fn what_is_kept_is_what_would_be_told() {
+        let told = ToldNetworks::default();
+        let (before, after) = (named("Before"), named("After"));
+        let products = [&[Product::SecureSna][..], &[Product::SecureSna, Product::SimSwap], &[]];
+        for _ in 0..3 {
+            // The same network read anew, in between.
+            for network in [&before, &after] {
+                for products in products {
+                    let found = eligibility::Eligibility { network: Arc::clone(network), products: products.to_vec() };
+                    assert_eq!(told.body(&found), rendered(&EligibilityBody::from(&found)), "{found:?}");
+                }
+            }
+        }
+        assert_eq!(told.0.len(), 4, "each network with each of its products, unless it has none");
+    }
 }

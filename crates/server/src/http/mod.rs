@@ -76,6 +76,7 @@ pub struct Shared {
     pub shutdown: CancellationToken,
     pub readiness: health::Readiness,
     pub site: site::Site,
+    pub told_networks: eligibility::ToldNetworks,
 }
 
 impl App {
@@ -92,6 +93,7 @@ impl std::ops::Deref for App {
     }
 }
 
+pub use eligibility::ToldNetworks;
 pub use health::Readiness;
 pub use site::Site;
 
@@ -148,7 +150,7 @@ fn rendered(body: &impl Serialize) -> Vec<u8> {
     document
 }
 
-fn json_bytes(status: StatusCode, body: Vec<u8>) -> Response {
+fn json_bytes(status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     *response.headers_mut() = HeaderMap::with_capacity(MOST_HEADERS);
