@@ -56,7 +56,7 @@ impl Engine {
     pub async fn keep_tidy(&self) {
         loop {
             tokio::time::sleep(HOUSEKEEPING).await;
-            if let Err(error) = self.erase_old(self.clock().now()).await {
+            if let Err(error) = self.erase_due(self.clock().now()).await {
                 tracing::warn!(%error, "what is kept too long could not be erased");
             }
             if let Err(error) = self.tidy_activity_up().await {

@@ -39,7 +39,8 @@ impl Engine {
         hash.ok_or_else(|| StoreError::Refused("no hash key is in use".to_owned()))
     }
 
-    /// Erases what is kept of a number, in all projects, and leaves a line in the audit log. Tells what is still open.
+    /// Erases what is kept of a number, in all projects, and leaves a line in the audit log. Tells what is still open:
+    /// that follows when it has ended.
     pub async fn erase_number(&self, number: &Msisdn) -> Result<(Erased, AuditEvent), StoreError> {
         let at = self.clock().now();
         let audit = AuditEvent {
@@ -56,19 +57,22 @@ impl Engine {
         Ok((erased, AuditEvent { changes: erased.to_be_continued(), ..audit }))
     }
 
-    /// Erases numbers, codes and callback bodies of checks that ended longer ago than they are kept for. Numbers that
-    /// were found out are kept for a shorter time.
-    pub(crate) async fn erase_old(&self, now: Timestamp) -> Result<Erased, StoreError> {
+    /// Erases numbers, codes and callback bodies of checks that ended longer ago than they are kept for, or whose numbers
+    /// are erased. Numbers that were found out are kept for a shorter time.
+    pub(crate) async fn erase_due(&self, now: Timestamp) -> Result<Erased, StoreError> {
         let before = |retention| now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
         let (old, old_discovered) = (before(self.retention()), before(self.discovery_retention()));
         let mut total = Erased::default();
         loop {
-            let discovered = self.store().erase_discovered(old_discovered, BATCH).await?;
-            let others = self.store().erase_old(old, BATCH).await?;
-            if discovered == Erased::default() && others == Erased::default() {
+            let batch = [
+                self.store().erase_left(BATCH).await?,
+                self.store().erase_discovered(old_discovered, BATCH).await?,
+                self.store().erase_old(old, BATCH).await?,
+            ];
+            if batch.iter().all(|erased| *erased == Erased::default()) {
                 return Ok(total);
             }
-            for erased in [discovered, others] {
+            for erased in batch {
                 total.checks += erased.checks;
                 total.callbacks += erased.callbacks;
                 total.attempts += erased.attempts;

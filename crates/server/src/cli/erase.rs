@@ -27,7 +27,9 @@ pub(super) async fn erase(desk: &Desk, arguments: &EraseArguments) -> Result<(),
     ])?;
     if let Some(left) = erased.left {
         let (number, until) = (left.checks, time::format(left.until));
-        printer::remark(&format!("Checks of this number that are still open: {number}. Repeat this after {until}."));
+        printer::remark(&format!(
+            "Checks of this number that are still open: {number}. They are erased when they have ended, the last by {until}."
+        ));
     }
     Ok(())
 }

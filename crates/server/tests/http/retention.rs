@@ -17,7 +17,7 @@ use crate::{
     client::Request,
     on_both_stores,
     receiver::Receiver,
-    reverse_sms::{Asker, EVEN, Invited},
+    reverse_sms::{Asker, CHECKS, EVEN, Invited},
     world::{World, eventually},
 };
 
@@ -206,18 +206,57 @@ async fn a_callback_under_way_is_forgotten_when_it_has_come(world: World) {
 
     world.advance(SignedDuration::from_secs(10));
     assert_eq!(receiver.next().await.body, first.body);
-    eventually("it is delivered", async || Kept::of(&asker, &check).await.is_delivered()).await;
-    world.advance(KEPT);
     eventually("nothing is left of it", async || {
         housekeeping().await;
         let kept = Kept::of(&asker, &check).await;
-        !kept.has_body() && !kept.has_exchanges()
+        kept.is_delivered() && !kept.has_body() && !kept.has_exchanges()
     })
     .await;
 }
 
+/// One of them has something to tell.
+async fn what_was_open_is_erased_when_it_has_ended(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer([BROKEN]);
+    let told = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    let expired = asker.create(json!({"phone_number": EVEN})).await;
+    let number = Msisdn::parse(EVEN, Mode::Sandbox).unwrap();
+    let left = world.node.engine.erase_number(&number).await.unwrap().0.left;
+    assert_eq!(left.map(|left| left.checks), Some(2));
+    world.advance(SignedDuration::from_secs(10));
+    let later = asker.create(json!({"phone_number": EVEN})).await;
+
+    asker.text(EVEN, &told.receiver, &told.body).await;
+    assert_eq!(asker.ends_as(&told.id, "COMPLETED").await["match"], true, "it could still be compared");
+    let first = receiver.next().await;
+    waits_again(&asker, &told).await;
+    eventually("its number is erased", async || {
+        housekeeping().await;
+        !Kept::of(&asker, &told).await.number
+    })
+    .await;
+    assert!(Kept::of(&asker, &told).await.has_body(), "it is still to be told");
+    assert!(Kept::of(&asker, &expired).await.number, "it is still open");
+
+    world.advance(SignedDuration::from_secs(290));
+    assert_eq!(receiver.next().await.body, first.body);
+    asker.ends_as(&expired.id, "EXPIRED").await;
+    eventually("nothing is left of them", async || {
+        housekeeping().await;
+        let kept = Kept::of(&asker, &told).await;
+        kept.is_delivered() && !kept.has_body() && !kept.has_exchanges() && !Kept::of(&asker, &expired).await.number
+    })
+    .await;
+    let resend = Request::post(&format!("{CHECKS}/{}/callback-resends", told.id)).bearer(&asker.token);
+    world.send(resend).await.assert_problem(410, "callback_erased");
+    assert!(Kept::of(&asker, &later).await.number, "it began when the number had been erased");
+    assert!(receiver.is_quiet());
+}
+
 on_both_stores!(
     a_callback_under_way_is_forgotten_when_it_has_come,
+    what_was_open_is_erased_when_it_has_ended,
     what_was_kept_long_enough_is_erased,
     erasing_a_number_finds_all_that_is_kept_of_it,
 );

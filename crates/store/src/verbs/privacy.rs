@@ -19,7 +19,14 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
-                    // First: one that ends meanwhile is told of, rather than passed over.
+                    // First: whatever becomes of them meanwhile, none is passed over.
+                    tx.run(
+                        "insert into erasures (check_id)
+                         select id from checks where number_hash = $1 order by id
+                         on conflict do nothing",
+                        values![number],
+                    )
+                    .await?;
                     let left = still_open(tx, number).await?;
                     let ended = tx
                         .run(
@@ -32,6 +39,26 @@ impl<D: Database> PrivacyStore for SqlStore<D> {
                     event.changes = erased.to_be_continued();
                     audit::record(tx, &event).await?;
                     Ok(Ending::Commit(erased))
+                })
+            })
+            .await
+    }
+
+    async fn erase_left(&self, limit: u32) -> Result<Erased, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let ended = tx
+                        .run(
+                            "select id from erasures join checks on id = check_id
+                              where concluded_at is not null
+                                and (number_hash is not null or not exists
+                                     (select 1 from callbacks where callbacks.check_id = id and state = 'waiting'))
+                              order by id limit $1",
+                            values![i64::from(limit)],
+                        )
+                        .await?;
+                    erase(tx, ended, Callbacks::WhenTheyHaveCome).await.map(Ending::Commit)
                 })
             })
             .await
@@ -98,8 +125,8 @@ const CHUNK: usize = 500;
 enum Callbacks {
     /// All of them. One that still waits has nothing left to say then, and is given up.
     AsTheyAre,
-    /// Those that wait no more. The others are erased when they are old: the tail of the number stays as a mark, and
-    /// whom they tell until then.
+    /// Those that wait no more. The others are erased when they have come, or when they are old: until then whom they
+    /// tell stays, and the tail of the number as a mark.
     WhenTheyHaveCome,
 }
 
@@ -152,6 +179,18 @@ async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: Callbacks) -> Resul
                 "update callback_attempts set exchange = null
                   where check_id in ({places}) and exchange is not null
                  returning 1"
+            ),
+            &values,
+        )
+        .await?;
+        // Those of which nothing is left. A callback may have come, or be sent again, since the first of these statements.
+        run(
+            format!(
+                "delete from erasures
+                  where check_id in ({places})
+                    and not exists (select 1 from checks where id = erasures.check_id and number_tail is not null)
+                    and not exists (select 1 from callbacks
+                                     where callbacks.check_id = erasures.check_id and state = 'waiting')"
             ),
             &values,
         )

@@ -221,7 +221,10 @@ contract! {
         what_was_discovered_is_erased_sooner,
         a_discovered_number_is_erased_by_its_hash,
         where_a_device_was_sent_is_erased_too,
-        a_callback_that_is_done_is_forgotten_with_its_number;
+        a_callback_that_is_done_is_forgotten_with_its_number,
+        what_was_open_is_erased_when_it_has_ended,
+        what_was_being_told_is_erased_when_it_has_come,
+        what_was_left_is_erased_a_little_at_a_time;
     requests:
         requests_come_back_as_they_were_kept,
         requests_are_found_by_what_they_were_answered,

@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -24,6 +24,7 @@ const NAMES: [&str; 19] = [
     "0017_counter_slots",
     "0018_word_lists",
     "0019_redirects_kept",
+    "0020_erasures",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

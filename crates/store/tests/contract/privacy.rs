@@ -1,7 +1,8 @@
 use ringtrue_domain::{
     audit::{Action, AuditEvent},
-    lifecycle::{Check, CheckId, DiscoveredNumber, Sealed, Status, Verdict},
+    lifecycle::{Check, CheckId, ClaimedNumber, DiscoveredNumber, ErrorCode, Sealed, Status, Verdict},
     product::Product,
+    reverse_sms::ReverseSmsCheck,
     silent::{Proof, SilentCheck},
     tenancy::ProjectId,
 };
@@ -18,7 +19,7 @@ async fn record(store: &dyn Store, project: ProjectId, check: CheckId) -> Callba
     }
 }
 
-async fn fail_once(store: &dyn Store, check: CheckId) {
+async fn settle(store: &dyn Store, check: CheckId, attempt: u32, then: Then) {
     let log = AttemptLog {
         started_at: sample::now(),
         ended_at: sample::now(),
@@ -26,8 +27,11 @@ async fn fail_once(store: &dyn Store, check: CheckId) {
         failure: None,
         exchange: Some(Sealed(b"sealed".to_vec())),
     };
-    let then = Then::RetryAt(sample::later(10));
-    assert!(store.settle(Settlement { check, attempt: 1, then, log }).await.unwrap());
+    assert!(store.settle(Settlement { check, attempt, then, log }).await.unwrap());
+}
+
+async fn fail_once(store: &dyn Store, check: CheckId) {
+    settle(store, check, 1, Then::RetryAt(sample::later(10))).await;
 }
 
 pub async fn a_number_is_erased(bench: &Bench) {
@@ -220,4 +224,101 @@ pub async fn a_callback_that_is_done_is_forgotten_with_its_number(bench: &Bench)
     }
     assert_eq!(check_sample::found(store, &sent).await, Check { claimed: None, callback_url: None, ..sent });
     assert_eq!(check_sample::found(store, &silent).await, old(silent));
+}
+
+/// Open checks of one number, whose erasure was asked for.
+async fn left_open<const N: usize>(store: &dyn Store, project: ProjectId) -> [ReverseSmsCheck; N] {
+    let claimed = check_sample::check(project, sample::now()).claimed;
+    let open = [(); N].map(|()| Check { claimed, ..check_sample::check(project, sample::now()) });
+    for check in &open {
+        assert_eq!(store.create_check(check_sample::new(check.clone())).await.unwrap(), Admitted::Stored);
+    }
+    assert_eq!(ask_to_erase(store, claimed).await.left.unwrap().checks, N as u64);
+    open
+}
+
+async fn ask_to_erase(store: &dyn Store, claimed: Option<ClaimedNumber>) -> Erased {
+    let acme = sample::stored_workspace(store).await;
+    let audit = sample::event(acme.id, Action::NumberErased);
+    store.erase_number(claimed.unwrap().hash, &audit).await.unwrap()
+}
+
+pub async fn what_was_open_is_erased_when_it_has_ended(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let [completed, expired, open] = left_open(store, project).await;
+    let failed = silent_sample::stored(store, project, Product::SecureSna).await;
+    assert_eq!(ask_to_erase(store, failed.claimed).await.left.unwrap().checks, 1);
+    let later = Check { claimed: open.claimed, ..check_sample::check(project, sample::now()) };
+    store.create_check(check_sample::new(later.clone())).await.unwrap();
+    assert_eq!(store.erase_left(9).await.unwrap(), Erased::default(), "they are still to be compared");
+
+    let (completion, completed) = check_sample::ending(check_sample::received(&completed, true));
+    let (expiry, expired) = check_sample::ending(expired.expire().unwrap());
+    let (failure, failed) = check_sample::ending(failed.fail(ErrorCode::MnoTimeout, sample::later(7)).unwrap());
+    let (ending, later) = check_sample::ending(check_sample::received(&later, true));
+    for ending in [completion, expiry, failure, ending] {
+        store.conclude(ending, None).await.unwrap();
+    }
+
+    assert_eq!(store.erase_left(9).await.unwrap(), Erased { checks: 3, ..Erased::default() });
+    for check in [completed, expired] {
+        assert_eq!(check_sample::found(store, &check).await, Check { claimed: None, callback_url: None, ..check });
+    }
+    assert_eq!(check_sample::found(store, &failed).await, old(failed));
+    assert_eq!(check_sample::found(store, &open).await, open);
+    assert_eq!(check_sample::found(store, &later).await, later, "it began when the number had been erased");
+    assert_eq!(store.erase_left(9).await.unwrap(), Erased::default());
+}
+
+pub async fn what_was_being_told_is_erased_when_it_has_come(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let [delivered, given_up] = left_open(store, project).await;
+    for check in [&delivered, &given_up] {
+        let (ending, _) = check_sample::ending(check_sample::received(check, true));
+        store.conclude(ending, Some(check_sample::callback(sample::now()))).await.unwrap();
+    }
+    // The third had ended before its number was erased.
+    let ended = check_sample::ended(store, project, sample::now()).await;
+    assert_eq!(ask_to_erase(store, ended.claimed).await.left, None);
+
+    assert_eq!(store.erase_left(9).await.unwrap(), Erased { checks: 2, ..Erased::default() }, "their numbers at once");
+    assert_eq!(store.erase_left(9).await.unwrap(), Erased::default());
+    let all = [delivered.id, given_up.id, ended.id];
+    let due = store.lease_due(sample::now(), sample::later(30), 9).await.unwrap();
+    assert_eq!(due.len(), all.len(), "all are still to be sent");
+    for id in all {
+        assert!(record(store, project, id).await.body.is_some());
+        settle(store, id, 1, Then::RetryAt(sample::later(10))).await;
+    }
+    assert_eq!(store.erase_left(9).await.unwrap(), Erased::default(), "they are tried again");
+
+    for (id, then) in all.into_iter().zip([Then::Delivered, Then::GivenUp, Then::Delivered]) {
+        settle(store, id, 2, then).await;
+    }
+    let erased = store.erase_left(9).await.unwrap();
+    assert_eq!(erased, Erased { checks: 3, callbacks: 3, attempts: 6, left: None });
+    for (id, state) in [(delivered.id, CallbackState::Delivered), (given_up.id, CallbackState::GivenUp)] {
+        let callback = record(store, project, id).await;
+        assert_eq!((callback.body, callback.url, callback.state), (None, Sealed(vec![]), state));
+    }
+    assert_eq!(store.erase_left(9).await.unwrap(), Erased::default());
+}
+
+pub async fn what_was_left_is_erased_a_little_at_a_time(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let open: [_; 5] = left_open(store, project).await;
+    for check in &open[..4] {
+        let (ending, _) = check_sample::ending(check.clone().expire().unwrap());
+        store.conclude(ending, None).await.unwrap();
+    }
+    // What is old goes as ever, and is not looked for again.
+    assert_eq!(store.erase_old(sample::later(600), 1).await.unwrap().checks, 1);
+    let mut erased = Vec::new();
+    for _ in 0..3 {
+        erased.push(store.erase_left(2).await.unwrap().checks);
+    }
+    assert_eq!(erased, [2, 1, 0]);
 }

@@ -12,7 +12,7 @@ pub struct Erased {
     pub checks: u64,
     pub callbacks: u64,
     pub attempts: u64,
-    /// What was not, since it is still needed.
+    /// What was not yet, since it is still needed.
     pub left: Option<StillOpen>,
 }
 
@@ -25,7 +25,7 @@ pub struct StillOpen {
 }
 
 impl Erased {
-    /// What the audit log tells besides: that it is to be done again, and when.
+    /// What the audit log tells besides: that there is more to come, and when.
     pub fn to_be_continued(&self) -> Vec<String> {
         self.left.map_or_else(Vec::new, |left| {
             vec![format!("open_checks={}", left.checks), format!("open_until={:.3}", left.until)]
@@ -37,9 +37,13 @@ impl Erased {
 pub trait PrivacyStore: Send + Sync {
     /// Erases what is kept of a number: its hash and last digits in ended checks, where they sent devices and callbacks,
     /// the bodies and logs of their callbacks. A callback that waits is left what it needs to be sent. Checks that are
-    /// still open keep their hash until they end: they would otherwise end without a verdict. Writes the audit event in
-    /// the same transaction, with what was left.
+    /// still open keep their hash until they end: they would otherwise end without a verdict. What is left is remembered.
+    /// Writes the audit event in the same transaction, with what is open.
     async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<Erased, StoreError>;
+
+    /// Erases what [`erase_number`](PrivacyStore::erase_number) has left and is needed no more: of checks that have ended
+    /// since, and of callbacks that have come or were given up. A bounded number at a time.
+    async fn erase_left(&self, limit: u32) -> Result<Erased, StoreError>;
 
     /// Erases the same of checks that have found a number out and ended before `ended_before`, a bounded number at a
     /// time.
