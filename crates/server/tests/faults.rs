@@ -3,14 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-#[path = "http/client.rs"]
-#[expect(dead_code, reason = "not all of the client is needed here")]
-mod client;
-#[path = "http/database.rs"]
-#[expect(dead_code, reason = "nor of the database")]
-mod database;
-#[path = "kill/deployment.rs"]
-#[expect(dead_code, reason = "no token is revoked here")]
+#[expect(dead_code, reason = "not all of it is needed here")]
 mod deployment;
 #[path = "faults/own_postgres.rs"]
 mod own_postgres;
@@ -23,14 +16,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use client::{Answer, Request};
-use database::Database;
-use deployment::{Deployment, Server};
+use deployment::{
+    CHECKS, Deployment, Server,
+    client::{self, Answer, Request},
+    database::Database,
+    load::Answers,
+};
 use own_postgres::OwnPostgres;
 use serde_json::json;
 use tokio::task::JoinSet;
-
-const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 
 #[track_caller]
 fn assert_unavailable(answer: &Answer) {
@@ -123,6 +117,7 @@ async fn under_writers(postgres: &OwnPostgres, happen: impl AsyncFnOnce(&Server,
         address: server.address,
         token: deployment.product_token(&server, json!({})).await,
         created: Mutex::default(),
+        written: Answers::default(),
         unavailable: AtomicUsize::new(0),
         numbers: AtomicUsize::new(0),
     });
@@ -131,7 +126,7 @@ async fn under_writers(postgres: &OwnPostgres, happen: impl AsyncFnOnce(&Server,
         let writing = Arc::clone(&writing);
         writers.spawn(async move { writing.go_on().await });
     }
-    writing.until_written(ENOUGH).await;
+    writing.written.reach(ENOUGH).await;
 
     happen(&server, &writing).await;
     let back = Instant::now();
@@ -139,7 +134,7 @@ async fn under_writers(postgres: &OwnPostgres, happen: impl AsyncFnOnce(&Server,
         assert!(back.elapsed() < RECOVERED_WITHIN, "it does not notice that its database is back");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    writing.until_written(writing.written() + ENOUGH).await;
+    writing.written.reach(writing.written.so_far() + ENOUGH).await;
     // Whoever has not been answered yet is not waited for.
     writers.shutdown().await;
 
@@ -164,6 +159,7 @@ struct Writing {
     token: String,
     /// The ids that a 201 has named.
     created: Mutex<Vec<String>>,
+    written: Answers,
     /// Answers that asked to come again.
     unavailable: AtomicUsize,
     numbers: AtomicUsize,
@@ -186,23 +182,11 @@ impl Writing {
         let answer = tokio::time::timeout(LONGEST, client::send(self.address, &request)).await.expect("an answer");
         if answer.status == 201 {
             self.created.lock().unwrap().push(answer.json()["check_id"].as_str().unwrap().to_owned());
+            self.written.count();
         } else {
             assert_unavailable(&answer);
             self.unavailable.fetch_add(1, Ordering::SeqCst);
         }
         answer
-    }
-
-    fn written(&self) -> usize {
-        self.created.lock().unwrap().len()
-    }
-
-    async fn until_written(&self, enough: usize) {
-        let written = async {
-            while self.written() < enough {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(client::PATIENCE, written).await.expect("checks are created");
     }
 }

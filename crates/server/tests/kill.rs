@@ -5,30 +5,23 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-#[path = "http/client.rs"]
-#[expect(dead_code, reason = "not all of the client is needed here")]
-mod client;
-#[path = "http/database.rs"]
-#[expect(dead_code, reason = "nor of the database")]
-mod database;
-#[path = "kill/deployment.rs"]
-#[expect(dead_code, reason = "and no fault but death")]
+#[expect(dead_code, reason = "not all of it is needed here")]
 mod deployment;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
 };
 
-use client::{Answer, Request};
-use database::Database;
-use deployment::{Deployment, Server};
+use deployment::{
+    Deployment, Server,
+    client::{Answer, Request},
+    database::Database,
+    load::{Answers, Writers},
+    try_send,
+};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 const ROUNDS: usize = 5;
 const WRITERS: usize = 8;
@@ -114,27 +107,23 @@ async fn load_until_killed(
     told: Told,
     round: usize,
 ) -> Told {
-    let answers = Arc::new(AtomicUsize::new(0));
+    let answers = Answers::default();
     let told = Arc::new(Mutex::new(told));
-    let mut writers = JoinSet::new();
+    let mut writers = Writers::default();
     for writer in 0..WRITERS {
         let writer = Writer {
             address: server.address,
             deployment: deployment.clone(),
             manager: manager.to_owned(),
             told: Arc::clone(&told),
-            answers: Arc::clone(&answers),
+            answers: answers.clone(),
             name: format!("{round}-{writer}"),
         };
         writers.spawn(async move { writer.write().await });
     }
-    while answers.load(Ordering::SeqCst) < ANSWERS {
-        tokio::task::yield_now().await;
-    }
+    writers.get(&answers, ANSWERS).await;
     server.kill();
-    while let Some(ended) = writers.join_next().await {
-        ended.unwrap();
-    }
+    writers.leave().await;
     Arc::into_inner(told).unwrap().into_inner().unwrap()
 }
 
@@ -143,7 +132,7 @@ struct Writer {
     deployment: Deployment,
     manager: String,
     told: Arc<Mutex<Told>>,
-    answers: Arc<AtomicUsize>,
+    answers: Answers,
     name: String,
 }
 
@@ -189,8 +178,8 @@ impl Writer {
 
     /// `None`: the service is gone, and it is not known what became of the request.
     async fn send(&self, request: Request) -> Option<Answer> {
-        let answer = deployment::try_send(self.address, &request).await?;
-        self.answers.fetch_add(1, Ordering::SeqCst);
+        let answer = try_send(self.address, &request).await?;
+        self.answers.count();
         Some(answer)
     }
 }

@@ -9,18 +9,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-#[path = "http/client.rs"]
-#[expect(dead_code, reason = "not all of the client is needed here")]
-mod client;
-#[path = "http/database.rs"]
-#[expect(dead_code, reason = "nor of the database")]
-mod database;
-#[path = "kill/deployment.rs"]
-#[expect(dead_code, reason = "no token is revoked here")]
+#[expect(dead_code, reason = "not all of it is needed here")]
 mod deployment;
-#[path = "kill/receiver.rs"]
-#[expect(dead_code, reason = "the receiver never keeps anybody waiting here")]
-mod receiver;
 
 use std::{
     collections::BTreeMap,
@@ -31,13 +21,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use client::{Answer, Request};
-use database::Database;
-use deployment::{Deployment, Server, try_send};
-use receiver::{Arrival, Receiver};
+use deployment::{
+    CHECKS, Deployment, Server,
+    client::{Answer, Request},
+    database::Database,
+    is_ended,
+    load::{Answers, Writers},
+    receiver::{Arrival, Receiver},
+    try_send,
+};
 use ringtrue_engine::ports::{Entropy, SystemEntropy};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 
 /// On each store, besides those that end at a certain moment. `KILL_ROUNDS` asks for more.
 const ROUNDS: usize = 25;
@@ -82,8 +76,6 @@ const ALL_ARE_TOLD: Duration = Duration::from_secs(75);
 
 /// A call of the system, and how many of them a thread has made before it is killed at the next.
 type Moment = (&'static str, u32);
-
-const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 
 #[tokio::test]
 async fn sqlite() {
@@ -159,25 +151,18 @@ impl World {
             let settings = json!({"ttl": TTL, "callback_url": self.receiver.url()});
             self.token.insert(self.deployment.product_token(&server, settings).await)
         };
-        let answers = Arc::new(AtomicUsize::new(0));
-        let mut writers = JoinSet::new();
+        let answers = Answers::default();
+        let mut writers = Writers::default();
         for _ in 0..WRITERS {
-            let (told, numbers, answers) = (Arc::clone(&self.told), Arc::clone(&self.numbers), Arc::clone(&answers));
+            let (told, numbers, answers) = (Arc::clone(&self.told), Arc::clone(&self.numbers), answers.clone());
             let writer = Writer { address: server.address, token: token.clone(), told, numbers, answers };
             writers.spawn(async move { while writer.step().await.is_some() {} });
         }
         if let Some(enough) = kill_after {
-            while answers.load(Ordering::SeqCst) < enough {
-                tokio::task::yield_now().await;
-            }
+            writers.get(&answers, enough).await;
             server.kill();
         }
-        let gone = async {
-            while let Some(ended) = writers.join_next().await {
-                ended.unwrap();
-            }
-        };
-        tokio::time::timeout(client::PATIENCE, gone).await.expect("the moment of its death comes");
+        writers.leave().await;
         server.kill();
         self.receiver.next_round().await;
     }
@@ -241,10 +226,6 @@ fn is_settled(arrivals: &[Arrival]) -> bool {
     arrivals.last().is_some_and(Arrival::was_taken)
 }
 
-fn is_ended(check: &Value) -> bool {
-    !["ACCEPTED", "PENDING"].contains(&check["status"].as_str().unwrap())
-}
-
 async fn read(server: &Server, token: &str, id: &str) -> Value {
     let answer = server.get(&format!("{CHECKS}/{id}"), token).await;
     assert_eq!(answer.status, 200, "the check {id} was created, and is lost: {}", answer.text());
@@ -256,7 +237,7 @@ struct Writer {
     token: String,
     told: Told,
     numbers: Arc<AtomicUsize>,
-    answers: Arc<AtomicUsize>,
+    answers: Answers,
 }
 
 impl Writer {
@@ -285,7 +266,7 @@ impl Writer {
 
     async fn send(&self, request: Request) -> Option<Answer> {
         let answer = try_send(self.address, &request.bearer(&self.token)).await?;
-        self.answers.fetch_add(1, Ordering::SeqCst);
+        self.answers.count();
         Some(answer)
     }
 }

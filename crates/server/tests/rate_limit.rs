@@ -3,14 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-#[path = "http/client.rs"]
-#[expect(dead_code, reason = "not all of the client is needed here")]
-mod client;
-#[path = "http/database.rs"]
-#[expect(dead_code, reason = "nor of the database")]
-mod database;
-#[path = "kill/deployment.rs"]
-#[expect(dead_code, reason = "and nobody is killed")]
+#[expect(dead_code, reason = "not all of it is needed here")]
 mod deployment;
 
 use std::{
@@ -22,9 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use client::{Answer, Request};
-use database::Database;
-use deployment::Deployment;
+use deployment::{
+    CHECKS, Deployment,
+    client::{self, Answer, Request},
+    database::Database,
+};
 use ringtrue_engine::ports::{Clock, SystemClock};
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -36,8 +31,6 @@ const CREATES: usize = 20;
 const LOAD: Duration = Duration::from_secs(8);
 /// People who read, and as many who create, each with the next call when the last is answered.
 const CALLERS: usize = 6;
-
-const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 
 #[tokio::test]
 async fn sqlite() {

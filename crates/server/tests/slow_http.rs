@@ -6,14 +6,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-#[path = "http/client.rs"]
-#[expect(dead_code, reason = "not all of the client is needed here")]
-mod client;
-#[path = "http/database.rs"]
-#[expect(dead_code, reason = "nor of the database")]
-mod database;
-#[path = "kill/deployment.rs"]
-#[expect(dead_code, reason = "and nobody is killed")]
+#[expect(dead_code, reason = "not all of it is needed here")]
 mod deployment;
 
 use std::{
@@ -27,8 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use database::Database;
-use deployment::{Deployment, Server};
+use deployment::{Deployment, Server, client, database::Database};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},

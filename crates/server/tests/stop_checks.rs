@@ -3,18 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-#[path = "http/client.rs"]
-#[expect(dead_code, reason = "not all of the client is needed here")]
-mod client;
-#[path = "http/database.rs"]
-#[expect(dead_code, reason = "nor of the database")]
-mod database;
-#[path = "kill/deployment.rs"]
-#[expect(dead_code, reason = "nobody is killed here")]
+#[expect(dead_code, reason = "not all of it is needed here")]
 mod deployment;
-#[path = "kill/receiver.rs"]
-#[expect(dead_code, reason = "what came is looked at when all is over")]
-mod receiver;
 
 use std::{
     collections::BTreeSet,
@@ -26,16 +16,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use client::{Answer, Request};
-use database::Database;
-use deployment::{Deployment, Server};
-use receiver::{Arrival, Receiver};
+use deployment::{
+    CHECKS, Deployment, Server,
+    client::{self, Answer, Request},
+    database::Database,
+    is_ended,
+    load::{Answers, Writers},
+    receiver::{Arrival, Receiver},
+};
 use ringtrue_engine::ports::{Clock, SystemClock};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    task::JoinSet,
 };
 
 /// In every second of them the receiver keeps the callbacks of the process waiting when it is to stop.
@@ -47,8 +40,6 @@ const ANSWERS: usize = 150;
 const TTL: u64 = 900;
 /// The first attempt and, ten seconds later, the second, with time to spare.
 const ALL_ARE_TOLD: Duration = Duration::from_mins(1);
-
-const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 
 #[tokio::test]
 async fn sqlite() {
@@ -69,7 +60,7 @@ async fn stopping_drops_nothing(database: &Database) {
         token: deployment.product_token(&server, settings).await,
         told: Mutex::default(),
         numbers: AtomicUsize::new(0),
-        answers: AtomicUsize::new(0),
+        answers: Answers::default(),
     });
     let mut ended = BTreeSet::new();
     for round in 0..ROUNDS {
@@ -91,23 +82,15 @@ async fn stopping_drops_nothing(database: &Database) {
 
 /// Lets the writers loose, and stops the process in the middle.
 async fn stop_under_load(mut server: Server, writer: &Arc<Writer>, receiver: &Receiver) {
-    let enough = writer.answers.load(Ordering::SeqCst) + ANSWERS;
-    let mut writers = JoinSet::new();
+    let enough = writer.answers.so_far() + ANSWERS;
+    let mut writers = Writers::default();
     for _ in 0..WRITERS {
         let (writer, address) = (Arc::clone(writer), server.address);
         writers.spawn(async move { while writer.step(address).await.is_some() {} });
     }
-    while writer.answers.load(Ordering::SeqCst) < enough {
-        assert!(writers.try_join_next().is_none(), "nobody gives up before");
-        tokio::task::yield_now().await;
-    }
+    writers.get(&writer.answers, enough).await;
     server.terminate();
-    let gone = async {
-        while let Some(ended) = writers.join_next().await {
-            ended.unwrap();
-        }
-    };
-    tokio::time::timeout(client::PATIENCE, gone).await.expect("it takes no more connections");
+    writers.leave().await;
     receiver.let_go();
     // Anything else says that it was cut short: its time was up.
     assert_eq!(server.ended().await.code(), Some(0));
@@ -145,7 +128,7 @@ struct Writer {
     /// The ids that a 201 has named.
     told: Mutex<Vec<String>>,
     numbers: AtomicUsize,
-    answers: AtomicUsize,
+    answers: Answers,
 }
 
 impl Writer {
@@ -176,7 +159,7 @@ impl Writer {
         }
         let whole = client::try_parse(&bytes);
         let answer = whole.unwrap_or_else(|| panic!("cut off ({read:?}): {:?}", String::from_utf8_lossy(&bytes)));
-        self.answers.fetch_add(1, Ordering::SeqCst);
+        self.answers.count();
         Some(answer)
     }
 
@@ -195,8 +178,4 @@ impl Writer {
         assert_eq!(all["page"]["total_elements"], told.len(), "somebody was not told what was done");
         ended
     }
-}
-
-fn is_ended(check: &Value) -> bool {
-    !["ACCEPTED", "PENDING"].contains(&check["status"].as_str().unwrap())
 }

@@ -1,4 +1,11 @@
-//! A deployment whose process is killed or stopped again and again.
+//! A deployment of the real binary, whose process is killed, stopped or put under load.
+
+#[path = "../http/client.rs"]
+pub mod client;
+#[path = "../http/database.rs"]
+pub mod database;
+pub mod load;
+pub mod receiver;
 
 use std::{
     io::{BufRead, BufReader},
@@ -15,7 +22,10 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::client::{self, Answer, Request};
+use client::{Answer, Request};
+
+/// Where checks are made and read.
+pub const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringtrue");
 
@@ -173,6 +183,11 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Whether a check, as a read shows it, has come to its end.
+pub fn is_ended(check: &Value) -> bool {
+    !["ACCEPTED", "PENDING"].contains(&check["status"].as_str().unwrap())
 }
 
 /// `None`: the service is gone, and it is not known what became of the request.
