@@ -18,7 +18,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use deployment::{
@@ -27,7 +27,7 @@ use deployment::{
     database::Database,
     is_ended,
     load::{Answers, Writers},
-    receiver::{Arrival, Receiver},
+    receiver::Receiver,
     try_send,
 };
 use ringtrue_engine::ports::{Entropy, SystemEntropy};
@@ -71,6 +71,7 @@ const WRITERS: usize = 8;
 const ANSWERS: u8 = 200;
 /// The shortest that there is: what nobody texts about must end within the test.
 const TTL: u64 = 60;
+const ALL_HAVE_ENDED: Duration = Duration::from_secs(TTL + 10);
 /// Until the last lease has run out and what failed once was tried again, with time to spare.
 const ALL_ARE_TOLD: Duration = Duration::from_secs(75);
 
@@ -125,7 +126,7 @@ async fn every_end_is_told(store: &str, moments: &[Moment]) {
     let token = world.token.unwrap();
     let checks = world.told.lock().unwrap().clone();
     assert!(checks.len() > rounds * 4, "a load of {} checks is none", checks.len());
-    let ends = bring_to_an_end(&server, &token, checks).await;
+    let ends = bring_to_an_end(&server, &world.receiver, &token, checks).await;
     are_told(&world.receiver, &ends).await;
 }
 
@@ -169,7 +170,12 @@ impl World {
 }
 
 /// Everything acknowledged is there, says what it has said before, and comes to its end.
-async fn bring_to_an_end(server: &Server, token: &str, checks: BTreeMap<String, Check>) -> BTreeMap<String, Value> {
+async fn bring_to_an_end(
+    server: &Server,
+    receiver: &Receiver,
+    token: &str,
+    checks: BTreeMap<String, Check>,
+) -> BTreeMap<String, Value> {
     for (index, (id, check)) in checks.iter().enumerate() {
         let now = read(server, token, id).await;
         if let Some(end) = &check.end {
@@ -179,14 +185,13 @@ async fn bring_to_an_end(server: &Server, token: &str, checks: BTreeMap<String, 
             server.send(Request::post("/v1/sandbox/inbound-sms").bearer(token).json(&sms)).await.assert(202);
         }
     }
-    let begun = Instant::now();
     let mut ends = BTreeMap::new();
     for id in checks.into_keys() {
         let mut check = read(server, token, &id).await;
-        while !is_ended(&check) {
-            assert!(begun.elapsed() < Duration::from_secs(TTL + 10), "{check} does not end");
-            tokio::time::sleep(Duration::from_millis(200)).await;
+        if !is_ended(&check) {
+            receiver.hear_of(&id, ALL_HAVE_ENDED).await;
             check = read(server, token, &id).await;
+            assert!(is_ended(&check), "an end that is none is told: {check}");
         }
         ends.insert(id, check);
     }
@@ -194,16 +199,7 @@ async fn bring_to_an_end(server: &Server, token: &str, checks: BTreeMap<String, 
 }
 
 async fn are_told(receiver: &Receiver, ends: &BTreeMap<String, Value>) {
-    let begun = Instant::now();
-    loop {
-        let arrivals = receiver.arrivals();
-        let missing: Vec<_> = ends.keys().filter(|id| !arrivals.get(*id).is_some_and(|all| is_settled(all))).collect();
-        if missing.is_empty() {
-            break;
-        }
-        assert!(begun.elapsed() < ALL_ARE_TOLD, "{} ends were never told: {missing:?}", missing.len());
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    receiver.take_all(&ends.keys().cloned().collect(), ALL_ARE_TOLD).await;
     for (id, arrivals) in receiver.arrivals() {
         for (one, next) in arrivals.iter().zip(&arrivals[1..]) {
             assert_eq!(one.body, next.body, "{id} is told in two ways");
@@ -219,11 +215,6 @@ async fn are_told(receiver: &Receiver, ends: &BTreeMap<String, Value>) {
             assert_eq!(&said, end, "the callback says what the check says");
         }
     }
-}
-
-/// Whether the last was answered with a 200.
-fn is_settled(arrivals: &[Arrival]) -> bool {
-    arrivals.last().is_some_and(Arrival::was_taken)
 }
 
 async fn read(server: &Server, token: &str, id: &str) -> Value {

@@ -13,7 +13,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use deployment::{
@@ -22,7 +22,7 @@ use deployment::{
     database::Database,
     is_ended,
     load::{Answers, Writers},
-    receiver::{Arrival, Receiver},
+    receiver::Receiver,
 };
 use ringtrue_engine::ports::{Clock, SystemClock};
 use serde_json::json;
@@ -105,17 +105,7 @@ async fn due_callbacks(database: &Database) -> BTreeSet<String> {
 }
 
 async fn each_is_told_once(receiver: &Receiver, ended: &BTreeSet<String>) {
-    let begun = Instant::now();
-    loop {
-        let arrivals = receiver.arrivals();
-        let is_told = |id: &String| arrivals.get(id).and_then(|all| all.last()).is_some_and(Arrival::was_taken);
-        let missing: Vec<_> = ended.iter().filter(|id| !is_told(id)).collect();
-        if missing.is_empty() {
-            break;
-        }
-        assert!(begun.elapsed() < ALL_ARE_TOLD, "{} ends were never told: {missing:?}", missing.len());
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    receiver.take_all(ended, ALL_ARE_TOLD).await;
     for (id, arrivals) in receiver.arrivals() {
         let attempts: Vec<_> = arrivals.iter().map(|arrival| arrival.attempt).collect();
         assert!(attempts == [1] || attempts == [1, 2] && !arrivals[0].was_taken(), "{id}: {arrivals:?}");

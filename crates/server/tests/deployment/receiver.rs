@@ -1,10 +1,10 @@
 //! A receiver of callbacks that outlives the processes that send them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    sync::Arc,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -12,7 +12,10 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::watch,
+    time::timeout,
 };
+
+use super::client::PATIENCE;
 
 /// What came for a check, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +38,22 @@ impl Arrival {
 pub struct Receiver {
     address: SocketAddr,
     is_holding: Arc<watch::Sender<bool>>,
-    contents: Arc<Mutex<Contents>>,
+    contents: Arc<watch::Sender<Contents>>,
 }
 
 #[derive(Default)]
 struct Contents {
     round: usize,
-    /// Connections that may still bring something.
-    open: usize,
+    /// Whose connections may still bring something.
+    open: BTreeSet<SocketAddr>,
     arrivals: BTreeMap<String, Vec<Arrival>>,
+}
+
+impl Contents {
+    /// Whether the last that came for a check was answered with a 200.
+    fn has_taken(&self, check: &str) -> bool {
+        self.arrivals.get(check).and_then(|all| all.last()).is_some_and(Arrival::was_taken)
+    }
 }
 
 impl Receiver {
@@ -54,12 +64,12 @@ impl Receiver {
         let receiver = Receiver { address, is_holding: Arc::default(), contents: Arc::default() };
         let server = receiver.clone();
         tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
+            while let Ok((stream, peer)) = listener.accept().await {
                 let server = server.clone();
+                server.contents.send_modify(|contents| _ = contents.open.insert(peer));
                 tokio::spawn(async move {
-                    server.contents.lock().unwrap().open += 1;
                     server.serve(stream).await;
-                    server.contents.lock().unwrap().open -= 1;
+                    server.contents.send_modify(|contents| _ = contents.open.remove(&peer));
                 });
             }
         });
@@ -81,19 +91,37 @@ impl Receiver {
 
     /// What the dead process had sent belongs to its own round: its connections are read to their ends first.
     pub async fn next_round(&self) {
-        let is_read = || self.contents.lock().unwrap().open == 0;
-        let begun = Instant::now();
-        let mut quiet = 0;
-        while quiet < 3 {
-            assert!(begun.elapsed() < Duration::from_secs(30), "a connection of a dead process stays open");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            quiet = if is_read() { quiet + 1 } else { 0 };
-        }
-        self.contents.lock().unwrap().round += 1;
+        // They are accepted in the order in which they were made: ours is the last.
+        let ours = TcpStream::connect(self.address).await.unwrap();
+        let last = BTreeSet::from([ours.local_addr().unwrap()]);
+        let is_read = self.wait_for(PATIENCE, |contents| contents.open == last).await;
+        assert!(is_read, "a connection of a dead process stays open");
+        self.contents.send_modify(|contents| contents.round += 1);
     }
 
     pub fn arrivals(&self) -> BTreeMap<String, Vec<Arrival>> {
-        self.contents.lock().unwrap().arrivals.clone()
+        self.contents.borrow().arrivals.clone()
+    }
+
+    /// Waits until something has come for a check.
+    pub async fn hear_of(&self, check: &str, patience: Duration) {
+        let has_come = self.wait_for(patience, |contents| contents.arrivals.contains_key(check)).await;
+        assert!(has_come, "nobody tells of {check}");
+    }
+
+    /// Waits until what was to be told of these checks has been taken.
+    pub async fn take_all(&self, checks: &BTreeSet<String>, patience: Duration) {
+        let is_all = |contents: &Contents| checks.iter().all(|check| contents.has_taken(check));
+        if !self.wait_for(patience, is_all).await {
+            let contents = self.contents.borrow();
+            let missing: Vec<_> = checks.iter().filter(|check| !contents.has_taken(check)).collect();
+            panic!("{} ends were never told: {missing:?}", missing.len());
+        }
+    }
+
+    /// Whether it has come to this in time.
+    async fn wait_for(&self, patience: Duration, is_enough: impl Fn(&Contents) -> bool) -> bool {
+        timeout(patience, self.contents.subscribe().wait_for(is_enough)).await.is_ok()
     }
 
     /// `None` when the peer is gone.
@@ -124,10 +152,11 @@ impl Receiver {
         let said: Value = serde_json::from_slice(&body).unwrap();
         let check = said["check_id"].as_str().unwrap().to_owned();
         let is_fourth = check.ends_with(['0', '4', '8', 'c']);
-        let mut contents = self.contents.lock().unwrap();
-        let round = contents.round;
         let status = if is_fourth && attempt == 1 { 500 } else { 200 };
-        contents.arrivals.entry(check).or_default().push(Arrival { round, attempt, body, status });
+        self.contents.send_modify(|contents| {
+            let round = contents.round;
+            contents.arrivals.entry(check).or_default().push(Arrival { round, attempt, body, status });
+        });
         status
     }
 }
