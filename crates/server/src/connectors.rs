@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
@@ -25,7 +26,7 @@ use ringtrue_operators::{
 };
 use url::Url;
 
-use crate::config::{CamaraSection, Connector, ConnectorSection, Fingerprint};
+use crate::config::{CamaraSection, Config, Connector, ConnectorSection, Fingerprint};
 
 /// What connectors are made with: no network, no database.
 #[derive(Clone)]
@@ -33,9 +34,9 @@ pub struct Workbench {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     /// Where operators send devices back to.
-    pub base_url: String,
+    base_url: String,
     /// Where devices find the listener for enriched requests.
-    pub enrichment_url: Option<Url>,
+    enrichment_url: Option<Url>,
 }
 
 impl std::fmt::Debug for Workbench {
@@ -226,6 +227,17 @@ impl Connectors {
 }
 
 impl Workbench {
+    /// `enriched` is where the listener for enriched requests is, if there is one.
+    pub fn new(
+        config: &Config,
+        base_url: String,
+        enriched: Option<SocketAddr>,
+        (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
+    ) -> anyhow::Result<Self> {
+        let enrichment_url = enriched.map(|address| enrichment_url(config, address)).transpose()?;
+        Ok(Workbench { clock, entropy, base_url, enrichment_url })
+    }
+
     /// All that can be wrong with connectors is found here, before any of them is touched.
     pub fn prepare_all(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<AllPrepared> {
         let prepared = wanted.into_iter().map(|section| {
@@ -283,6 +295,13 @@ impl Running {
 pub fn camara_redirect_uri(base_url: &str, connector: &str) -> anyhow::Result<Url> {
     let uri = format!("{base_url}/southbound/camara/{connector}/callback");
     Url::parse(&uri).context("`base_url` is not a URL that devices can be sent back to")
+}
+
+/// Where devices find the listener for enriched requests.
+fn enrichment_url(config: &Config, address: SocketAddr) -> anyhow::Result<Url> {
+    let public = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
+    let url = public.map_or_else(|| format!("http://{address}"), ToString::to_string);
+    Url::parse(&url).context("`header_enrichment.public_url` is not a URL that devices can be sent to")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

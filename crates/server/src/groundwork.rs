@@ -69,12 +69,7 @@ impl Groundwork {
             extra_roots: config.callbacks.ca_file.clone(),
             ..OutboundSettings::default()
         });
-        let workbench = Workbench {
-            clock: Arc::clone(clock),
-            entropy: Arc::clone(entropy),
-            base_url,
-            enrichment_url: enrichment_address.map(|address| enrichment_url(config, address)).transpose()?,
-        };
+        let workbench = Workbench::new(config, base_url, enrichment_address, (Arc::clone(clock), Arc::clone(entropy)))?;
         Ok(Groundwork {
             tls,
             ingress_tls: ingress_tls.context("ingress.tls")?,
@@ -113,13 +108,6 @@ pub fn judge(config: &Config) -> Result<(), Unfit> {
     let judged = ringtrue_store::check_files(&config.store.url).context("store.url");
     let judged = judged.and_then(|()| Groundwork::prepare(config, config.http.listen, enrichment, (&clock, &entropy)));
     judged.map(drop).map_err(Unfit)
-}
-
-/// Where devices find the listener for enriched requests.
-pub fn enrichment_url(config: &Config, address: SocketAddr) -> anyhow::Result<Url> {
-    let public = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
-    let url = public.map_or_else(|| format!("http://{address}"), ToString::to_string);
-    Url::parse(&url).context("`header_enrichment.public_url` is not a URL that devices can be sent to")
 }
 
 fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {

@@ -17,7 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     config::Config,
     connectors::{Connectors, Workbench},
-    groundwork::{Groundwork, Unfit, Ways, enrichment_url},
+    groundwork::{Groundwork, Unfit, Ways},
     handsets::Handsets,
     http::{self, App, Readiness, Shared, Site, ToldNetworks},
     listener::{self, Tls},
@@ -191,12 +191,8 @@ pub fn settings(config: &Config, base_url: String, own_hosts: Vec<Host>) -> Sett
 /// Tells an engine all that it would know in a node, and opens nothing: no listener, no link.
 pub fn rehearse(engine: &Engine, config: &Config) -> anyhow::Result<()> {
     let listen = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
-    let workbench = Workbench {
-        clock: engine.shared_clock(),
-        entropy: engine.shared_entropy(),
-        base_url: engine.base_url().to_owned(),
-        enrichment_url: listen.map(|address| enrichment_url(config, address)).transpose()?,
-    };
+    let base_url = engine.base_url().to_owned();
+    let workbench = Workbench::new(config, base_url, listen, (engine.shared_clock(), engine.shared_entropy()))?;
     let prepared = Ways::prepare(config, &workbench).map_err(Unfit)?.tell(engine);
     Connectors::new(engine, workbench).announce(&prepared);
     Ok(())
