@@ -1,0 +1,40 @@
+//! Finding one's way in the document, by JSON pointers.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// Follows references, and answers with the pointer of what they lead to.
+pub fn resolve(root: &Value, pointer: &str) -> Result<String, String> {
+    let mut pointer = pointer.to_owned();
+    for _ in 0..16 {
+        let node = root.pointer(&pointer).ok_or_else(|| format!("nothing at {pointer}"))?;
+        match node.get("$ref").and_then(Value::as_str) {
+            Some(reference) => reference.trim_start_matches('#').clone_into(&mut pointer),
+            None => return Ok(pointer),
+        }
+    }
+    Err(format!("{pointer} leads in a circle"))
+}
+
+pub fn members<'v>(root: &'v Value, pointer: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {
+    root.pointer(pointer).and_then(Value::as_object).into_iter().flatten()
+}
+
+/// A key as a part of a JSON pointer.
+pub fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// A JSON pointer as the fragment of a URI.
+pub fn fragment(pointer: &str) -> String {
+    let mut out = String::with_capacity(pointer.len());
+    for byte in pointer.bytes() {
+        if byte.is_ascii_alphanumeric() || b"/~-._".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
