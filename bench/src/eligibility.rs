@@ -8,7 +8,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use anyhow::ensure;
@@ -24,18 +23,14 @@ use crate::{
     report::{self, Rates},
 };
 
-const ROUND: Duration = Duration::from_millis(1500);
-const ROUNDS: usize = 7;
 /// So many numbers, and so many addresses, are asked about in turn.
 const DIFFERENT: u32 = 2_000;
 const GOAL: f64 = 0.7;
-/// Nothing is waited for here: so many keep two cores busy.
-const CONNECTIONS: usize = 64;
 const NUMBERS: &str = "/v1/eligibility/phone-numbers";
 const ADDRESSES: &str = "/v1/eligibility/device-ips";
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("Eligibility: over HTTP, 64 connections");
+    report::heading("Eligibility: over HTTP, 256 connections");
     let source = Source::start().await?;
     let ranges = addresses::ranges()?;
     let mut list = String::new();
@@ -84,7 +79,7 @@ async fn compared(
             let turn = turn.fetch_add(1, Ordering::Relaxed);
             request.extend_from_slice(requests[turn % requests.len()].as_bytes());
         };
-        load::rate_of(address, CONNECTIONS, ROUND, write).await
+        load::rate_of(address, load::CONNECTIONS, load::ROUND, write).await
     };
     let mut ours = Rates::new(name);
     let mut bare = Rates::new("bare axum handler");
@@ -93,7 +88,7 @@ async fn compared(
     for address in [deployment.address, bare_handler.address] {
         rate(address).await?;
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..load::ROUNDS {
         ours.rounds.push(cost.count(rate(deployment.address)).await?);
         bare.rounds.push(rate(bare_handler.address).await?);
     }

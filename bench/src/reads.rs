@@ -1,9 +1,6 @@
 //! Reading a check by its id on PostgreSQL, against a handler that does nothing.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -16,8 +13,6 @@ use crate::{
     report::{self, Rates},
 };
 
-const ROUND: Duration = Duration::from_millis(1500);
-const ROUNDS: usize = 7;
 /// So many are read in turn.
 const CHECKS: usize = 2_000;
 
@@ -42,7 +37,7 @@ pub async fn compare() -> anyhow::Result<bool> {
             let turn = turn.fetch_add(1, Ordering::Relaxed);
             request.extend_from_slice(requests[turn % requests.len()].as_bytes());
         };
-        load::rate_of(address, load::CONNECTIONS, ROUND, write).await
+        load::rate_of(address, load::CONNECTIONS, load::ROUND, write).await
     };
     let mut ours = Rates::new("reads by id");
     let mut bare = Rates::new("bare axum handler");
@@ -50,7 +45,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     for address in [deployment.address, bare_handler.address] {
         rate(address).await?;
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..load::ROUNDS {
         ours.rounds.push(cost.count(rate(deployment.address)).await?);
         bare.rounds.push(rate(bare_handler.address).await?);
     }

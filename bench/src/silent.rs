@@ -7,7 +7,7 @@
 //! be verified where no TLS tells who sent it (OpenID Connect Core 1.0, 2 and 3.1.3.7): the bare handlers do that as well,
 //! and nothing else.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use anyhow::{Context, ensure};
 
@@ -20,17 +20,12 @@ use crate::{
     report::{self, Rates},
 };
 
-const ROUND: Duration = Duration::from_secs(2);
-const ROUNDS: usize = 7;
-/// More than elsewhere, for both contestants: each flow waits for the disk several times, and without others meanwhile the
-/// machine would be idle.
-const DEVICES: usize = 128;
 const CHECKS: &str = "/v1/number-verification/secure-sna-checks";
 const AUTHORIZE: &str = "/v1/sandbox/operator/authorize";
 const CALLBACK: &str = "/southbound/camara/sandbox/callback";
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("Silent flows on SQLite: Secure SNA through the sandbox operator, 128 devices at a time");
+    report::heading("Silent flows on SQLite: Secure SNA through the sandbox operator, 256 devices at a time");
     let deployment = Deployment::start_on_sqlite("")?;
     let project = deployment.sandbox_project_for("secure_sna").await?;
     let numbers = Numbers::default();
@@ -38,7 +33,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let told = flow().whole(&mut Connection::open(deployment.address).await?).await?;
     let chain = chain::start(&told.handlers()?)?;
 
-    let rate = async |address: SocketAddr| load::rate_of_errands(address, DEVICES, ROUND, flow).await;
+    let rate = async |address: SocketAddr| load::rate_of_errands(address, load::CONNECTIONS, load::ROUND, flow).await;
     let mut ours = Rates::new("silent flows");
     let mut bare = Rates::new("the same chain of bare handlers");
     let mut cost = Cost::on_sqlite(&deployment);
@@ -46,7 +41,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     for address in [deployment.address, chain.address] {
         rate(address).await?;
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..load::ROUNDS {
         ours.rounds.push(cost.count(rate(deployment.address)).await?);
         bare.rounds.push(rate(chain.address).await?);
     }

@@ -1,7 +1,7 @@
 //! SIM Swap checks through the sandbox operator, on SQLite: each asks the operator once, and is durable when it is
 //! answered. Against a handler that does nothing but ask another that does nothing.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use anyhow::ensure;
 
@@ -14,9 +14,6 @@ use crate::{
     report::{self, Rates},
 };
 
-/// Many and short ones: what threads do to each other on two cores differs from moment to moment, for both.
-const ROUND: Duration = Duration::from_secs(1);
-const ROUNDS: usize = 15;
 const CHECKS: &str = "/v1/sim-swap-checks";
 
 pub async fn compare() -> anyhow::Result<bool> {
@@ -44,7 +41,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     let rate = async |address: SocketAddr| {
         let (request, numbers) = (request.clone(), numbers.clone());
         let write = move |next: &mut Vec<u8>| next.extend_from_slice(request(&numbers).as_bytes());
-        load::rate_of(address, load::CONNECTIONS, ROUND, write).await
+        load::rate_of(address, load::CONNECTIONS, load::ROUND, write).await
     };
     let mut ours = Rates::new("SIM Swap checks");
     let mut bare = Rates::new("a bare handler that asks another");
@@ -53,7 +50,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     for address in [deployment.address, chain.address] {
         rate(address).await?;
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..load::ROUNDS {
         ours.rounds.push(cost.count(rate(deployment.address)).await?);
         bare.rounds.push(rate(chain.address).await?);
     }

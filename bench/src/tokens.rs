@@ -12,8 +12,6 @@ use crate::{
     report::{self, Rates},
 };
 
-const ROUNDS: usize = 7;
-
 pub async fn compare() -> anyhow::Result<bool> {
     report::heading("Token requests: client credentials, 256 connections");
     let data = tempfile::tempdir()?;
@@ -31,7 +29,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     {
         load::rate(address, request).await?;
     }
-    for _ in 0..ROUNDS {
+    for _ in 0..load::ROUNDS {
         ours.rounds.push(load::rate(address, &request).await?);
         provider.rounds.push(load::rate(provider_address, &provider_request).await?);
         bare.rounds.push(load::rate(bare_handler.address, &request).await?);
