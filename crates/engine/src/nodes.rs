@@ -57,7 +57,7 @@ impl Engine {
         loop {
             tokio::time::sleep(HOUSEKEEPING).await;
             if let Err(error) = self.erase_due(self.clock().now()).await {
-                tracing::warn!(%error, "what is kept too long could not be erased");
+                tracing::warn!(%error, "what is due could not be erased");
             }
             if let Err(error) = self.tidy_activity_up().await {
                 tracing::warn!(%error, "old counts could not be summed up");

@@ -64,11 +64,13 @@ impl Engine {
         let (old, old_discovered) = (before(self.retention()), before(self.discovery_retention()));
         let mut total = Erased::default();
         loop {
+            // Whatever becomes of one, the others are tried.
             let batch = [
-                self.store().erase_left(BATCH).await?,
-                self.store().erase_discovered(old_discovered, BATCH).await?,
-                self.store().erase_old(old, BATCH).await?,
+                self.store().erase_left(BATCH).await,
+                self.store().erase_discovered(old_discovered, BATCH).await,
+                self.store().erase_old(old, BATCH).await,
             ];
+            let batch = batch.into_iter().collect::<Result<Vec<_>, _>>()?;
             if batch.iter().all(|erased| *erased == Erased::default()) {
                 return Ok(total);
             }

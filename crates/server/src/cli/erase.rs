@@ -28,7 +28,8 @@ pub(super) async fn erase(desk: &Desk, arguments: &EraseArguments) -> Result<(),
     if let Some(left) = erased.left {
         let (number, until) = (left.checks, time::format(left.until));
         printer::remark(&format!(
-            "Checks of this number that are still open: {number}. They are erased when they have ended, the last by {until}."
+            "Checks of this number that are still open: {number}. The last ends by {until}; a running server erases each \
+             within about a minute of its end."
         ));
     }
     Ok(())

@@ -42,7 +42,7 @@ fn a_receipt_tells_what_is_still_open() {
     assert_eq!((&receipt["checks"], &receipt["open_checks"]), (&json!(0), &json!(1)), "{receipt}");
     let until = receipt["open_until"].as_str().unwrap();
     assert!(until > check["created_at"].as_str().unwrap(), "{until}");
-    assert!(remark.contains(&format!("They are erased when they have ended, the last by {until}.")), "{remark}");
+    assert!(remark.contains(&format!("The last ends by {until}; a running server erases each")), "{remark}");
 
     world.run(&format!("trigger {}", check["check_id"].as_str().unwrap())).expect_code(0);
     world.run(&format!("reverse-sms watch {}", check["check_id"].as_str().unwrap())).expect_code(0);

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     StoreOptions,
     driver::{Database, Ending, values},
+    verbs::privacy::NEEDED_NO_MORE,
 };
 
 async fn fresh() -> (TempDir, Sqlite) {
@@ -184,6 +185,17 @@ async fn no_table_is_made_to_check_a_row() {
         assert!(steps.contains(&"IdxInsert".to_owned()), "{table}: {steps:?}");
         assert!(!steps.contains(&"OpenEphemeral".to_owned()), "{table}");
     }
+}
+
+/// It is asked every minute, on the only connection that writes.
+#[tokio::test]
+async fn what_is_to_be_erased_is_not_looked_for_among_all_checks() {
+    let (directory, _sqlite) = fresh().await;
+    let connection = rusqlite::Connection::open(directory.path().join("ringtrue.db")).unwrap();
+    let mut steps = connection.prepare(&format!("explain query plan {NEEDED_NO_MORE}")).unwrap();
+    let steps: Vec<String> = steps.query_map([500], |row| row.get("detail")).unwrap().map(Result::unwrap).collect();
+    let scans: Vec<_> = steps.iter().filter(|step| step.starts_with("SCAN")).collect();
+    assert_eq!(scans, ["SCAN erasures"], "{steps:?}");
 }
 
 #[tokio::test]

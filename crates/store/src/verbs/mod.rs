@@ -18,7 +18,7 @@ pub(crate) mod idempotency;
 pub(crate) mod journeys;
 mod keys;
 mod nodes;
-mod privacy;
+pub(crate) mod privacy;
 mod projects;
 mod requests;
 pub(crate) mod usage;
