@@ -170,7 +170,7 @@ impl Client {
             if addresses.is_empty() {
                 return Err(ClientError::Unresolved);
             }
-            let tcp = dial::open_first(&addresses, port, deadline).await.map_err(ClientError::of_opening)?;
+            let tcp = dial::open_first(&addresses, port, own).await.map_err(ClientError::of_opening)?;
             let stream: Box<dyn dial::Stream> = if url.scheme() == "https" {
                 dial::secure(&self.tls, server_name(&host)?, tcp).await.map_err(ClientError::of_opening)?
             } else {

@@ -67,13 +67,8 @@ impl Line {
 }
 
 impl Work {
-    /// Goes on until `wanted` is there, which nothing but this work brings nearer.
-    pub async fn until<T>(&mut self, wanted: impl Future<Output = T>) -> T {
-        let mut wanted = pin!(wanted);
-        poll_fn(|cx| self.look(wanted.as_mut(), cx)).await
-    }
-
-    /// The same until the time is over that was [set](Self::be_patient_until).
+    /// Goes on until `wanted` is there, which nothing but this work brings nearer, or until the time is over that was
+    /// [set](Self::be_patient_until).
     pub async fn in_time<T>(&mut self, wanted: impl Future<Output = T>) -> Option<T> {
         let mut wanted = pin!(wanted);
         poll_fn(|cx| match self.look(wanted.as_mut(), cx) {
@@ -106,6 +101,56 @@ impl Work {
         // Whoever waits for an answer hears of an error; nobody else needs to.
         if self.connection.as_mut().is_some_and(|connection| Pin::new(connection).poll(cx).is_ready()) {
             self.connection = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::Request;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
+        time::sleep,
+    };
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(8);
+
+    /// Answers each request, the first at once, others later, and the last never.
+    async fn answer(mut stream: DuplexStream, late: &[u64]) {
+        let mut request = [0; 1_024];
+        for seconds in late {
+            assert_ne!(stream.read(&mut request).await.unwrap(), 0);
+            sleep(Duration::from_secs(*seconds)).await;
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        }
+        std::future::pending::<()>().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_request_has_the_whole_time() {
+        let (ours, theirs) = duplex(1_024);
+        let late = [0, 7, 1, 7];
+        let asking = async {
+            let mut line = Line::over(Box::new(ours)).await.unwrap();
+            let mut statuses = vec![];
+            loop {
+                assert!(line.is_ready());
+                line.work.be_patient_until(Instant::now() + PATIENCE);
+                match line.work.in_time(line.sender.send_request(Request::new(Full::default()))).await {
+                    Some(response) => statuses.push(response.unwrap().status().as_u16()),
+                    None => break statuses,
+                }
+                // Now and then longer than the last one had.
+                sleep(Duration::from_secs(5 * statuses.len() as u64)).await;
+            }
+        };
+        tokio::select! {
+            statuses = asking => assert_eq!(statuses, late.map(|_| 204)),
+            () = answer(theirs, &late) => unreachable!("it goes on for ever"),
         }
     }
 }

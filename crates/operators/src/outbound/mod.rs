@@ -26,7 +26,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
 use ringtrue_engine::ports::{Answer, Outgoing, Transport, Undelivered};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use connector::Connector;
 use line::{Line, Work};
@@ -82,15 +82,19 @@ impl Outbound {
     async fn send(&self, request: &Outgoing, deadline: Instant) -> Result<(Line, Response<Incoming>), Undelivered> {
         if let Some(mut kept) = self.kept(request) {
             // The other side may close a connection at any time, also now. One such loss is made good.
-            match kept.work.until(kept.sender.send_request(on_the_wire(request)?)).await {
-                Ok(response) => return Ok((kept, response)),
-                Err(error) if was_closed(&error) => {}
-                Err(error) => return Err(undelivered(&error)),
+            kept.work.be_patient_until(deadline);
+            match kept.work.in_time(kept.sender.send_request(on_the_wire(request)?)).await {
+                None => return Err(Undelivered::Timeout),
+                Some(Ok(response)) => return Ok((kept, response)),
+                Some(Err(error)) if was_closed(&error) => {}
+                Some(Err(error)) => return Err(undelivered(&error)),
             }
         }
         let mut fresh = self.connector.connect(&request.url, deadline).await?;
-        let response = fresh.work.until(fresh.sender.send_request(on_the_wire(request)?)).await;
-        Ok((fresh, response.map_err(|error| undelivered(&error))?))
+        fresh.work.be_patient_until(deadline);
+        let response = fresh.work.in_time(fresh.sender.send_request(on_the_wire(request)?)).await;
+        let response = response.ok_or(Undelivered::Timeout)?.map_err(|error| undelivered(&error))?;
+        Ok((fresh, response))
     }
 
     /// A connection from before that is still usable.
@@ -100,17 +104,17 @@ impl Outbound {
     }
 
     /// Reads what the bounds allow of a body. Says whether that was all of it.
-    async fn read(work: &mut Work, mut body: Incoming, deadline: Instant) -> (Vec<u8>, bool) {
+    async fn read(work: &mut Work, mut body: Incoming) -> (Vec<u8>, bool) {
         let (mut kept, mut read) = (Vec::new(), 0);
         while read <= READ {
-            match timeout_at(deadline, work.until(body.frame())).await {
-                Ok(None) => return (kept, true),
-                Ok(Some(Ok(frame))) => {
+            match work.in_time(body.frame()).await {
+                Some(None) => return (kept, true),
+                Some(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
                     read += data.len();
                     kept.extend_from_slice(&data[..data.len().min(KEPT - kept.len())]);
                 }
-                Ok(Some(Err(_))) | Err(_) => break,
+                Some(Some(Err(_))) | None => break,
             }
         }
         (kept, false)
@@ -121,10 +125,9 @@ impl Outbound {
 impl Transport for Outbound {
     async fn post(&self, request: Outgoing) -> Result<Answer, Undelivered> {
         let deadline = Instant::now() + self.total;
-        let sent = timeout_at(deadline, self.send(&request, deadline)).await;
-        let (mut line, response) = sent.map_err(|_| Undelivered::Timeout)??;
+        let (mut line, response) = self.send(&request, deadline).await?;
         let (head, body) = response.into_parts();
-        let (body, is_whole) = Outbound::read(&mut line.work, body, deadline).await;
+        let (body, is_whole) = Outbound::read(&mut line.work, body).await;
         if is_whole {
             self.pool.keep(&origin(&request.url), line);
         }
