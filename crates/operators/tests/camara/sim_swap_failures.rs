@@ -7,6 +7,7 @@ use ringtrue_operators::{
     client::{Client, ClientError, ClientSettings},
 };
 use serde_json::json;
+use tokio::time::timeout;
 use url::Url;
 
 use super::{
@@ -182,6 +183,19 @@ async fn an_answer_that_comes_too_late_for_our_caller_is_none() {
     world.operator.says(DATE, Saying::Silence);
     assert_eq!(world.sim_history(60).await, Err(ErrorCode::MnoTimeout));
     assert!(matches!(world.camara.sim_swap_state(), BreakerState::Open { .. }), "and the breaker knows");
+}
+
+/// Whoever asked is gone before an answer could have been too late: that says nothing of the operator.
+#[tokio::test]
+async fn a_question_that_is_dropped_early_is_not_the_operators_fault() {
+    let world = World::with(|config, operator| {
+        only_sim_swap(SimSwapFlow::ClientCredentials)(config, operator);
+        config.breaker = BreakerSettings { failures: 1, ..BreakerSettings::default() };
+    });
+    let world = world.await;
+    world.operator.says(DATE, Saying::Silence);
+    assert!(timeout(Duration::from_millis(300), world.sim_history(60)).await.is_err());
+    assert_eq!(world.camara.sim_swap_state(), BreakerState::Closed);
 }
 
 #[tokio::test]

@@ -17,6 +17,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::ports::{SimSwapQuestion, SimSwapRoute};
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::{
     Camara, Effect, api_headers, correlator,
@@ -132,9 +133,11 @@ struct Asked<'a> {
     max_age: Option<u32>,
 }
 
-/// Somebody waits for an answer. Who gives up cannot say so: the question is dropped, and that is noted as what it is.
+/// Somebody waits for an answer. Who gives up cannot say so: the question is dropped, and if it is late enough, that is
+/// noted as what it is.
 struct Waited<'a> {
     camara: &'a Camara,
+    until: Instant,
     is_over: bool,
 }
 
@@ -146,9 +149,16 @@ impl Waited<'_> {
 
 impl Drop for Waited<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
+        let Waited { camara, until, is_over } = *self;
+        if is_over {
+            return;
+        }
+        if Instant::now() < until {
+            // Of the operator nothing was learned.
+            camara.sim_swap_breaker.learn(Effect::Nothing, None, camara.asking.clock.now());
+        } else {
             let too_late = Fault::new(Stage::Api, Symptom::NoAnswer(ClientError::Timeout));
-            self.camara.note(&too_late, &self.camara.sim_swap_breaker);
+            camara.note(&too_late, &camara.sim_swap_breaker);
         }
     }
 }
@@ -187,7 +197,7 @@ impl SimSwapRoute for Camara {
     async fn sim_history(&self, question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode> {
         let config = self.config.sim_swap.as_ref().ok_or(ErrorCode::MnoNotSupported)?;
         self.sim_swap_breaker.admit(question.now)?;
-        let waited = Waited { camara: self, is_over: false };
+        let waited = Waited { camara: self, until: question.until, is_over: false };
         let told = self.told(config, question).await;
         waited.end();
         let history = told.map_err(|fault| match self.note(&fault, &self.sim_swap_breaker) {
