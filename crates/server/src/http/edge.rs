@@ -254,3 +254,27 @@ fn log(app: &App, method: &http::Method, route: &str, response: &Response, reque
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+
+    use super::*;
+
+    const LONGEST: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn each_request_of_a_connection_has_the_whole_time() {
+        let patience = Patience::default();
+        for idle in [0, 3, 30] {
+            tokio::time::sleep(Duration::from_secs(idle)).await;
+            let mut timer = patience.begin(LONGEST);
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            assert!(poll!(&mut timer).is_pending(), "after {idle} s without a request");
+            patience.give_back(Some(timer));
+        }
+        let begun = Instant::now();
+        patience.begin(LONGEST).await;
+        assert_eq!(begun.elapsed(), LONGEST);
+    }
+}

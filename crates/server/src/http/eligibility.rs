@@ -95,7 +95,7 @@ struct Body {
     document: Bytes,
 }
 
-/// More than there are networks. They grow in number only when networks are read anew.
+/// More than there are networks with what their users may use. They grow in number when networks are read anew.
 const MOST_TOLD: usize = 10_000;
 
 impl ToldNetworks {
