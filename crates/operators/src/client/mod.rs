@@ -143,14 +143,13 @@ impl Client {
         deadline: Instant,
     ) -> Result<Answer, Unanswered> {
         let Line { mut sender, mut work } = line;
-        work.be_patient_until(deadline);
-        let sent = work.in_time(sender.try_send_request(request)).await;
+        let sent = work.by(deadline, sender.try_send_request(request)).await;
         let response =
             sent.ok_or(Unanswered::For(ClientError::Timeout))?.map_err(|mut error| match error.take_message() {
                 Some(unsent) => Unanswered::Unsent(Box::new(unsent)),
                 None => Unanswered::For(ClientError::of_exchange(error.error())),
             })?;
-        let answer = read(response, &mut work).await.map_err(Unanswered::For)?;
+        let answer = read(response, &mut work, deadline).await.map_err(Unanswered::For)?;
         self.pool.keep(origin(url), Line { sender, work });
         Ok(answer)
     }
@@ -229,10 +228,10 @@ fn on_the_wire(
     Ok(request)
 }
 
-async fn read(response: Response<Incoming>, work: &mut Work) -> Result<Answer, ClientError> {
+async fn read(response: Response<Incoming>, work: &mut Work, deadline: Instant) -> Result<Answer, ClientError> {
     let (head, mut incoming) = response.into_parts();
     let mut body = Bytes::new();
-    while let Some(frame) = work.in_time(incoming.frame()).await.ok_or(ClientError::Timeout)? {
+    while let Some(frame) = work.by(deadline, incoming.frame()).await.ok_or(ClientError::Timeout)? {
         let frame = frame.map_err(|error| ClientError::of_exchange(&error))?;
         let Ok(data) = frame.into_data() else { continue };
         if body.len() + data.len() > LONGEST {

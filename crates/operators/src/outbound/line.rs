@@ -67,19 +67,15 @@ impl Line {
 }
 
 impl Work {
-    /// Goes on until `wanted` is there, which nothing but this work brings nearer, or until the time is over that was
-    /// [set](Self::be_patient_until).
-    pub async fn in_time<T>(&mut self, wanted: impl Future<Output = T>) -> Option<T> {
+    /// Goes on until `wanted` is there, which nothing but this work brings nearer. `None`: it was not by the deadline.
+    pub async fn by<T>(&mut self, deadline: Instant, wanted: impl Future<Output = T>) -> Option<T> {
+        self.patience.as_mut().reset(deadline);
         let mut wanted = pin!(wanted);
         poll_fn(|cx| match self.look(wanted.as_mut(), cx) {
             Poll::Ready(found) => Poll::Ready(Some(found)),
             Poll::Pending => self.patience.as_mut().poll(cx).map(|()| None),
         })
         .await
-    }
-
-    pub fn be_patient_until(&mut self, deadline: Instant) {
-        self.patience.as_mut().reset(deadline);
     }
 
     fn look<T>(&mut self, mut wanted: Pin<&mut impl Future<Output = T>>, cx: &mut Context<'_>) -> Poll<T> {
@@ -139,8 +135,8 @@ mod tests {
             let mut statuses = vec![];
             loop {
                 assert!(line.is_ready());
-                line.work.be_patient_until(Instant::now() + PATIENCE);
-                match line.work.in_time(line.sender.send_request(Request::new(Full::default()))).await {
+                let deadline = Instant::now() + PATIENCE;
+                match line.work.by(deadline, line.sender.send_request(Request::new(Full::default()))).await {
                     Some(response) => statuses.push(response.unwrap().status().as_u16()),
                     None => break statuses,
                 }

@@ -82,8 +82,7 @@ impl Outbound {
     async fn send(&self, request: &Outgoing, deadline: Instant) -> Result<(Line, Response<Incoming>), Undelivered> {
         if let Some(mut kept) = self.kept(request) {
             // The other side may close a connection at any time, also now. One such loss is made good.
-            kept.work.be_patient_until(deadline);
-            match kept.work.in_time(kept.sender.send_request(on_the_wire(request)?)).await {
+            match kept.work.by(deadline, kept.sender.send_request(on_the_wire(request)?)).await {
                 None => return Err(Undelivered::Timeout),
                 Some(Ok(response)) => return Ok((kept, response)),
                 Some(Err(error)) if was_closed(&error) => {}
@@ -91,8 +90,7 @@ impl Outbound {
             }
         }
         let mut fresh = self.connector.connect(&request.url, deadline).await?;
-        fresh.work.be_patient_until(deadline);
-        let response = fresh.work.in_time(fresh.sender.send_request(on_the_wire(request)?)).await;
+        let response = fresh.work.by(deadline, fresh.sender.send_request(on_the_wire(request)?)).await;
         let response = response.ok_or(Undelivered::Timeout)?.map_err(|error| undelivered(&error))?;
         Ok((fresh, response))
     }
@@ -104,10 +102,10 @@ impl Outbound {
     }
 
     /// Reads what the bounds allow of a body. Says whether that was all of it.
-    async fn read(work: &mut Work, mut body: Incoming) -> (Vec<u8>, bool) {
+    async fn read(work: &mut Work, mut body: Incoming, deadline: Instant) -> (Vec<u8>, bool) {
         let (mut kept, mut read) = (Vec::new(), 0);
         while read <= READ {
-            match work.in_time(body.frame()).await {
+            match work.by(deadline, body.frame()).await {
                 Some(None) => return (kept, true),
                 Some(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
@@ -127,7 +125,7 @@ impl Transport for Outbound {
         let deadline = Instant::now() + self.total;
         let (mut line, response) = self.send(&request, deadline).await?;
         let (head, body) = response.into_parts();
-        let (body, is_whole) = Outbound::read(&mut line.work, body).await;
+        let (body, is_whole) = Outbound::read(&mut line.work, body, deadline).await;
         if is_whole {
             self.pool.keep(&origin(&request.url), line);
         }
