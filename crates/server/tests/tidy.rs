@@ -8,10 +8,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Files that may pass the usual length, and why.
-const LONG_FILES: &[(&str, &str)] = &[];
-const USUAL_LENGTH: usize = 400;
-
 /// Which crates may name which libraries in their manifests.
 const ONLY: &[(&str, &[&str])] = &[
     ("axum", &["server", "bench"]),
@@ -144,15 +140,6 @@ fn every_file_says_what_it_is_for() {
     for path in rust_files().into_iter().filter(|path| !path.to_string_lossy().contains("/tests/")) {
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("//!"), "{} has no module documentation", shown(&path));
-    }
-}
-
-#[test]
-fn files_are_short() {
-    for path in rust_files() {
-        let lines = fs::read_to_string(&path).unwrap().lines().count();
-        let excused = LONG_FILES.iter().any(|(file, _)| *file == shown(&path));
-        assert!(lines <= USUAL_LENGTH || excused, "{} has {lines} lines", shown(&path));
     }
 }
 
