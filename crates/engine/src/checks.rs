@@ -67,7 +67,7 @@ impl Engine {
     pub(crate) async fn network_of(&self, number: &Msisdn) -> Result<Option<Network>, CreateError> {
         match self.number_lookup().network_of(number).await {
             Ok(Known::Network(id)) => Ok(self.networks().directory().known_as(&id).cloned()),
-            Ok(Known::NoSubscriber | Known::Nobody) => Ok(None),
+            Ok(Known::OtherNetwork(_) | Known::NoSubscriber | Known::Nobody) => Ok(None),
             Err(Unavailable) => Err(CreateError::LookupUnavailable),
         }
     }

@@ -19,7 +19,7 @@ use ringtrue_domain::{
 
 use crate::{
     Engine,
-    number_lookup::{Asked, Known, Unavailable},
+    number_lookup::{Asked, Known, OtherNetwork, Unavailable},
 };
 
 /// The network of a user, and what can be used there.
@@ -107,6 +107,8 @@ pub struct Explanation {
     /// What was asked for the network, and what it said. Empty for an address, and in a sandbox.
     pub asked: Vec<Asked>,
     pub network: Result<Arc<UserNetwork>, String>,
+    /// Says so when the network is only the one that the number's prefix belongs to.
+    pub note: Option<String>,
     pub gates: Vec<(Product, Result<(), Gate>)>,
 }
 
@@ -148,6 +150,10 @@ impl Engine {
             Ok(Known::Network(id)) => {
                 self.at_network(project, &id, Some(&number)).ok_or(EligibilityError::NoSubscriber)
             }
+            Ok(Known::OtherNetwork(network)) => {
+                let found = network.id.and_then(|id| self.at_network(project, &id, Some(&number)));
+                found.ok_or(EligibilityError::NoSubscriber)
+            }
             Ok(Known::NoSubscriber | Known::Nobody) => Err(EligibilityError::NoSubscriber),
             Err(Unavailable) => Err(EligibilityError::LookupUnavailable),
         }
@@ -188,14 +194,19 @@ impl Engine {
         if is_sandbox(project) {
             return explained_simulation(simulated(number));
         }
-        let (asked, known) = self.number_lookup().ask(number).await;
-        let network = match known {
+        let report = self.number_lookup().ask(number).await;
+        let note = report.prefix_note();
+        let network = match report.answer {
             Ok(Known::Network(id)) => self.known_network(&id),
+            Ok(Known::OtherNetwork(OtherNetwork { id: Some(id), .. })) => Err(not_configured(&id)),
+            Ok(Known::OtherNetwork(OtherNetwork { id: None, .. })) => {
+                Err("the number is in service on a network that is not configured here".to_owned())
+            }
             Ok(Known::NoSubscriber) => Err("nobody has this number".to_owned()),
             Ok(Known::Nobody) => Err("no source knows this number".to_owned()),
             Err(problem) => Err(problem.to_string()),
         };
-        self.explained(project, asked, network)
+        Explanation { note, ..self.explained(project, report.asked, network) }
     }
 
     fn explain_address(&self, project: Option<&Project>, address: IpAddr) -> Explanation {
@@ -212,13 +223,13 @@ impl Engine {
 
     fn known_network(&self, id: &NetworkId) -> Result<Network, String> {
         let directory = self.networks().directory();
-        directory.known_as(id).cloned().ok_or_else(|| format!("{id}, which is not configured here"))
+        directory.known_as(id).cloned().ok_or_else(|| not_configured(id))
     }
 
     fn explained(&self, project: Option<&Project>, asked: Vec<Asked>, network: Result<Network, String>) -> Explanation {
         let network = match network {
             Ok(network) => network,
-            Err(problem) => return Explanation { asked, network: Err(problem), gates: vec![] },
+            Err(problem) => return Explanation { asked, network: Err(problem), note: None, gates: vec![] },
         };
         let supported = self.networks().supported(&network);
         let everything = [AllowedNetwork { network: network.id.clone(), products: PRODUCTS.to_vec() }];
@@ -228,8 +239,12 @@ impl Engine {
         };
         let standing = Standing { network: &network.id, supported: &supported, enabled, allowed };
         let gates = PRODUCTS.into_iter().map(|product| (product, standing.judge(product))).collect();
-        Explanation { asked, network: Ok(self.networks().shown(&network)), gates }
+        Explanation { asked, network: Ok(self.networks().shown(&network)), note: None, gates }
     }
+}
+
+fn not_configured(id: &NetworkId) -> String {
+    format!("{id}, which is not configured here")
 }
 
 fn is_sandbox(project: Option<&Project>) -> bool {
@@ -242,9 +257,9 @@ fn explained_simulation(found: Result<Eligibility, EligibilityError>) -> Explana
         Ok(Eligibility { network, products }) => {
             let judge = |product| if products.contains(&product) { Ok(()) } else { Err(Gate::ProductSupport) };
             let gates = PRODUCTS.into_iter().map(|product| (product, judge(product))).collect();
-            Explanation { asked: vec![], network: Ok(network), gates }
+            Explanation { asked: vec![], network: Ok(network), note: None, gates }
         }
-        Err(problem) => Explanation { asked: vec![], network: Err(problem.to_string()), gates: vec![] },
+        Err(problem) => Explanation { asked: vec![], network: Err(problem.to_string()), note: None, gates: vec![] },
     }
 }
 

@@ -1,8 +1,9 @@
 //! Which network serves a number: sources in a row, and a cache of what they said.
 //!
-//! The deployment's own prefixes are final where numbers cannot be ported, and else what is believed when no source
-//! knows better. A source that is dead, slow or talks nonsense is passed over; when nobody knows and somebody could not
-//! be asked, that is said, and nothing is remembered.
+//! The deployment's own prefixes are final where numbers cannot be ported, and otherwise the fallback when no source
+//! has an answer, unless they are switched off. A source that fails is skipped. The look-up is unavailable only when
+//! some source failed and neither another source nor a prefix has an answer. An answer that a failed source might have
+//! changed is not cached.
 
 use std::{
     collections::HashMap,
@@ -14,7 +15,10 @@ use std::{
 use arc_swap::ArcSwap;
 use jiff::{SignedDuration, Timestamp};
 use quick_cache::sync::Cache;
-use ringtrue_domain::{network::NetworkId, phone::Msisdn};
+use ringtrue_domain::{
+    network::NetworkId,
+    phone::{Country, Msisdn},
+};
 use tokio::{
     sync::watch,
     time::{Instant, timeout_at},
@@ -37,6 +41,8 @@ pub enum Prefixes {
     /// Numbers are ported: the prefix is believed when no source knows better.
     #[default]
     Fallback,
+    /// Only sources decide: a number that none of them can place is refused.
+    Never,
 }
 
 /// The sources of a deployment, in their order. Replaced as a whole when the configuration is read anew.
@@ -57,16 +63,78 @@ impl Default for Sources {
 /// What became of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
+    /// A network of this deployment, by its id or by one of its other ids.
     Network(NetworkId),
+    /// The number is in service on a network that is not configured here.
+    OtherNetwork(OtherNetwork),
     NoSubscriber,
     /// Every source was asked, and none knows the number.
     Nobody,
 }
 
-/// Nobody knows, and somebody could not be asked.
+/// A network that is not configured here, as far as the source and the number describe it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherNetwork {
+    /// `None`: the source names an operator that none of its tables maps to a network id.
+    pub id: Option<NetworkId>,
+    /// The number's country. `None` for numbers of no country, such as those of satellite phones.
+    pub country: Option<Country>,
+}
+
+/// Some source failed, and neither another source nor a prefix has an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no source can tell the number's network at the moment")]
+#[error("a source failed, and neither another source nor a prefix knows the number's network")]
 pub struct Unavailable;
+
+/// The name under which [`Asked`] lists the prefix table.
+const PREFIX_TABLE: &str = "prefixes";
+
+/// An uncached look-up: every source that was asked, and the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LookupReport {
+    pub asked: Vec<Asked>,
+    pub answer: Result<Known, Unavailable>,
+}
+
+impl LookupReport {
+    fn failed(&self) -> impl Iterator<Item = &Asked> {
+        self.asked.iter().filter(|asked| asked.said.is_err())
+    }
+
+    /// Whether the network is the one that the number's prefix belongs to. The prefix table is last then.
+    fn is_by_prefix(&self) -> bool {
+        let last = self.asked.last().filter(|asked| asked.source == PREFIX_TABLE);
+        last.is_some_and(|asked| matches!(asked.said, Ok(Resolved::Network(_))))
+    }
+
+    /// A source's own answer holds whatever other sources would have said; any other one only if all were asked.
+    fn is_cacheable(&self) -> bool {
+        let by_source = match &self.answer {
+            Ok(Known::Network(_)) => !self.is_by_prefix(),
+            Ok(Known::OtherNetwork(network)) => network.id.is_some(),
+            Ok(Known::NoSubscriber) => true,
+            Ok(Known::Nobody) => false,
+            Err(Unavailable) => return false,
+        };
+        by_source || self.failed().next().is_none()
+    }
+
+    /// Says that the network follows from the prefix alone, and why.
+    pub fn prefix_note(&self) -> Option<String> {
+        if !self.is_by_prefix() {
+            return None;
+        }
+        let failed: Vec<&str> = self.failed().map(|asked| asked.source.as_str()).collect();
+        Some(if !failed.is_empty() {
+            let failed = failed.join(", ");
+            format!("the network is taken from the number's prefix, because no source named one; failed: {failed}")
+        } else if self.asked.len() > 1 {
+            "the network is taken from the number's prefix, because no source knows the number".to_owned()
+        } else {
+            "the network is taken from the number's prefix; no source was asked".to_owned()
+        })
+    }
+}
 
 /// What one source said, for whoever wants to know why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +149,7 @@ impl Asked {
         match &self.said {
             Ok(Resolved::Network(network)) => network.to_string(),
             Ok(Resolved::NoSubscriber) => "nobody has this number".to_owned(),
-            Ok(Resolved::OtherNetwork) => "a network that is not known here".to_owned(),
+            Ok(Resolved::OtherNetwork) => "a network that is not configured here".to_owned(),
             Ok(Resolved::NoData) => "nothing known".to_owned(),
             Err(fault) => format!("failed: {fault}"),
         }
@@ -125,7 +193,7 @@ impl NumberLookup {
     /// The network that serves a number now.
     pub async fn network_of(self: &Arc<Self>, number: &Msisdn) -> Answer {
         let sources = self.sources.load();
-        if sources.prefixes == Prefixes::Final || sources.sources.is_empty() {
+        if decides_by_prefix(&sources) {
             if let Some(network) = self.by_prefix(number) {
                 return Ok(Known::Network(network));
             }
@@ -149,7 +217,7 @@ impl NumberLookup {
     /// not be again. `None` where the prefix comes first.
     pub(crate) fn remembered(&self, text: &str) -> Option<Known> {
         let sources = self.sources.load();
-        if sources.prefixes == Prefixes::Final || sources.sources.is_empty() {
+        if decides_by_prefix(&sources) {
             return None;
         }
         let (known, until) = self.cache.get(text)?;
@@ -166,9 +234,9 @@ impl NumberLookup {
         pending.insert(number.clone(), waiting.clone());
         let place = Place { lookup: Arc::clone(self), number: number.clone(), waiting: waiting.clone() };
         self.tasks.spawn(async move {
-            let (_, answered) = place.lookup.ask(&place.number).await;
-            place.leave(answered.as_ref().ok());
-            answer.send_replace(Some(answered));
+            let report = place.lookup.ask(&place.number).await;
+            place.leave(report.answer.as_ref().ok().filter(|_| report.is_cacheable()));
+            answer.send_replace(Some(report.answer));
         });
         waiting
     }
@@ -178,25 +246,28 @@ impl NumberLookup {
     }
 
     fn remember(&self, number: &Msisdn, known: Known) {
-        let kept_for = if matches!(known, Known::Network(_)) { KNOWN_FOR } else { UNKNOWN_FOR };
+        let kept_for = match known {
+            Known::Network(_) | Known::OtherNetwork(_) => KNOWN_FOR,
+            Known::NoSubscriber | Known::Nobody => UNKNOWN_FOR,
+        };
         let until = self.clock.now().saturating_add(kept_for).unwrap_or(Timestamp::MAX);
         self.cache.insert(number.clone(), (known, until));
     }
 
-    /// Asks the sources in their order, past the cache, and tells what each said.
-    pub async fn ask(&self, number: &Msisdn) -> (Vec<Asked>, Answer) {
+    /// Asks the sources in their order, past the cache, and reports what each said.
+    pub async fn ask(&self, number: &Msisdn) -> LookupReport {
         let sources = self.sources.load_full();
-        let by_prefix = || self.by_prefix(number);
-        let prefix = |said: Option<NetworkId>| Asked {
-            source: "prefixes".to_owned(),
-            said: Ok(said.map_or(Resolved::NoData, Resolved::Network)),
+        let prefix_table = || Asked {
+            source: PREFIX_TABLE.to_owned(),
+            said: Ok(self.by_prefix(number).map_or(Resolved::NoData, Resolved::Network)),
         };
         let mut asked = Vec::new();
         if sources.prefixes == Prefixes::Final {
-            let network = by_prefix();
-            asked.push(prefix(network.clone()));
-            if let Some(network) = network {
-                return (asked, Ok(Known::Network(network)));
+            let prefix = prefix_table();
+            let answer = self.answer_in(&prefix, number);
+            asked.push(prefix);
+            if let Some(known) = answer {
+                return LookupReport { asked, answer: Ok(known) };
             }
         }
         let deadline = Instant::now() + sources.deadline;
@@ -209,29 +280,55 @@ impl NumberLookup {
             if let Err(fault) = said {
                 tracing::warn!(source = source.name(), %fault, "a look-up goes on to the next source");
             }
-            asked.push(Asked { source: source.name().to_owned(), said: said.clone() });
-            match said {
-                Ok(Resolved::Network(network)) => return (asked, Ok(Known::Network(network))),
-                Ok(Resolved::NoSubscriber) => return (asked, Ok(Known::NoSubscriber)),
-                Ok(Resolved::OtherNetwork | Resolved::NoData) | Err(_) => {}
+            let said = Asked { source: source.name().to_owned(), said };
+            let answer = self.answer_in(&said, number);
+            asked.push(said);
+            if let Some(known) = answer {
+                return LookupReport { asked, answer: Ok(known) };
             }
         }
-        let mut answer =
-            if asked.iter().any(|asked| asked.said.is_err()) { Err(Unavailable) } else { Ok(Known::Nobody) };
-        let was_ported = asked.iter().any(|asked| asked.said == Ok(Resolved::OtherNetwork));
-        if sources.prefixes == Prefixes::Fallback && !was_ported {
-            let network = by_prefix();
-            asked.push(prefix(network.clone()));
-            // While a source that might know better is down, the prefix would be a guess.
-            if let (Some(network), Ok(_)) = (network, &answer) {
-                answer = Ok(Known::Network(network));
+        // Somebody serves the number, and not the network that its prefix was given to.
+        if asked.iter().any(|asked| asked.said == Ok(Resolved::OtherNetwork)) {
+            let other = OtherNetwork { id: None, country: number.country() };
+            return LookupReport { asked, answer: Ok(Known::OtherNetwork(other)) };
+        }
+        if sources.prefixes == Prefixes::Fallback {
+            let prefix = prefix_table();
+            let answer = self.answer_in(&prefix, number);
+            asked.push(prefix);
+            if let Some(known) = answer {
+                return LookupReport { asked, answer: Ok(known) };
             }
         }
-        (asked, answer)
+        let has_failed = asked.iter().any(|asked| asked.said.is_err());
+        LookupReport { asked, answer: if has_failed { Err(Unavailable) } else { Ok(Known::Nobody) } }
+    }
+
+    /// The result, if what one source said decides it: an unnamed network may still be named by another source.
+    fn answer_in(&self, asked: &Asked, number: &Msisdn) -> Option<Known> {
+        match &asked.said {
+            Ok(Resolved::Network(id)) if self.networks.directory().known_as(id).is_some() => {
+                Some(Known::Network(id.clone()))
+            }
+            Ok(Resolved::Network(id)) => {
+                Some(Known::OtherNetwork(OtherNetwork { id: Some(id.clone()), country: number.country() }))
+            }
+            Ok(Resolved::NoSubscriber) => Some(Known::NoSubscriber),
+            Ok(Resolved::OtherNetwork | Resolved::NoData) | Err(_) => None,
+        }
     }
 
     fn by_prefix(&self, number: &Msisdn) -> Option<NetworkId> {
         self.networks.directory().by_prefix(number).map(|network| network.id.clone())
+    }
+}
+
+/// Whether the prefix table is asked before the sources, and so before the cache of what they said.
+fn decides_by_prefix(sources: &Sources) -> bool {
+    match sources.prefixes {
+        Prefixes::Final => true,
+        Prefixes::Fallback => sources.sources.is_empty(),
+        Prefixes::Never => false,
     }
 }
 

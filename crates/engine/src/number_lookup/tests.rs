@@ -44,18 +44,19 @@ fn on(id: &str) -> Resolved {
     Resolved::Network(id.parse().unwrap())
 }
 
-/// Knows one prefix.
+/// Three networks are configured; one of them has a prefix.
 fn lookup(prefixes: Prefixes, sources: &[Arc<Scripted>]) -> (Arc<NumberLookup>, Arc<ManualClock>) {
     let networks = Arc::new(Networks::default());
-    let network = Network {
-        id: "23410".parse().unwrap(),
-        name: "Ten".to_owned(),
+    let network = |(id, prefixes): (&str, &[&str])| Network {
+        id: id.parse().unwrap(),
+        name: id.to_owned(),
         aliases: vec![],
         country: "GB".parse().unwrap(),
-        prefixes: vec!["4477".to_owned()],
+        prefixes: prefixes.iter().map(ToString::to_string).collect(),
         receivers: vec![],
     };
-    networks.replace(NetworkDirectory::new(vec![network], vec![], vec![]).unwrap());
+    let configured: [(&str, &[&str]); 3] = [("23410", &["4477"]), ("23420", &[]), ("23430", &[])];
+    networks.replace(NetworkDirectory::new(configured.map(network).into(), vec![], vec![]).unwrap());
     let clock = Arc::new(ManualClock::at("2026-11-14T09:30:00Z".parse().unwrap()));
     let lookup = NumberLookup::new(networks, Arc::clone(&clock) as _, 100);
     let sources = sources.iter().map(|source| Arc::clone(source) as _).collect();
@@ -71,29 +72,65 @@ fn known(id: &str) -> Known {
     Known::Network(id.parse().unwrap())
 }
 
+fn other(id: Option<&str>) -> Known {
+    let country = Some("GB".parse().unwrap());
+    Known::OtherNetwork(OtherNetwork { id: id.map(|id| id.parse().unwrap()), country })
+}
+
 #[tokio::test]
-async fn the_first_that_knows_is_believed() {
-    use Prefixes::{Fallback, Final};
+async fn a_source_with_an_answer_decides_and_else_the_prefix() {
+    use Prefixes::{Fallback, Final, Never};
     use SourceFault::{Nonsense, Refused, Timeout};
+    let nothing = || Ok(Resolved::NoData);
+    let unnamed = || Ok(Resolved::OtherNetwork);
     for (prefixes, says, answer) in [
         (Fallback, vec![], Ok(known("23410"))),
         (Fallback, vec![Ok(on("23420"))], Ok(known("23420"))),
         (Final, vec![Ok(on("23420"))], Ok(known("23410"))),
-        (Fallback, vec![Ok(Resolved::NoData)], Ok(known("23410"))),
-        (Fallback, vec![Ok(Resolved::OtherNetwork), Ok(Resolved::NoData)], Ok(Known::Nobody)),
-        (Fallback, vec![Ok(Resolved::OtherNetwork), Ok(on("23420"))], Ok(known("23420"))),
+        (Never, vec![Ok(on("23420"))], Ok(known("23420"))),
+        (Fallback, vec![nothing()], Ok(known("23410"))),
+        (Never, vec![nothing()], Ok(Known::Nobody)),
+        (Fallback, vec![Ok(on("26201"))], Ok(other(Some("26201")))),
+        (Fallback, vec![unnamed(), nothing()], Ok(other(None))),
+        (Fallback, vec![unnamed(), Ok(on("26201"))], Ok(other(Some("26201")))),
+        (Fallback, vec![unnamed(), Ok(on("23420"))], Ok(known("23420"))),
         (Fallback, vec![Ok(Resolved::NoSubscriber), Ok(on("23420"))], Ok(Known::NoSubscriber)),
-        (Fallback, vec![Err(Timeout), Ok(Resolved::NoData), Ok(on("23420"))], Ok(known("23420"))),
-        (Fallback, vec![Err(Nonsense), Err(Refused)], Err(Unavailable)),
-        (Fallback, vec![Err(Timeout), Ok(Resolved::NoData)], Err(Unavailable)),
+        // A failed source counts only where nobody has an answer.
+        (Fallback, vec![Err(Timeout), nothing(), Ok(on("23420"))], Ok(known("23420"))),
+        (Fallback, vec![Err(Timeout), unnamed()], Ok(other(None))),
+        (Fallback, vec![Err(Timeout), nothing()], Ok(known("23410"))),
+        (Fallback, vec![Err(Nonsense), Err(Refused)], Ok(known("23410"))),
+        (Never, vec![Err(Nonsense), nothing()], Err(Unavailable)),
     ] {
         let sources: Vec<_> = says.iter().cloned().map(source).collect();
         let (lookup, _) = lookup(prefixes, &sources);
         assert_eq!(lookup.network_of(&number()).await, answer, "{prefixes:?} {says:?}");
     }
-    let (lookup, _) = lookup(Final, &[source(Ok(Resolved::NoData))]);
     let foreign = Msisdn::parse("+4915112345678", Mode::Live).unwrap();
-    assert_eq!(lookup.network_of(&foreign).await, Ok(Known::Nobody));
+    for (prefixes, says, answer) in [
+        (Final, nothing(), Ok(Known::Nobody)),
+        (Final, Err(Timeout), Err(Unavailable)),
+        (Fallback, Err(Timeout), Err(Unavailable)),
+    ] {
+        let (lookup, _) = lookup(prefixes, &[source(says)]);
+        assert_eq!(lookup.network_of(&foreign).await, answer, "{prefixes:?}");
+    }
+}
+
+#[tokio::test]
+async fn reports_say_that_a_prefix_was_believed() {
+    let nothing = || source(Ok(Resolved::NoData));
+    for (prefixes, sources, note) in [
+        (Prefixes::Final, vec![nothing()], Some("no source was asked")),
+        (Prefixes::Fallback, vec![nothing()], Some("no source knows the number")),
+        (Prefixes::Fallback, vec![nothing(), source(Err(SourceFault::Timeout))], Some("failed: scripted")),
+        (Prefixes::Fallback, vec![source(Ok(on("23410")))], None),
+    ] {
+        let (lookup, _) = lookup(prefixes, &sources);
+        let said = lookup.ask(&number()).await.prefix_note();
+        assert_eq!(said.is_some(), note.is_some(), "{said:?}");
+        assert!(said.unwrap_or_default().ends_with(note.unwrap_or_default()), "{note:?}");
+    }
 }
 
 #[tokio::test]
@@ -101,6 +138,7 @@ async fn answers_are_remembered_and_faults_are_not() {
     for (says, minutes, times) in [
         (Ok(on("23420")), 24 * 60 - 1, 1),
         (Ok(on("23420")), 24 * 60, 2),
+        (Ok(on("26201")), 24 * 60 - 1, 1),
         (Ok(Resolved::NoSubscriber), 9, 1),
         (Ok(Resolved::NoSubscriber), 10, 2),
         (Err(SourceFault::Timeout), 0, 2),
@@ -134,7 +172,7 @@ async fn many_who_ask_at_once_share_one_look_up() {
 #[tokio::test(start_paused = true)]
 async fn a_source_that_hangs_costs_no_more_than_the_deadline() {
     let hangs = Arc::new(Scripted { says: Ok(on("23420")), asked: AtomicU32::new(0), gate: Some(Notify::new()) });
-    let (alone, _) = lookup(Prefixes::Fallback, &[Arc::clone(&hangs)]);
+    let (alone, _) = lookup(Prefixes::Never, &[Arc::clone(&hangs)]);
     assert_eq!(alone.network_of(&number()).await, Err(Unavailable));
     let (helped, _) = lookup(Prefixes::Fallback, &[hangs, source(Ok(on("23430")))]);
     assert_eq!(helped.network_of(&number()).await, Ok(known("23430")));
@@ -174,7 +212,7 @@ impl NumberSource for Broken {
 
 #[tokio::test]
 async fn a_look_up_that_breaks_leaves_nothing_behind() {
-    let (lookup, _) = lookup(Prefixes::Fallback, &[]);
+    let (lookup, _) = lookup(Prefixes::Never, &[]);
     lookup.replace(Sources { sources: vec![Arc::new(Broken)], ..Sources::default() });
     assert_eq!(lookup.network_of(&number()).await, Err(Unavailable));
     assert!(lookup.pending.lock().unwrap().is_empty());

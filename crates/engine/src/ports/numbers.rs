@@ -20,8 +20,8 @@ pub enum Resolved {
     Network(NetworkId),
     /// The source is sure that nobody has this number. A phone that is switched off is not that.
     NoSubscriber,
-    /// Somebody serves it whom this deployment does not know: not the network that its prefix was given to. Another
-    /// source may know the name.
+    /// It is in service on a network that the source names by a code that is in no table: not the network that its
+    /// prefix was given to. Another source may name it by its id.
     OtherNetwork,
     /// The source has nothing on it: another one may.
     NoData,

@@ -71,6 +71,7 @@ async fn numbers_lead_to_what_their_network_can_do() {
     let world = World::new().await;
     world.source.knows("+447700900130", Ok(Resolved::NoSubscriber));
     world.source.knows("+447700900132", Err(SourceFault::Unreachable));
+    world.source.knows("+4915112345699", Err(SourceFault::Unreachable));
     world.source.knows("+447700900134", Ok(Resolved::Network("26201".parse().unwrap())));
     for (number, expected) in [
         (EVERYTHING, at("23410", &ALL)),
@@ -80,7 +81,8 @@ async fn numbers_lead_to_what_their_network_can_do() {
         (PORTED, at("23420", &[Product::SimSwap])),
         (OF_BRAND, at("23410", &ALL)),
         ("+447700900130", not("NoSubscriber")),
-        ("+447700900132", not("LookupUnavailable")),
+        ("+447700900132", at("23410", &ALL)),
+        ("+4915112345699", not("LookupUnavailable")),
         ("+447700900134", at("26201", &[])),
         ("+4915112345678", not("NoSubscriber")),
         ("447700900122", not("PhoneNumber(Shape)")),

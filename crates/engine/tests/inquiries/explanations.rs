@@ -34,14 +34,22 @@ async fn every_source_is_named_with_what_it_said() {
     world.source.knows("+447700900130", Ok(Resolved::NoSubscriber));
     world.source.knows("+447700900132", Err(SourceFault::Unreachable));
     world.source.knows("+447700900134", on("26201"));
+    world.source.knows("+447700900136", Ok(Resolved::OtherNetwork));
+    world.source.knows("+4915112345699", Err(SourceFault::Unreachable));
     for (text, asked, network) in [
         (EVERYTHING, vec![said("hlr", Ok(Resolved::NoData)), said("prefixes", on("23410"))], Ok("23410")),
         (PORTED, vec![said("hlr", on("23420"))], Ok("23420")),
         ("+447700900130", vec![said("hlr", Ok(Resolved::NoSubscriber))], Err("nobody has this number")),
+        ("+447700900132", vec![said("hlr", Err(SourceFault::Unreachable)), said("prefixes", on("23410"))], Ok("23410")),
         (
-            "+447700900132",
-            vec![said("hlr", Err(SourceFault::Unreachable)), said("prefixes", on("23410"))],
-            Err("no source can tell the number's network at the moment"),
+            "+4915112345699",
+            vec![said("hlr", Err(SourceFault::Unreachable)), said("prefixes", Ok(Resolved::NoData))],
+            Err("a source failed, and neither another source nor a prefix knows the number's network"),
+        ),
+        (
+            "+447700900136",
+            vec![said("hlr", Ok(Resolved::OtherNetwork))],
+            Err("the number is in service on a network that is not configured here"),
         ),
         ("+447700900134", vec![said("hlr", on("26201"))], Err("26201, which is not configured here")),
         (

@@ -27,7 +27,7 @@ use crate::{
 async fn the_gates_stand_in_their_order() {
     let world = World::new().await;
     world.source.knows("+447700900130", Ok(Resolved::NoSubscriber));
-    world.source.knows("+447700900132", Err(SourceFault::Unreachable));
+    world.source.knows("+4915112345699", Err(SourceFault::Unreachable));
     world.source.knows("+447700900134", Ok(Resolved::Network("26201".parse().unwrap())));
     for (number, expected) in [
         ("447700900122", "PhoneNumber(Shape)"),
@@ -36,7 +36,7 @@ async fn the_gates_stand_in_their_order() {
         (UNCONNECTED, "MnoNotSupported"),
         (FORBIDDEN, "NetworkNotAllowed"),
         ("+447700900130", "MnoNotSupported"),
-        ("+447700900132", "LookupUnavailable"),
+        ("+4915112345699", "LookupUnavailable"),
         ("+447700900134", "MnoNotSupported"),
     ] {
         let refused = create(&world, &world.live, number).await.expect_err("it is not made");

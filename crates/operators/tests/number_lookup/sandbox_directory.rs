@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderValue, header::AUTHORIZATION};
-use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
+use ringtrue_domain::{
+    network::{Network, NetworkDirectory},
+    phone::Msisdn,
+    tenancy::Mode,
+};
 use ringtrue_engine::{
     networks::Networks,
     number_lookup::{Known, NumberLookup, Prefixes, Sources, Unavailable},
@@ -59,16 +63,31 @@ fn hlr(directory: &Directory, secret: &'static str) -> Driver {
 fn lookup(directory: &Directory, config: EnumConfig, patience: Duration) -> Arc<NumberLookup> {
     let first = Arc::new(dns::source(config));
     let second = Arc::new(vendors::source(hlr(directory, "Bearer s3cret"), &vendor::with_patience(patience)));
-    let lookup = NumberLookup::new(Arc::new(Networks::default()), Arc::new(SystemClock), 100);
+    let networks = Networks::default();
+    let ids = ["23410", "23430", "310012"];
+    networks.replace(NetworkDirectory::new(ids.map(configured).into(), vec![], vec![]).unwrap());
+    let lookup = NumberLookup::new(Arc::new(networks), Arc::new(SystemClock), 100);
     let deadline = Duration::from_mins(2);
     lookup.replace(Sources { prefixes: Prefixes::Fallback, sources: vec![first, second], deadline });
     lookup
 }
 
+fn configured(id: &str) -> Network {
+    Network {
+        id: id.parse().unwrap(),
+        name: id.to_owned(),
+        aliases: vec![],
+        country: "GB".parse().unwrap(),
+        prefixes: vec![],
+        receivers: vec![],
+    }
+}
+
 /// What each of the two says, as far as it is asked, and what comes of it.
 async fn said(lookup: &NumberLookup, number: &str) -> (Vec<Outcome>, Result<Known, Unavailable>) {
-    let (asked, answer) = lookup.ask(&Msisdn::parse(number, Mode::Live).unwrap()).await;
-    (asked.into_iter().filter(|asked| asked.source != "prefixes").map(|asked| asked.said).collect(), answer)
+    let report = lookup.ask(&Msisdn::parse(number, Mode::Live).unwrap()).await;
+    let asked = report.asked.into_iter().filter(|asked| asked.source != "prefixes").map(|asked| asked.said);
+    (asked.collect(), report.answer)
 }
 
 fn known(id: &str) -> Result<Known, Unavailable> {

@@ -72,10 +72,12 @@ async fn it_looks_deeper_where_nothing_is_known() {
     let miss = json(404, r#"{"status":404,"code":"IDENTIFIER_NOT_FOUND","message":"…"}"#);
     let foreign = json(422, r#"{"status":422,"code":"SERVICE_NOT_APPLICABLE","message":"…"}"#);
     let empty = json(200, "{}");
+    let malformed = Err(SourceFault::Nonsense);
     for (depth, sayings, modes, outcome) in [
         (Depth::ShallowThenDeep, vec![found("op-1")], vec!["SHALLOW"], network("23410")),
         (Depth::ShallowThenDeep, vec![miss.clone(), found("op-2")], vec!["SHALLOW", "DEEP"], network("26202")),
-        (Depth::ShallowThenDeep, vec![empty, found("op-2")], vec!["SHALLOW", "DEEP"], network("26202")),
+        (Depth::ShallowThenDeep, vec![empty.clone(), found("op-2")], vec!["SHALLOW"], malformed.clone()),
+        (Depth::Deep, vec![empty], vec!["DEEP"], malformed),
         (Depth::ShallowThenDeep, vec![miss.clone(), foreign.clone()], vec!["SHALLOW", "DEEP"], NO_DATA),
         (Depth::ShallowThenDeep, vec![found("op-3")], vec!["SHALLOW"], Ok(Resolved::OtherNetwork)),
         (Depth::Shallow, vec![miss.clone()], vec!["SHALLOW"], NO_DATA),

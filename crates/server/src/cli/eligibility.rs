@@ -60,7 +60,7 @@ fn project_of(engine: &Engine, id: ProjectId) -> Result<Arc<Project>, Failure> {
 }
 
 fn print(desk: &Desk, user: &User, project: Option<&Project>, explanation: Explanation) -> Result<(), Failure> {
-    let Explanation { asked, network, gates } = explanation;
+    let Explanation { asked, network, note, gates } = explanation;
     let sources: Vec<Record> = asked.iter().map(source).collect();
     let products: Vec<Record> = gates.into_iter().map(|(product, gate)| fate(product, gate, project)).collect();
     let mut record = vec![
@@ -69,6 +69,7 @@ fn print(desk: &Desk, user: &User, project: Option<&Project>, explanation: Expla
         ("mode", json!(project.map(|project| project.mode.as_str()))),
         ("network_id", json!(network.as_ref().ok().map(|network| network.id.to_string()))),
         ("network", json!(network_shown(&network))),
+        ("note", json!(note)),
         ("connectors", json!(AS_CONFIGURED)),
     ];
     if desk.printer.output != Output::Table {

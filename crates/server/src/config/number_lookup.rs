@@ -51,7 +51,8 @@ pub enum NumberSourceSection {
     TelcoFinder(Box<TelcoFinderConfig>, ClientSettings),
 }
 
-const PREFIXES: Word<Prefixes> = Word(&[("fallback", Prefixes::Fallback), ("final", Prefixes::Final)]);
+const PREFIXES: Word<Prefixes> =
+    Word(&[("fallback", Prefixes::Fallback), ("final", Prefixes::Final), ("never", Prefixes::Never)]);
 
 #[derive(Clone, Copy)]
 enum SourceKind {
@@ -71,6 +72,7 @@ pub(super) fn read(
     networks: &NetworkDirectory,
 ) -> Result<NumberLookupSection, ConfigError> {
     const ORDER: &str = "number_lookup.order";
+    const PREFIXES_SETTING: &str = "number_lookup.prefixes";
     let known = known(networks);
     let order = settings.read(ORDER, &ListOf(word()))?;
     let mut sources = Vec::new();
@@ -97,8 +99,13 @@ pub(super) fn read(
         return Err(settings.invalid(ORDER, format!("{unknown:?}"), allowed));
     }
     sources.sort_by_key(|(place, name, _)| (*place, *name));
+    let prefixes = settings.read(PREFIXES_SETTING, &PREFIXES)?;
+    if prefixes == Prefixes::Never && sources.is_empty() {
+        let allowed = "\"never\" only beside a `[number_sources.NAME]` section, since no number would have a network";
+        return Err(settings.invalid(PREFIXES_SETTING, "\"never\"".to_owned(), allowed));
+    }
     Ok(NumberLookupSection {
-        prefixes: settings.read("number_lookup.prefixes", &PREFIXES)?,
+        prefixes,
         deadline: settings
             .read("number_lookup.deadline", &Span(Duration::from_millis(100)..=Duration::from_secs(30)))?,
         sources: sources.into_iter().map(|(_, _, source)| source).collect(),

@@ -54,6 +54,7 @@ struct Answer {
     project: Option<String>,
     is_sandbox: bool,
     network: Result<NetworkView, String>,
+    note: Option<String>,
     /// Name, and what it said.
     sources: Vec<(String, String)>,
     products: Vec<ProductRow>,
@@ -170,7 +171,7 @@ async fn explain_to_administrator(State(app): State<App>, form: SignedForm) -> R
 
 async fn explain(app: &App, project: Option<&Project>, typed: &str) -> Result<Answer, String> {
     let user = User::parse(typed, project).map_err(|problem| sentence(&problem.to_string()))?;
-    let Explanation { asked, network, gates } = app.engine.explain(project, &user).await;
+    let Explanation { asked, network, note, gates } = app.engine.explain(project, &user).await;
     Ok(Answer {
         user: user.shown(),
         project: project.map(|project| project.name.to_string()),
@@ -180,6 +181,7 @@ async fn explain(app: &App, project: Option<&Project>, typed: &str) -> Result<An
             name: network.name.clone(),
             country: network.country.clone(),
         }),
+        note: note.map(|note| sentence(&note)),
         sources: asked.iter().map(|asked| (asked.source.clone(), asked.in_words())).collect(),
         products: gates.into_iter().map(|(product, gate)| row(product, gate, project)).collect(),
     })

@@ -81,6 +81,7 @@ fn a_number_is_explained_by_source_network_and_gates() {
     assert_eq!((&told["user"], &told["network_id"]), (&json!("…23"), &json!("23410")));
     assert_eq!((&told["network"], &told["project_id"]), (&json!("O2 (GB)"), &Value::Null));
     assert_eq!(told["sources"], json!([{"source": "prefixes", "said": "23410"}]));
+    assert_eq!(told["note"], "the network is taken from the number's prefix; no source was asked");
     let open = |product| (product, "open");
     let unsupported = |product| (product, "product support");
     let silent = [open("secure_sna"), unsupported("sim_swap"), open("reverse_sms"), open("discovery")];
@@ -143,7 +144,12 @@ fn a_source_that_fails_is_named() {
     assert_eq!(told["sources"][0]["source"], "enum");
     assert!(told["sources"][0]["said"].as_str().unwrap().starts_with("failed: "), "{told}");
     assert_eq!(told["sources"][1], json!({"source": "prefixes", "said": "23410"}));
-    assert!(told["network"].as_str().unwrap().starts_with("none: no source can tell"), "{told}");
+    assert_eq!(told["network"], "O2 (GB)");
+    let note = "the network is taken from the number's prefix, because no source named one; failed: enum";
+    assert_eq!(told["note"], note);
+    let told = explanation(&deployment, "+4915112345678");
+    assert!(told["network"].as_str().unwrap().starts_with("none: a source failed"), "{told}");
+    assert_eq!(told["note"], Value::Null);
 }
 
 /// A management token, and a project made with it.

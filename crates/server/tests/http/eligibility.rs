@@ -244,7 +244,8 @@ const OF_BRAND: &str = "+447700900125";
 const NOBODYS: &str = "+447700900126";
 /// Of an operator that is not configured.
 const ELSEWHERE: &str = "+4915112345678";
-const UNSURE: &str = "+447700900127";
+/// Of a network that only a source which fails could name.
+const UNSURE: &str = "+4915112345699";
 
 async fn three_operators() -> World {
     let world = world_with(THREE).await;

@@ -20,6 +20,8 @@ const PORTED: &str = "+447700900124";
 const ABSENT: &str = "+447700900125";
 const OTHER: &str = "+447700900126";
 const NOBODYS: &str = "+447700900199";
+/// No prefix fits it.
+const FOREIGN: &str = "+4915112345678";
 
 const DEPLOYMENT: &str = r#"
     [networks.23410]
@@ -83,12 +85,13 @@ async fn a_live_number_is_looked_up_by_enum_and_else_by_the_hlr() {
     })
     .await;
     let directory = world.node.directory.as_ref().unwrap();
-    let sources = |patience: &str| {
+    let sources = |prefixes: &str, patience: &str| {
         format!(
             r#"
             {deployment}
             [number_lookup]
             order = ["enum", "hlr"]
+            prefixes = "{prefixes}"
             deadline = "30s"
 
             [number_sources.enum]
@@ -121,19 +124,23 @@ async fn a_live_number_is_looked_up_by_enum_and_else_by_the_hlr() {
         (("23410".to_owned(), vec!["reverse_sms".to_owned()]), ("23430".to_owned(), vec!["reverse_sms".to_owned()]));
     assert_eq!(told(&world, &token, PORTED).await, o2, "its prefix is believed while nobody is asked");
 
-    world.node.reload(Ok(configured(&sources("timeout = \"10s\"")))).await;
+    world.node.reload(Ok(configured(&sources("fallback", "timeout = \"10s\"")))).await;
     assert_eq!(told(&world, &token, PORTED).await, ee);
     assert_eq!((directory.counts().by_datagram, directory.counts().lookups), (1, 0));
     eligibility(&world, &token, NOBODYS).await.assert_problem(404, "subscriber_not_found");
     assert_eq!((directory.counts().by_datagram, directory.counts().lookups), (2, 1));
 
     directory.set_fault(Fault::Enum(EnumFault::Silent));
-    world.node.reload(Ok(configured(&sources("timeout = \"50ms\"\ntries = 1")))).await;
+    let impatient = "timeout = \"50ms\"\ntries = 1";
+    world.node.reload(Ok(configured(&sources("fallback", impatient)))).await;
     assert_eq!(told(&world, &token, PORTED).await, ee);
     assert_eq!(told(&world, &token, ABSENT).await, ee, "a phone that is off has a network");
     assert_eq!((directory.counts().lookups, directory.counts().without_secret), (3, 0));
 
     directory.set_fault(Fault::Hlr(HlrFault::InternalError));
+    assert_eq!(told(&world, &token, OTHER).await, o2, "its prefix is believed while both sources fail");
+    eligibility(&world, &token, FOREIGN).await.assert_problem(503, "lookup_unavailable");
+    world.node.reload(Ok(configured(&sources("never", impatient)))).await;
     eligibility(&world, &token, OTHER).await.assert_problem(503, "lookup_unavailable");
     directory.recover();
     assert_eq!(told(&world, &token, OTHER).await, o2);

@@ -166,8 +166,8 @@ impl TelcoFinder {
         if told.status != 200 {
             return Ok(None);
         }
-        let answer = told.json.as_object().ok_or_else(nonsense)?;
-        Ok(text(answer.get("operatorId")))
+        // Unknown numbers are a 404 or a 422: an answer without an operator is malformed.
+        text(told.json.get("operatorId")).map(Some).ok_or_else(nonsense)
     }
 
     fn network_of(&self, operator: &str, operators: &BTreeMap<String, NetworkId>) -> Resolved {

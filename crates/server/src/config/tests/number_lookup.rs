@@ -97,6 +97,11 @@ fn a_source_that_cannot_work_is_refused() {
              `[number_sources.NAME]` sections",
         ),
         (
+            "number_lookup.prefixes = \"never\"",
+            "number_lookup.prefixes (/etc/ringtrue/ringtrue.toml:1): found \"never\"; allowed: \"never\" only beside a \
+             `[number_sources.NAME]` section, since no number would have a network",
+        ),
+        (
             "[number_sources.a]\nkind = \"enum_dns\"\nservers = []",
             "number_sources.a.servers (/etc/ringtrue/ringtrue.toml:3): found []; allowed: at least one name server",
         ),
