@@ -30,6 +30,8 @@ fn seeds() -> Vec<Vec<u8>> {
         "+4407700900123",
         "+4477009001234567",
         "+44 7700 900123",
+        "07700 900123",
+        "(07700) 900-123",
         "+٤٤٧٧٠٠٩٠٠١٢٣",
         "＋447700900123",
         "tel:+447700900123;ext=1",
@@ -69,7 +71,9 @@ fn run(data: &[u8]) {
     };
     is_a_number(&number);
     assert_ne!(kind, AddressKind::NoSubscriber);
-    let written = text.trim();
+    let is_separator =
+        |character: char| character.is_whitespace() || "-./()".contains(character) || ('‐'..='―').contains(&character);
+    let written = &text.replace(is_separator, "");
     assert!(written.strip_prefix('+').unwrap_or(written).bytes().all(|byte| byte.is_ascii_digit()));
     if written.starts_with('+') {
         assert_eq!(number.as_str(), written);
@@ -100,6 +104,7 @@ fn is_a_number(number: &Msisdn) {
         (AddressKind::Unknown, format!("00{digits}")),
         (AddressKind::Unknown, format!(" +{digits} ")),
         (AddressKind::National, format!("+{digits}")),
+        (AddressKind::National, format!("+{} {}", &digits[..4], &digits[4..])),
     ] {
         let read = Address { text: &text, kind, country: "GB".parse().ok() }.number();
         assert_eq!(read.as_ref(), Some(number), "{kind:?}");

@@ -4,7 +4,11 @@
 //! there. Nothing is repaired. Whether the number is in use is not asked: new ranges are handed out before any table
 //! knows of them. What an operator writes as the sender of an SMS is read with more patience, by [`Address::number`].
 
-use std::{borrow::Borrow, fmt, str::FromStr};
+use std::{
+    borrow::{Borrow, Cow},
+    fmt,
+    str::FromStr,
+};
 
 use rlibphonenumber::{
     NumberLengthType, PHONE_NUMBER_UTIL, PhoneNumber, PhoneNumberType, Region, get_national_significant_number_owned,
@@ -200,10 +204,15 @@ pub struct Address<'a> {
 }
 
 impl Address<'_> {
-    /// The number that is meant, if it is certain which. Never guessed: a wrong number is worse than none.
+    /// The number that is meant, if it is certain which. Never guessed: a wrong number is worse than none. Spaces and
+    /// the punctuation between groups of digits are dropped.
     pub fn number(&self) -> Option<Msisdn> {
-        let text = self.text.trim();
-        let (has_plus, digits) = text.strip_prefix('+').map_or((false, text), |digits| (true, digits));
+        let text: Cow<'_, str> = if self.text.contains(is_separator) {
+            self.text.chars().filter(|character| !is_separator(*character)).collect::<String>().into()
+        } else {
+            self.text.into()
+        };
+        let (has_plus, digits) = text.strip_prefix('+').map_or((false, &*text), |digits| (true, digits));
         let digits_only = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         if !digits_only {
             return None;
@@ -231,6 +240,11 @@ impl Address<'_> {
         let is_certain = country.dialing_code() == Some(read.country_code) || digits.ends_with(number.digits());
         is_certain.then_some(number)
     }
+}
+
+/// What people and gateways write between the groups of digits of a number.
+fn is_separator(character: char) -> bool {
+    character.is_whitespace() || matches!(character, '-' | '.' | '/' | '(' | ')' | '\u{2010}'..='\u{2015}')
 }
 
 /// Of two readings the one that is a mobile number by its country's plan. Where both are, or neither, nobody can tell.
@@ -348,7 +362,18 @@ mod tests {
             ("447700900123", NoSubscriber, Some("GB"), None),
             ("", Unknown, Some("GB"), None),
             ("+", Unknown, Some("GB"), None),
-            ("44 7700 900123", Unknown, Some("GB"), None),
+            ("07700 900123", National, Some("GB"), Some("+447700900123")),
+            ("07700 900123", Unknown, Some("GB"), Some("+447700900123")),
+            ("44 7700 900123", Unknown, Some("GB"), Some("+447700900123")),
+            ("(07700) 900-123", Unknown, Some("GB"), Some("+447700900123")),
+            ("+44.7700.900.123", Unknown, None, Some("+447700900123")),
+            ("0151/123\u{2011}456\u{a0}78", Unknown, Some("DE"), Some("+4915112345678")),
+            ("+44 (0)7700 900123", Unknown, Some("GB"), None),
+            ("07700 900123 x7", Unknown, Some("GB"), None),
+            ("07700_900123", Unknown, Some("GB"), None),
+            ("07700 900123", NoSubscriber, Some("GB"), None),
+            ("6-0-9-9-9", Unknown, Some("GB"), None),
+            ("- -", Unknown, Some("GB"), None),
         ] {
             let country = country.map(|country| country.parse().unwrap());
             let read = Address { text, kind, country }.number();
@@ -368,7 +393,14 @@ mod tests {
         fn a_number_is_found_again_however_it_is_written(national in "7[1-9][0-9]{8}") {
             let number = Msisdn::parse(&format!("+44{national}"), Mode::Live).unwrap();
             let country = "GB".parse().ok();
-            for text in [format!("+44{national}"), format!("0044{national}"), format!("0{national}")] {
+            let (head, tail) = national.split_at(4);
+            for text in [
+                format!("+44{national}"),
+                format!("0044{national}"),
+                format!("0{national}"),
+                format!("0{head} {tail}"),
+                format!("+44 {head}-{tail}"),
+            ] {
                 let read = Address { text: &text, kind: AddressKind::Unknown, country }.number();
                 prop_assert_eq!(read.as_ref(), Some(&number));
             }

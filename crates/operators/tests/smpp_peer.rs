@@ -150,7 +150,7 @@ async fn a_message_centre_that_is_not_ours() {
     let received = inbox.take();
     let handset = Sender::Number(Msisdn::parse("+447700900001", Mode::Live).unwrap());
     for sms in &received {
-        let expected = if sms.text == "from a name" { &Sender::Nobody } else { &handset };
+        let expected = if sms.text == "from a name" { &Sender::Unattributed } else { &handset };
         assert_eq!(sms.from, *expected, "{sms:?}");
     }
     let texts: Vec<_> = received.iter().map(|sms| &*sms.text).collect();

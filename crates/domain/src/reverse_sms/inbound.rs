@@ -10,9 +10,7 @@ use crate::{phone::Msisdn, tenancy::Mode};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sender {
     Number(Msisdn),
-    /// A name, a short code, or something unreadable: it matches nothing.
-    Nobody,
-    /// The operator says that it cannot tell who sent it.
+    /// The sender cannot be attributed to a subscriber: withheld, alphanumeric, a short code, or unreadable.
     Unattributed,
 }
 

@@ -57,7 +57,7 @@ impl Default for NumberGuard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceivedFrom {
     Number(NumberHash),
-    /// The operator cannot say who sent it.
+    /// The sender cannot be attributed to a subscriber.
     Unattributed,
 }
 

@@ -23,7 +23,7 @@ pub enum Disposition {
     Pending,
     /// No open check waits for it.
     Unmatched,
-    /// Its sender is nobody that could be compared.
+    /// It has no valid code, and its sender cannot be attributed: it can move no check to `PENDING` either.
     Unusable,
 }
 

@@ -23,11 +23,10 @@ impl Inbox for Engine {
         let codes = candidates(&sms.text).into_iter().map(|code| self.code_hash(sms.mode, &sms.to, &code));
         let codes = codes.collect::<Result<Vec<_>, _>>()?;
         let from = match &sms.from {
-            Sender::Number(number) => Some(ReceivedFrom::Number(self.number_hash(number)?)),
-            Sender::Unattributed => Some(ReceivedFrom::Unattributed),
-            Sender::Nobody => None,
+            Sender::Number(number) => ReceivedFrom::Number(self.number_hash(number)?),
+            Sender::Unattributed => ReceivedFrom::Unattributed,
         };
-        if let (Some(from), Some(code)) = (from, codes.first())
+        if let Some(code) = codes.first()
             && let Some(check) = self.awaited().take(*code)
             && let Disposition::Concluded = self.taken(check, from, at, &sms.connector).await?
         {
@@ -38,7 +37,6 @@ impl Inbox for Engine {
             let InboundSms { mode, connector, from, to, .. } = sms;
             return self.notice(Glimpse { mode, connector, from, to, seen_at: at }).await;
         };
-        let Some(from) = from else { return Ok(Disposition::Unusable) };
         self.taken(narrowed(check)?, from, at, &sms.connector).await
     }
 

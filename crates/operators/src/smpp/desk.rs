@@ -95,7 +95,7 @@ impl Line<'_> {
             counters.count(Outcome::OtherReceiver);
             return CommandStatus::OK;
         };
-        let envelope = Envelope { from: number(request.source()).map_or(Sender::Nobody, Sender::Number), to };
+        let envelope = Envelope { from: number(request.source()).map_or(Sender::Unattributed, Sender::Number), to };
         let content = request.content();
         if let Some(segment) = content.segment.filter(|segment| is_one_of_several(*segment)) {
             return self.take_part(request, segment, envelope).await;

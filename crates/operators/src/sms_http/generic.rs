@@ -70,7 +70,7 @@ impl Vendor for Generic {
         let required = |name: &str| source.text(name).ok_or(Unreadable);
         Ok(vec![Message {
             id: self.fields.id.as_deref().map(required).transpose()?,
-            from: required(&self.fields.from)?,
+            from: source.text(&self.fields.from).unwrap_or_default(),
             to: required(&self.fields.to)?,
             kind: AddressKind::Unknown,
             text: Text::Whole(required(&self.fields.text)?),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{
     request::Request,
-    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor},
+    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor, sender},
 };
 
 /// Far more than a body of the accepted size has room for in practice.
@@ -29,6 +29,7 @@ struct Batch {
 #[serde(rename_all = "camelCase")]
 struct Inbound {
     message_id: String,
+    #[serde(default, deserialize_with = "sender")]
     from: String,
     to: String,
     #[serde(default)]

@@ -29,7 +29,7 @@ impl Vendor for Jasmin {
         let fields = request.fields()?;
         Ok(vec![Message {
             id: Some(fields.required("id")?.to_owned()),
-            from: fields.required("from")?.to_owned(),
+            from: fields.sender("from")?,
             to: fields.required("to")?.to_owned(),
             kind: AddressKind::Unknown,
             text: Text::Whole(text(&fields)?),

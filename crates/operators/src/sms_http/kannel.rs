@@ -52,7 +52,7 @@ fn of_get(request: &Request<'_>) -> Result<Vec<Message>, Unreadable> {
     let octets = fields.octets("text").ok_or(Unreadable)?.to_vec();
     Ok(vec![Message {
         id: fields.text("id").filter(|id| !id.is_empty()).map(str::to_owned),
-        from: fields.required("from")?.to_owned(),
+        from: fields.sender("from")?,
         to: fields.required("to")?.to_owned(),
         kind: AddressKind::Unknown,
         text: Text::with_header(fields.octets("udh").unwrap_or_default(), data_coding, octets),
@@ -68,7 +68,7 @@ fn of_post(request: &Request<'_>) -> Result<Vec<Message>, Unreadable> {
     let udh = hex(udh).or_else(|| unescape(udh.as_bytes()).map(Vec::from)).ok_or(Unreadable)?;
     Ok(vec![Message {
         id: fields.text("id").filter(|id| !id.is_empty()).map(str::to_owned),
-        from: header("x-kannel-from")?.to_owned(),
+        from: request.header("x-kannel-from").unwrap_or_default().to_owned(),
         to: header("x-kannel-to")?.to_owned(),
         kind: AddressKind::Unknown,
         text: Text::with_header(&udh, data_coding, request.body.to_vec()),

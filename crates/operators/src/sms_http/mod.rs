@@ -197,7 +197,7 @@ impl Webhook {
         let Some(to) = self.number(message, &message.to).filter(|to| self.config.receivers.contains(to)) else {
             return Outcome::UnknownReceiver;
         };
-        let from = self.number(message, &message.from).map_or(Sender::Nobody, Sender::Number);
+        let from = self.number(message, &message.from).map_or(Sender::Unattributed, Sender::Number);
         let key = message.key();
         if key.is_some_and(|key| held(&self.done).recall(&key, now).is_some()) {
             return Outcome::Duplicate;

@@ -59,7 +59,7 @@ impl Vendor for Plivo {
         let fields = request.fields()?;
         Ok(vec![Message {
             id: Some(fields.required("MessageUUID")?.to_owned()),
-            from: fields.required("From")?.to_owned(),
+            from: fields.sender("From")?,
             to: fields.required("To")?.to_owned(),
             kind: AddressKind::International,
             text: Text::Whole(fields.required("Text")?.to_owned()),

@@ -162,6 +162,13 @@ impl<'a> Fields<'a> {
         self.text(name).ok_or(Unreadable)
     }
 
+    /// The sender. One that is withheld may be absent, and one that is not UTF-8 is as good as withheld: both are empty.
+    pub fn sender(&self, name: &str) -> Result<String, Unreadable> {
+        let mut found = self.0.iter().filter(|(known, _)| known == name);
+        let sender = found.next().and_then(|(_, value)| str::from_utf8(value).ok()).unwrap_or_default();
+        if found.next().is_none() { Ok(sender.to_owned()) } else { Err(Unreadable) }
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_ref()))
     }

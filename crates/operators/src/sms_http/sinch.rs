@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::{
     request::Request,
     secret::{Secret, base64, hex},
-    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor},
+    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor, sender},
 };
 
 #[derive(Clone, Debug)]
@@ -23,6 +23,7 @@ pub struct Sinch {
 #[derive(Deserialize)]
 struct Inbound {
     id: String,
+    #[serde(default, deserialize_with = "sender")]
     from: String,
     to: String,
     #[serde(default)]

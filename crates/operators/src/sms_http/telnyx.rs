@@ -13,8 +13,11 @@ use serde::Deserialize;
 use super::{
     request::Request,
     secret::{BadSecret, base64},
-    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor},
+    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor, sender},
 };
+
+/// More than the members of any group chat.
+const MAX_RECIPIENTS: usize = 32;
 
 #[derive(Clone, Debug)]
 pub struct Telnyx {
@@ -53,8 +56,15 @@ struct EventData {
 struct Payload {
     id: String,
     text: Option<String>,
-    from: Party,
+    #[serde(default)]
+    from: Option<SendingParty>,
     to: Vec<Party>,
+}
+
+#[derive(Deserialize)]
+struct SendingParty {
+    #[serde(default, deserialize_with = "sender")]
+    phone_number: String,
 }
 
 #[derive(Deserialize)]
@@ -82,14 +92,19 @@ impl Vendor for Telnyx {
             return Ok(vec![]);
         }
         let payload: Payload = serde_json::from_value(data.payload).map_err(|_| Unreadable)?;
-        // A message to several is a group chat; it counts for the number that Telnyx names first.
-        let to = payload.to.into_iter().next().ok_or(Unreadable)?;
-        Ok(vec![Message {
-            id: Some(payload.id),
-            from: payload.from.phone_number,
+        if payload.to.is_empty() {
+            return Err(Unreadable);
+        }
+        let from = payload.from.map(|party| party.phone_number).unwrap_or_default();
+        let text = payload.text.unwrap_or_default();
+        // A message to several is a group chat, in which our number may stand anywhere.
+        let message = |to: Party| Message {
+            id: Some(payload.id.clone()),
+            from: from.clone(),
             to: to.phone_number,
             kind: AddressKind::International,
-            text: Text::Whole(payload.text.unwrap_or_default()),
-        }])
+            text: Text::Whole(text.clone()),
+        };
+        Ok(payload.to.into_iter().take(MAX_RECIPIENTS).map(message).collect())
     }
 }

@@ -50,7 +50,7 @@ impl Vendor for Twilio {
         }
         Ok(vec![Message {
             id: Some(fields.required("MessageSid")?.to_owned()),
-            from: fields.required("From")?.to_owned(),
+            from: fields.sender("From")?,
             to: fields.required("To")?.to_owned(),
             kind: AddressKind::International,
             text: Text::Whole(fields.required("Body")?.to_owned()),

@@ -7,6 +7,8 @@ use ringtrue_smpp::{
     text::{DataCoding, DefaultAlphabet},
     udh::{self, Segment},
 };
+use serde::{Deserialize as _, Deserializer};
+use serde_json::Value;
 
 use super::{
     request::{Reply, Request},
@@ -68,6 +70,7 @@ pub(super) struct Unreadable;
 pub(super) struct Message {
     /// The same whenever the vendor sends this message again.
     pub id: Option<String>,
+    /// Empty if the sender is withheld.
     pub from: String,
     pub to: String,
     /// How the vendor writes numbers that have no `+`.
@@ -79,7 +82,8 @@ impl Message {
     /// The same whenever the vendor sends this message, or this part of one, again.
     pub fn key(&self) -> Option<Digest> {
         match &self.text {
-            Text::Whole(_) => self.id.as_deref().map(|id| digest(&[id.as_bytes()])),
+            // One message to several of our numbers is several messages.
+            Text::Whole(_) => self.id.as_deref().map(|id| digest(&[id.as_bytes(), self.to.as_bytes()])),
             Text::Part(part) => Some(self.part_key(part)),
         }
     }
@@ -95,6 +99,15 @@ impl Message {
             octets,
         ])
     }
+}
+
+/// A sender in JSON. One that is withheld may be absent, `null`, or anything else that is no text: all are empty.
+pub(super) fn sender<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => text,
+        Value::Number(number) => number.to_string(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => String::new(),
+    })
 }
 
 pub(super) enum Text {

@@ -112,7 +112,7 @@ async fn late_garbled_and_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_sender_is_a_number_or_nobody() {
+async fn a_sender_that_is_no_number_is_unattributed() {
     let sandbox = Sandbox::start().await;
     let raw = |ton, value: &str| Address { ton, npi: Npi::UNKNOWN, value: value.to_owned() };
     for (sender, known) in [
@@ -121,15 +121,19 @@ async fn the_sender_is_a_number_or_nobody() {
         (raw(Ton::UNKNOWN, "+447700900001"), true),
         (raw(Ton::UNKNOWN, "00447700900001"), true),
         (raw(Ton::UNKNOWN, "07700900001"), true),
+        (raw(Ton::NATIONAL, "07700 900001"), true),
+        (raw(Ton::UNKNOWN, "+44 7700-900.001"), true),
         (raw(Ton::ALPHANUMERIC, "447700900001"), false),
         (raw(Ton::ALPHANUMERIC, "Bank"), false),
         (raw(Ton::ABBREVIATED, "60999"), false),
         (raw(Ton(7), "447700900001"), false),
         (raw(Ton::UNKNOWN, ""), false),
+        (raw(Ton::UNKNOWN, "anonymous"), false),
+        (raw(Ton::INTERNATIONAL, "44 77"), false),
     ] {
         let shown = sender.value.clone();
         sandbox.send("hello", Behaviour::new().spoofed(sender)).delivered().await;
-        let expected = if known { Sender::Number(number(HANDSET)) } else { Sender::Nobody };
+        let expected = if known { Sender::Number(number(HANDSET)) } else { Sender::Unattributed };
         assert_eq!(sandbox.world.inbox.received().last().unwrap().from, expected, "{shown}");
     }
 }

@@ -2,11 +2,14 @@
 
 use http::StatusCode;
 use ringtrue_domain::reverse_sms::Sender;
-use ringtrue_operators::sms_http::{Outcome, Reply};
+use ringtrue_operators::sms_http::{
+    Driver, FieldMap, Generic, Infobip, Jasmin, Kannel, Outcome, Plivo, Reply, Sinch, Telnyx, Twilio, Vonage,
+};
+use serde_json::{Value, json};
 
 use crate::{
     vendors::{Covers, OTHER, SECRET, VENDORS, Vendor},
-    world::{Call, Door, Letter, PHONE, RECEIVER, number},
+    world::{Call, Door, Letter, PHONE, RECEIVER, fenced, number},
 };
 
 fn door(vendor: &Vendor) -> Door {
@@ -42,14 +45,62 @@ async fn a_message_arrives_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn names_and_short_codes_are_nobody() {
+async fn a_sender_that_is_no_number_is_unattributed() {
     for vendor in VENDORS {
-        for from in ["VODAFONE", "60999", "07700900001", ""] {
+        for from in ["VODAFONE", "60999", "07700900001", "anonymous", ""] {
             let door = door(vendor);
             let reply = door.call(&(vendor.write)(&Letter { from, ..Letter::PLAIN })).await;
             assert_eq!(reply, acknowledgement(vendor), "{}", vendor.name);
-            assert_eq!(door.senders(), [Sender::Nobody], "{} {from}", vendor.name);
+            assert_eq!(door.senders(), [Sender::Unattributed], "{} {from}", vendor.name);
         }
+    }
+}
+
+#[tokio::test]
+async fn a_sender_that_is_left_out_is_unattributed() {
+    let generic = |from: &str| {
+        let [from, to, text] = [from, "to", "text"].map(str::to_owned);
+        Driver::Generic(Generic { fields: FieldMap { from, to, text, id: None }, signature: None })
+    };
+    let twilio = || Driver::Twilio(Twilio { auth_token: None });
+    let vonage = || Driver::Vonage(Vonage { signature: None });
+    let telnyx = |from: Option<Value>| {
+        let mut payload = json!({"id": "1", "text": "VERIFY", "to": [{"phone_number": RECEIVER}]});
+        if let Some(from) = from {
+            payload["from"] = from;
+        }
+        Call::json(&json!({"data": {"event_type": "message.received", "payload": payload}}))
+    };
+    let unsigned_telnyx = || Driver::Telnyx(Telnyx { public_key: None });
+    let infobip = json!({"results": [{"messageId": "1", "from": null, "to": RECEIVER, "text": "VERIFY"}]});
+    let calls = [
+        (twilio(), Call::form(&[("MessageSid", "1"), ("To", RECEIVER), ("Body", "VERIFY")])),
+        (twilio(), Call::json(&json!({"MessageSid": "1", "From": null, "To": RECEIVER, "Body": "VERIFY"}))),
+        (vonage(), Call::form(&[("messageId", "1"), ("to", RECEIVER), ("type", "text"), ("text", "VERIFY")])),
+        (vonage(), Call::json(&json!({"message_uuid": "1", "channel": "sms", "to": RECEIVER, "text": "VERIFY"}))),
+        (unsigned_telnyx(), telnyx(None)),
+        (unsigned_telnyx(), telnyx(Some(json!(null)))),
+        (unsigned_telnyx(), telnyx(Some(json!({"phone_number": null})))),
+        (
+            Driver::Sinch(Sinch { secret: None }),
+            Call::json(&json!({"type": "mo_text", "id": "1", "to": RECEIVER, "body": "VERIFY"})),
+        ),
+        (Driver::Infobip(Infobip), Call::json(&infobip)),
+        (
+            Driver::Plivo(Plivo { signature: None }),
+            Call::form(&[("MessageUUID", "1"), ("To", RECEIVER), ("Text", "VERIFY")]),
+        ),
+        (Driver::Kannel(Kannel), Call::get(&[("to", RECEIVER), ("text", "VERIFY"), ("id", "1")])),
+        (Driver::Kannel(Kannel), Call::post("text/plain", "VERIFY").with("X-Kannel-To", RECEIVER)),
+        (Driver::Jasmin(Jasmin), Call::form(&[("id", "1"), ("to", RECEIVER), ("content", "VERIFY")])),
+        (generic("from"), Call::form(&[("to", RECEIVER), ("text", "VERIFY")])),
+        (generic("/from/number"), Call::json(&json!({"from": {}, "to": RECEIVER, "text": "VERIFY"}))),
+    ];
+    for (driver, call) in calls {
+        let name = driver.as_str();
+        let door = Door::new(fenced(driver));
+        assert_eq!(door.call(&call.with_path_secret()).await.status, StatusCode::OK, "{name}");
+        assert_eq!((door.senders(), door.texts()), (vec![Sender::Unattributed], vec!["VERIFY".to_owned()]), "{name}");
     }
 }
 

@@ -31,6 +31,7 @@ const SETTINGS: &str = r#"
     driver = "kannel"
     public_url = "http://127.0.0.1/southbound/sms/kannel"
     path_secret_env = "PATH_SECRET"
+    country = "GB"
     receivers = ["+447700900001"]
 
     [connectors.far]
@@ -126,6 +127,37 @@ async fn an_sms_has_its_effect_once_and_for_its_own_number() {
     assert_eq!(count(world.node.metrics_address, "kannel", "duplicate").await, 2);
     assert_eq!(receiver.next().await.json()["match"], false);
     assert!(receiver.is_quiet());
+}
+
+/// The caller can fall back at once, and need not wait for the ttl.
+#[tokio::test]
+async fn a_right_code_from_an_unattributed_sender_ends_the_check_in_error() {
+    let world = world_with(SETTINGS).await;
+    let asker = live(&world, &["23410"]).await;
+    let mut receiver = Receiver::start().await;
+    let good = format!("{KANNEL}/{SECRET}");
+    for (id, from) in [("1", ""), ("2", "O2"), ("3", "60999")] {
+        let number = format!("+44770090012{id}");
+        let check = asker.create(json!({"phone_number": number, "callback_url": receiver.url("/done")})).await;
+        let without_code = Invited { body: "VERIFY 0000000000".to_owned(), ..check.clone() };
+        let sms = |check: &Invited, id: &str| {
+            let sms = kannel(&good, from, check);
+            Request { target: sms.target.replace("id=1", &format!("id={id}")), ..sms }
+        };
+        call(&world, sms(&without_code, &format!("{id}0"))).await.assert(200);
+        assert_eq!(status(&asker, &check).await, "ACCEPTED", "nothing changes without a right code");
+        call(&world, sms(&check, &format!("{id}1"))).await.assert(200);
+        let ended = asker.get(&check.id).await.assert(200).json();
+        assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!("internal_error")), "{from}");
+        assert!(ended.get("match").is_none(), "{ended}");
+        let callback = receiver.next().await.json();
+        assert_eq!((&callback["status"], &callback["check_id"]), (&json!("ERROR"), &json!(check.id)));
+    }
+    // In national form, with the spaces that people write, it is a number.
+    let check = asker.create(json!({"phone_number": NUMBER})).await;
+    let sms = kannel(&good, "07700 900123", &check);
+    call(&world, Request { target: sms.target.replace("id=1", "id=9"), ..sms }).await.assert(200);
+    assert_eq!(asker.get(&check.id).await.json()["match"], true);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    lifecycle::Lifecycle,
+    lifecycle::{ErrorCode, Lifecycle, Outcome},
     phone::Msisdn,
     product::Product,
     reverse_sms::{InboundSms, Sender},
@@ -103,7 +103,7 @@ impl Play {
         match self.chance.below(10) {
             0 => self.useless_sms(InboundSms { text: "VERIFY 0000000000".to_owned(), ..sms }),
             1 => self.useless_sms(InboundSms { to: subject.wrong_receiver(), ..sms }),
-            2 => self.useless_sms(InboundSms { from: Sender::Nobody, ..sms }),
+            2 => self.unattributed_sms(index, InboundSms { from: Sender::Unattributed, ..sms }),
             3 | 4 => self.sms_and_sweep(index, &from, sms),
             _ => self.good_sms(index, &from, sms),
         }
@@ -114,6 +114,16 @@ impl Play {
         self.tell("an SMS ends nothing");
         let disposition = self.process().run(async |engine| engine.receive(sms).await).unwrap();
         assert_ne!(disposition, Disposition::Concluded);
+    }
+
+    fn unattributed_sms(&mut self, index: usize, sms: InboundSms) {
+        self.tell(&format!("check {index} hears from a sender that is withheld"));
+        let end = self.subjects[index].end_with(Outcome::Error(ErrorCode::InternalError), self.now());
+        let disposition = self.process().run(async |engine| engine.receive(sms).await).unwrap();
+        let is_due =
+            end.is_some_and(|end| matches!(end.state, Lifecycle::Concluded { outcome: Outcome::Error(_), .. }));
+        assert_eq!(disposition, if is_due { Disposition::Concluded } else { Disposition::TooLate });
+        self.ends(index, end);
     }
 
     fn good_sms(&mut self, index: usize, from: &Msisdn, sms: InboundSms) {

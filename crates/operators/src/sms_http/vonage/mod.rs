@@ -17,7 +17,7 @@ pub use self::signature::{SigMethod, VonageSignature};
 use super::{
     request::{Fields, Request},
     secret::{digest, hex},
-    vendor::{Forged, Message, Part, Proof, Text, Unreadable, Vendor},
+    vendor::{Forged, Message, Part, Proof, Text, Unreadable, Vendor, sender},
 };
 
 #[derive(Clone, Debug)]
@@ -30,6 +30,7 @@ pub struct Vonage {
 struct Inbound {
     message_uuid: String,
     channel: String,
+    #[serde(default, deserialize_with = "sender")]
     from: String,
     to: String,
     #[serde(default)]
@@ -100,7 +101,7 @@ fn of_sms_api(fields: &Fields<'_>) -> Result<Vec<Message>, Unreadable> {
     };
     Ok(vec![Message {
         id: Some(fields.required("messageId")?.to_owned()),
-        from: fields.required("msisdn")?.to_owned(),
+        from: fields.sender("msisdn")?,
         to: fields.required("to")?.to_owned(),
         kind: AddressKind::International,
         text,
