@@ -7,6 +7,7 @@ pub mod account;
 pub mod activity;
 pub mod audit;
 pub mod callback;
+pub mod date_time;
 pub mod eligibility;
 pub mod guessing;
 pub mod id;

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::error::{Fault, Reason};
 use super::lexer::{Literal, Operator};
 use super::{Choice, Field, InstantTest, Kind, Pattern, Test, TextTest};
+use crate::date_time::{self, has_shape};
 
 /// A value as it was written, and where.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl Value<'_> {
             Some(offset) => format!("{text}{}", offset.replace(' ', "+")),
             None => text.replace(' ', "+"),
         };
-        date_time(&restored).is_some()
+        date_time::parse(&restored).is_some()
     }
 }
 
@@ -94,7 +95,7 @@ impl Operands<'_> {
     }
 
     fn instant(&self, value: &Value<'_>) -> Result<Timestamp, Reason> {
-        date_time(&value.literal.text)
+        date_time::parse(&value.literal.text)
             .ok_or_else(|| if value.lost_its_plus() { Reason::LostPlus } else { Reason::NotAnInstant(self.field) })
     }
 
@@ -125,30 +126,4 @@ impl Operands<'_> {
 fn uuid(text: &str) -> Option<Uuid> {
     const HYPHENATED: usize = 36;
     if text.len() == HYPHENATED { Uuid::try_parse(text).ok() } else { None }
-}
-
-/// An RFC 3339 date-time. The library reads more (weeks, missing seconds, time zone names), hence the look at the
-/// shape first.
-fn date_time(text: &str) -> Option<Timestamp> {
-    let (seconds, rest) = text.split_at_checked("2026-01-31T09:30:00".len())?;
-    let offset = match rest.strip_prefix('.') {
-        Some(fraction) => fraction.strip_prefix(is_digit)?.trim_start_matches(is_digit),
-        None => rest,
-    };
-    let shape_is_right = has_shape(seconds, "0000-00-00T00:00:00")
-        && ["Z", "+00:00", "-00:00"].iter().any(|shape| has_shape(offset, shape));
-    if shape_is_right { text.parse().ok() } else { None }
-}
-
-fn is_digit(c: char) -> bool {
-    c.is_ascii_digit()
-}
-
-/// Whether `text` has a digit wherever `shape` has a `0`, and otherwise the same characters in either case.
-fn has_shape(text: &str, shape: &str) -> bool {
-    text.len() == shape.len()
-        && text.bytes().zip(shape.bytes()).all(|(byte, wanted)| match wanted {
-            b'0' => byte.is_ascii_digit(),
-            _ => byte.eq_ignore_ascii_case(&wanted),
-        })
 }

@@ -12,7 +12,6 @@ use ringtrue_domain::{
 
 use super::{
     arrival::{Arrival, Context},
-    catalogue::Code,
     problem::Problem,
 };
 
@@ -81,7 +80,8 @@ impl PathIds {
 
     pub fn client_id(&self) -> Result<ClientId, Problem> {
         let text = self.get("client_id").unwrap_or_default();
-        text.parse().map_err(|_| Problem::new(Code::CredentialNotFound, "there is no such credential"))
+        text.parse()
+            .map_err(|_| Problem::bad_request("`client_id` in the path must be 1 to 64 letters, digits, `_` and `-`"))
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {

@@ -1,8 +1,9 @@
 //! Query parameters: each known, each once.
 
-use std::str::FromStr;
+use std::{borrow::Cow, str::FromStr};
 
 use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
 use ringtrue_domain::{
     page::{Page, PageRequest},
     search::{self, Field, Filter},
@@ -18,8 +19,10 @@ impl Query {
     /// Refuses parameters that are not `known`, and repeated ones.
     pub fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut parameters: Vec<(String, String)> = vec![];
-        for (name, value) in url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            if !known.contains(&&*name) {
+        for field in query.unwrap_or_default().split('&').filter(|field| !field.is_empty()) {
+            let (name, value) = field.split_once('=').unwrap_or((field, ""));
+            let name = decoded(name).ok_or_else(|| Problem::bad_request("a name in the query is not UTF-8"))?;
+            if !known.contains(&name.as_str()) {
                 let known = known.join("`, `");
                 return Err(Problem::bad_request(if known.is_empty() {
                     "this call takes no query parameters".to_owned()
@@ -30,7 +33,11 @@ impl Query {
             if parameters.iter().any(|(earlier, _)| *earlier == name) {
                 return Err(Problem::bad_request(format!("the query parameter `{name}` occurs twice")));
             }
-            parameters.push((name.into_owned(), value.into_owned()));
+            let value = decoded(value).ok_or_else(|| {
+                let code = if name == "search" { Code::SearchInvalid } else { Code::BadRequest };
+                Problem::new(code, format!("the query parameter `{name}` is not UTF-8"))
+            })?;
+            parameters.push((name, value));
         }
         Ok(Query(parameters))
     }
@@ -81,6 +88,12 @@ impl Query {
         let number = if is_plain { text.parse().ok() } else { None };
         number.ok_or_else(|| Problem::bad_request(format!("`{name}` must be a whole number")))
     }
+}
+
+/// As forms are encoded; a `%` that escapes nothing stands for itself. `None`: not UTF-8.
+fn decoded(text: &str) -> Option<String> {
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// The page wrapper of every list.

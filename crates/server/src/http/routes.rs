@@ -122,11 +122,11 @@ impl Router {
     }
 }
 
-/// Whether some programs would read a path as another. Ours have none of these, so there is nothing to find.
+/// Whether some programs would read a path as another. Ours have none of these, so there is nothing to find. An escaped
+/// `/` or NUL stays what it is for everybody: whoever reads the parameter that has one refuses it.
 fn plays_tricks(path: &str) -> bool {
-    let hides_a_character = |escape: &[u8]| {
-        matches!(escape, [b'2', b'e' | b'E' | b'f' | b'F'] | [b'5', b'c' | b'C'] | [b'3', b'b' | b'B'] | b"00")
-    };
+    let hides_a_character =
+        |escape: &[u8]| matches!(escape, [b'2', b'e' | b'E'] | [b'5', b'c' | b'C'] | [b'3', b'b' | b'B']);
     let bytes = path.as_bytes();
     bytes.iter().enumerate().any(|(at, byte)| match byte {
         b';' | b'\\' => true,
@@ -182,6 +182,8 @@ mod tests {
             ("/a..", false),
             ("/%2", false),
             ("/%", false),
+            ("/a%2Fb", false),
+            ("/a%00", false),
             ("*", false),
             ("//v1", true),
             ("/v1//a", true),
@@ -194,9 +196,7 @@ mod tests {
             ("/a\\b", true),
             ("/%2e", true),
             ("/%2E%2e/", true),
-            ("/a%2Fb", true),
             ("/a%5cb", true),
-            ("/a%00", true),
             ("/a%3Bb", true),
         ] {
             assert_eq!(plays_tricks(path), tricks, "{path}");

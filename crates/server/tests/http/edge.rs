@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::{
     client::{self, Request},
+    on_both_stores,
     routes::{self, Ids, fill},
     world::World,
 };
@@ -154,13 +155,49 @@ async fn paths_that_play_tricks() {
         "/errors/..%2flivez",
         &format!("{workspaces}/{id};v=1"),
         &format!("{workspaces}/{id}/../{id}"),
-        &format!("{workspaces}/{id}%2fprojects"),
         &format!("{workspaces}/%2e%2e"),
     ] {
         let answer = world.send(Request::get(path).bearer(&token)).await;
         assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
     }
 }
+
+/// What no value of a path parameter has in it is refused as that parameter, once the caller is known.
+async fn odd_bytes_in_a_path_parameter_get_its_400(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let manager = world.manager().await;
+    let token = async |scope: &str| world.token(&project.client_id, &project.client_secret, scope).await;
+    let (eligibility, reverse_sms) = (token("eligibility").await, token("reverse_sms").await);
+    let (secure_sna, stranger) = (token("secure_sna").await, world.another_tenant().await);
+    let stranger = world.manager_of(&stranger).await;
+    let workspace = world.acme.path();
+    for odd in ["a%00", "%00", "a%2Fb", "%2f", "%FF", "%C3%28", "a%2F..%2Fb", "%ED%A0%80"] {
+        for (path, token, code) in [
+            (format!("/v1/management/workspaces/{odd}"), &manager, "bad_request"),
+            (format!("{workspace}%2Fprojects{odd}"), &manager, "bad_request"),
+            (format!("{workspace}/projects/{odd}"), &manager, "bad_request"),
+            (format!("{workspace}/credentials/{odd}"), &manager, "bad_request"),
+            (format!("{}/credentials/{odd}", project.path), &manager, "bad_request"),
+            (format!("/v1/number-verification/reverse-sms-checks/{odd}"), &reverse_sms, "bad_request"),
+            (format!("/v1/number-verification/secure-sna-checks/{odd}"), &secure_sna, "bad_request"),
+            (format!("/v1/eligibility/phone-numbers/{odd}"), &eligibility, "phone_number_invalid"),
+            (format!("/v1/eligibility/phone-numbers/+990123456700{odd}"), &eligibility, "phone_number_invalid"),
+            (format!("/v1/eligibility/device-ips/203.0.113.5{odd}"), &eligibility, "ip_invalid"),
+        ] {
+            let answer = world.send(Request::get(&path).bearer(token)).await;
+            assert_eq!((answer.status, answer.code().as_str()), (400, code), "{path}");
+            world.send(Request::get(&path)).await.assert_problem(401, "unauthorized");
+        }
+        let device = format!("/v1/number-verification/secure-sna-checks/{odd}/redirect?t=x");
+        world.send(Request::get(&device)).await.assert_problem(400, "bad_request");
+        let scope = world.send(Request::get(&format!("{workspace}/projects/{odd}")).bearer(&reverse_sms)).await;
+        scope.assert_problem(403, "forbidden");
+    }
+    let theirs = world.send(Request::get(&format!("{workspace}/projects")).bearer(&stranger)).await;
+    theirs.assert_problem(403, "forbidden");
+}
+
+on_both_stores!(odd_bytes_in_a_path_parameter_get_its_400);
 
 /// A connection serves one request after another, and answers in the order in which it was asked.
 #[tokio::test]
