@@ -78,15 +78,16 @@ impl Object {
         object(node, "")
     }
 
-    /// An optional member.
+    /// An optional member. `null` counts as absent: many serialisers write it for what is not set.
     pub fn take<T>(
         &mut self,
         name: &str,
         read: impl FnOnce(Node, &str) -> Result<T, Invalid>,
     ) -> Result<Option<T>, Invalid> {
-        let Some(index) = self.members.iter().position(|(member, _)| member == name) else { return Ok(None) };
-        let (_, node) = self.members.swap_remove(index);
-        read(node, &self.pointer_to(name)).map(Some)
+        match self.remove(name) {
+            None | Some(Node::Null) => Ok(None),
+            Some(node) => read(node, &self.pointer_to(name)).map(Some),
+        }
     }
 
     /// A member that must be there.
@@ -95,21 +96,35 @@ impl Object {
         name: &str,
         read: impl FnOnce(Node, &str) -> Result<T, Invalid>,
     ) -> Result<T, Invalid> {
-        let value = self.take(name, read)?;
+        let value = self.replace(name, read)?;
         value.ok_or_else(|| Invalid::new(&self.pointer_to(name), "this property is required"))
     }
 
-    /// A member of a merge patch, where `null` takes a value away.
+    /// A member of a merge patch (RFC 7396), where `null` removes a value.
     pub fn patch<T>(
         &mut self,
         name: &str,
         read: impl FnOnce(Node, &str) -> Result<T, Invalid>,
     ) -> Result<Patch<T>, Invalid> {
-        let value = self.take(name, |node, pointer| match node {
-            Node::Null => Ok(Patch::Clear),
-            node => read(node, pointer).map(Patch::Set),
-        })?;
-        Ok(value.unwrap_or_default())
+        match self.remove(name) {
+            None => Ok(Patch::Keep),
+            Some(Node::Null) => Ok(Patch::Clear),
+            Some(node) => read(node, &self.pointer_to(name)).map(Patch::Set),
+        }
+    }
+
+    /// A member of a merge patch whose value can be replaced but not removed, so `null` is of the wrong type.
+    pub fn replace<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(Node, &str) -> Result<T, Invalid>,
+    ) -> Result<Option<T>, Invalid> {
+        self.remove(name).map(|node| read(node, &self.pointer_to(name))).transpose()
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Node> {
+        let index = self.members.iter().position(|(member, _)| member == name)?;
+        Some(self.members.swap_remove(index).1)
     }
 
     /// Nothing else may be left.
@@ -273,10 +288,14 @@ mod tests {
     #[test]
     fn the_culprit_is_named_by_its_pointer() {
         assert_eq!(read(br#"{"name":"a","nested":{"size":3}}"#), Ok(("a".to_owned(), Some(3))));
+        assert_eq!(read(br#"{"name":"a","nested":null}"#), Ok(("a".to_owned(), None)));
         for (document, pointer, problem) in [
             (&br#"{"nested":{"size":3}}"#[..], "/name", "required"),
             (br#"{"name":null}"#, "/name", "expected a string, found null"),
             (br#"{"name":["a"]}"#, "/name", "found an array"),
+            (br#"{"name":"a","nested":{"size":null}}"#, "/nested/size", "expected a whole number, found null"),
+            (br#"{"name":"a","nested":null,"nested":null}"#, "/nested", "occurs twice"),
+            (br#"{"name":"a","other":null}"#, "/other", "not known"),
             (br#"{"name":"a","nested":[3]}"#, "/nested", "expected an object, found an array"),
             (br#"{"name":"a","nested":{"size":1.5}}"#, "/nested/size", "whole number"),
             (br#"{"name":"a","nested":{"size":99999999999999999999}}"#, "/nested/size", "whole number"),

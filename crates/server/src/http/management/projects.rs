@@ -213,10 +213,10 @@ fn new_project(document: &[u8]) -> Result<NewProject, Invalid> {
 fn project_patch(document: &[u8]) -> Result<ProjectPatch, Invalid> {
     let mut body = Object::parse(document)?;
     let patch = ProjectPatch {
-        name: body.take("name", parsed)?,
-        mode: body.take("mode", parsed)?,
-        disabled: body.take("disabled", boolean)?,
-        products: body.take("products", products)?,
+        name: body.replace("name", parsed)?,
+        mode: body.replace("mode", parsed)?,
+        disabled: body.replace("disabled", boolean)?,
+        products: body.replace("products", products)?,
         configuration: body.patch("configuration", configuration)?,
     };
     body.finish()?;
@@ -287,6 +287,8 @@ mod tests {
         for (document, pointer) in [
             (&br#"{"name":null}"#[..], "/name"),
             (br#"{"products":null}"#, "/products"),
+            (br#"{"mode":null}"#, "/mode"),
+            (br#"{"disabled":null}"#, "/disabled"),
             (br#"{"products":["reverse_sms","reverse_sms"]}"#, "/products/1"),
             (br#"{"mode":"production"}"#, "/mode"),
             (br#"{"configuration":{"reverse_sms":{"ttl":59}}}"#, "/configuration/reverse_sms/ttl"),

@@ -73,7 +73,7 @@ pub async fn patch(
 ) -> Result<Response, Problem> {
     let id = ids.workspace()?;
     let mut body = Object::parse(&read_json(&app, request).await?)?;
-    let name: Option<Name> = body.take("name", parsed)?;
+    let name: Option<Name> = body.replace("name", parsed)?;
     body.finish()?;
     let workspace = match name {
         Some(name) => app.engine.rename_workspace(&caller.manager(), id, name).await?,
