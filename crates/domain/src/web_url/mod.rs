@@ -20,7 +20,7 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 pub use address::AddressPolicy;
 pub use url::Host;
@@ -30,6 +30,9 @@ use parts::{Scheme, WebUrl};
 
 /// The longest URL that is taken, as given and in canonical form.
 pub const MAX_CHARS: usize = 2_048;
+
+/// The query parameters that a redirect URL gets at the end of a check's redirect chain.
+pub const RESULT_PARAMETERS: [&str; 5] = ["check_id", "code", "reference_id", "error", "error_description"];
 
 /// What this deployment lets callers ask for. The default is the strictest: `https` to public addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -77,6 +80,8 @@ pub enum UrlError {
     DotSegment,
     #[error("the URL's host is not one that callbacks may be sent to")]
     HostNotAllowed,
+    #[error("the URL's query contains a parameter that the redirect adds: {}", RESULT_PARAMETERS.join(", "))]
+    ResultParameter,
 }
 
 impl UrlPolicy {
@@ -145,6 +150,10 @@ impl RedirectUrl {
     pub fn parse(text: &str, policy: &UrlPolicy) -> Result<Self, UrlError> {
         let url = WebUrl::parse(text)?;
         policy.check_scheme(&url)?;
+        // Whoever reads the query could take the caller's own `code` for ours.
+        if query_names(url.target()).any(|name| RESULT_PARAMETERS.contains(&&*name)) {
+            return Err(UrlError::ResultParameter);
+        }
         Ok(Self(url))
     }
 
@@ -157,6 +166,12 @@ impl RedirectUrl {
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
+}
+
+/// The decoded names of the parameters in a target's query.
+fn query_names(target: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let query = target.split_once('?').map_or("", |(_, query)| query);
+    url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name)
 }
 
 /// Masked: path and query may carry a token.

@@ -214,3 +214,25 @@ fn ranges_open_what_they_contain_and_no_more() {
         assert!(!permits(address), "{address}");
     }
 }
+
+#[test]
+fn a_redirect_url_has_none_of_the_parameters_that_it_gets() {
+    let policy = UrlPolicy::default();
+    for query in [
+        "code=1",
+        "a=b&error",
+        "check_id=",
+        "c%6Fde=1",
+        "a&&reference_id=x",
+        "error_description=a+b",
+        "x=1&code=2&code=3",
+    ] {
+        let url = format!("https://app.example/done?{query}");
+        assert_eq!(RedirectUrl::parse(&url, &policy), Err(UrlError::ResultParameter), "{url}");
+        assert!(RedirectUrl::from_stored(&url).is_ok(), "taken before: {url}");
+        assert!(CallbackUrl::parse(&url, &policy).is_ok(), "{url}");
+    }
+    for query in ["", "Code=1", "codes=1", "a=code", "a=b%26code=1", "xcode", "state=code%3D1"] {
+        assert!(RedirectUrl::parse(&format!("https://app.example/code=1?{query}"), &policy).is_ok(), "{query}");
+    }
+}
