@@ -105,7 +105,7 @@ impl Engine {
         let new = NewCheck {
             check: created.check.clone().map(Into::into),
             awaits: Awaits::Sms { receiver, code },
-            guard: self.number_guard(),
+            guard: self.number_guard(project.mode),
             completion: self.completion(once, &created)?,
         };
         self.store_new(new).await?;

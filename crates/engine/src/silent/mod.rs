@@ -127,7 +127,7 @@ impl Engine {
         let new = NewCheck {
             check: created.check.clone().map(Into::into),
             awaits: Awaits::Device { brief: self.seal_brief(id, &Brief { number, announced })? },
-            guard: self.number_guard(),
+            guard: self.number_guard(project.mode),
             completion: self.completion(once, &created)?,
         };
         self.store_new(new).await?;

@@ -1,6 +1,12 @@
 //! What a create takes and what lists find: input, tenants, pages, filters, the guard on numbers.
 
 use jiff::SignedDuration;
+use ringtrue_domain::{
+    network::{Network, NetworkDirectory, NetworkId},
+    phone::Msisdn,
+    tenancy::Mode,
+};
+use ringtrue_engine::networks::Route;
 use serde_json::{Value, json};
 use url::form_urlencoded::byte_serialize;
 
@@ -8,7 +14,9 @@ use crate::{
     client::Request,
     on_both_stores,
     reverse_sms::{Asker, CHECKS, EVEN},
-    world::World,
+    scripted_operator::ScriptedOperator,
+    seeker::SECURE_SNA,
+    world::{ProjectOf, World},
 };
 
 async fn only_e164_numbers_are_taken(world: World) {
@@ -52,7 +60,6 @@ async fn bodies_are_strict(world: World) {
         (json!({"phone_number": EVEN, "ttl": 60}), "/ttl"),
         (json!({"phone_number": EVEN, "reference_id": long}), "/reference_id"),
         (json!({"phone_number": EVEN, "reference_id": "a\u{0}b"}), "/reference_id"),
-        (json!({"phone_number": EVEN, "reference_id": null}), "/reference_id"),
         (json!({"phone_number": EVEN, "reference_id": 5}), "/reference_id"),
     ] {
         let problem = asker.post(body).await.assert_problem(400, "bad_request");
@@ -92,32 +99,134 @@ async fn a_check_is_its_projects_alone(world: World) {
     assert!(wrong.header("www-authenticate").unwrap().contains("insufficient_scope"));
 }
 
+const LIVE_NUMBER: &str = "+447700900122";
+
+/// A live project on an operator that every product reaches.
+async fn live(world: &World) -> ProjectOf {
+    let networks = world.node.engine.networks();
+    let id: NetworkId = "23410".parse().unwrap();
+    let network = Network {
+        id: id.clone(),
+        name: "O2".to_owned(),
+        aliases: vec![],
+        country: "GB".parse().unwrap(),
+        prefixes: vec!["4477".to_owned()],
+        receivers: vec![Msisdn::parse("+447700900001", Mode::Live).unwrap()],
+    };
+    networks.replace(NetworkDirectory::new(vec![network], vec![], vec![]).unwrap());
+    networks.set_routes(vec![Route { networks: vec![id], connector: ScriptedOperator::of(world) }]);
+    let project = world.project("Live", json!({"mode": "live"})).await;
+    let allowed = json!({"networks": [{"network_id": "23410", "products": ["reverse_sms", "secure_sna"]}]});
+    world.manage(Request::put(&format!("{}/allowed-networks", project.path)).json(&allowed)).await.assert(200);
+    project
+}
+
 async fn a_number_is_not_pestered(world: World) {
-    let asker = Asker::sandbox(&world).await;
+    let project = live(&world).await;
+    let [sms, silent] = [(CHECKS, "reverse_sms"), (SECURE_SNA.checks, "secure_sna")];
+    let ask = async |(path, scope): (&str, &str), number: &str| {
+        let token = world.token(&project.client_id, &project.client_secret, scope).await;
+        world.send(Request::post(path).bearer(&token).json(&json!({"phone_number": number}))).await
+    };
     for second in 0..5 {
-        asker.create(json!({"phone_number": EVEN})).await;
+        ask(sms, LIVE_NUMBER).await.assert(201);
         world.advance(SignedDuration::from_secs(if second < 4 { 10 } else { 0 }));
     }
-    let refused = asker.post(json!({"phone_number": EVEN})).await.assert_problem(429, "too_many_requests");
+    let refused = ask(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("560"), "the first was 40 s ago");
-    asker.create(json!({"phone_number": "+990123456702"})).await;
-    let other = world.project("Other", json!({})).await;
-    let token = world.token(&other.client_id, &other.client_secret, "reverse_sms").await;
-    Asker { world: &world, project: other, token }.create(json!({"phone_number": EVEN})).await;
+    ask(sms, "+447700900124").await.assert(201);
+    // Another product has a count of its own.
+    for _ in 0..5 {
+        ask(silent, LIVE_NUMBER).await.assert(201);
+    }
+    let refused = ask(silent, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
+    assert_eq!(refused.header("retry-after"), Some("600"));
 
     world.advance(SignedDuration::from_millis(559_999));
-    asker.post(json!({"phone_number": EVEN})).await.assert_problem(429, "too_many_requests");
+    ask(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
     world.advance(SignedDuration::from_millis(1));
-    asker.create(json!({"phone_number": EVEN})).await;
-    asker.post(json!({"phone_number": EVEN})).await.assert_problem(429, "too_many_requests");
+    ask(sms, LIVE_NUMBER).await.assert(201);
+    ask(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
+    ask(silent, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
+}
+
+/// Simulated numbers belong to nobody.
+async fn a_sandbox_asks_as_often_as_it_likes(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let silent = world.token(&asker.project.client_id, &asker.project.client_secret, "secure_sna").await;
+    for _ in 0..12 {
+        asker.create(json!({"phone_number": EVEN})).await;
+        let request = Request::post(SECURE_SNA.checks).bearer(&silent).json(&json!({"phone_number": EVEN}));
+        world.send(request).await.assert(201);
+    }
 }
 
 async fn many_creates_at_once_are_still_five(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let body = json!({"phone_number": EVEN});
+    let project = live(&world).await;
+    let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+    let asker = Asker { world: &world, project, token };
+    let body = json!({"phone_number": LIVE_NUMBER});
     let answers = futures_util::future::join_all((0..20).map(|_| asker.post(body.clone()))).await;
     let created = answers.iter().filter(|answer| answer.status == 201).count();
     assert_eq!((created, answers.iter().filter(|answer| answer.status == 429).count()), (5, 15));
+}
+
+/// The ends of what can be written, in searches and query parameters.
+async fn any_rfc_3339_date_time_is_compared(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    asker.create(json!({"phone_number": EVEN, "reference_id": "one"})).await;
+    let (earliest, latest) = ("0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z");
+    let [early, late] = ["0000-01-01T00:00:00%2B23:59", "9999-12-31T23:59:59.999999999-23:59"];
+    for (search, found) in [
+        (format!("created_at=gt={earliest}"), 1),
+        (format!("created_at=ge={early}"), 1),
+        (format!("created_at=lt={latest}"), 1),
+        (format!("created_at=le={late}"), 1),
+        (format!("created_at=gt={latest}"), 0),
+        (format!("created_at=lt={earliest}"), 0),
+        (format!("created_at=ge=1969-12-31T23:59:59.999Z;created_at=le={latest}"), 1),
+        (format!("created_at=lt=1969-12-31T23:59:59Z,created_at=gt={late}"), 0),
+        (format!("created_at=in=({earliest},{latest})"), 0),
+        (format!("created_at=out=({earliest},{latest})"), 1),
+        (format!("updated_at=lt={latest}"), 0),
+        (format!("reference_id==one;(created_at=lt={latest},updated_at=lt={earliest})"), 1),
+    ] {
+        let page = asker.list(&format!("?search={search}")).await.assert(200).json();
+        assert_eq!(page["page"]["total_elements"], found, "{search}");
+        assert_eq!(page["content"].as_array().unwrap().len(), found, "{search}");
+    }
+    for search in ["created_at=gt=2026-01-01T00:00:00%2B24:00", "created_at=gt=10000-01-01T00:00:00Z"] {
+        asker.list(&format!("?search={search}")).await.assert_problem(400, "search_invalid");
+    }
+    let usage = async |query: &str| {
+        world.manage(Request::get(&format!("{}/usage?group_by=month&{query}", world.acme.path()))).await
+    };
+    for (query, counted) in [
+        ("from=0000-01-01T00:00:00Z&to=0001-01-01T00:00:00Z", false),
+        ("from=1965-01-01T00:00:00Z&to=1970-06-01T00:00:00Z", false),
+        ("from=2025-06-01T00:00:00Z&to=2026-06-01T00:00:00Z", true),
+        ("from=9995-01-01T00:00:00Z&to=9999-12-31T23:59:59Z", false),
+    ] {
+        let rows = usage(query).await.assert(200).json();
+        assert_eq!(!rows["content"].as_array().unwrap().is_empty(), counted, "{query}: {rows}");
+    }
+    usage("from=0000-01-01T00:00:00Z&to=9999-12-31T23:59:59Z").await.assert_problem(400, "bad_request");
+}
+
+async fn a_query_is_utf_8(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    asker.create(json!({"phone_number": EVEN, "reference_id": "a\u{fffd}b"})).await;
+    for search in
+        ["reference_id==a%FFb", "reference_id==a%C3%28b", "%FF", "reference_id==%ED%A0%80", "reference_id==*%C3"]
+    {
+        let refused = asker.list(&format!("?search={search}")).await.assert_problem(400, "search_invalid");
+        assert!(refused.detail().contains("UTF-8"), "{}", refused.detail());
+    }
+    for query in ["?size=%FF", "?%FF=1", "?page=1&search%FF=x"] {
+        asker.list(query).await.assert_problem(400, "bad_request");
+    }
+    let found = asker.list("?search=reference_id==a%EF%BF%BDb").await.assert(200).json();
+    assert_eq!(found["page"]["total_elements"], 1);
 }
 
 async fn a_create_is_done_once_for_its_key(world: World) {
@@ -286,6 +395,9 @@ on_both_stores!(
     bodies_are_strict,
     a_check_is_its_projects_alone,
     a_number_is_not_pestered,
+    a_sandbox_asks_as_often_as_it_likes,
+    any_rfc_3339_date_time_is_compared,
+    a_query_is_utf_8,
     many_creates_at_once_are_still_five,
     a_create_is_done_once_for_its_key,
     pages_hold_their_sizes,

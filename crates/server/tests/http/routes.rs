@@ -144,9 +144,9 @@ impl Route {
             ("POST", "projects") => json!({"name": "A good name"}),
             ("PATCH", "{project_id}" | "{workspace_id}") => json!({"name": "A better name"}),
             ("POST", "credentials" | "discovery-checks") => json!({}),
-            ("POST", "reverse-sms-checks" | "sim-swap-checks") => json!({"phone_number": "+990123456700"}),
-            // Another one: the two that disturb a number's user are counted together.
-            ("POST", "secure-sna-checks") => json!({"phone_number": "+990123456702"}),
+            ("POST", "reverse-sms-checks" | "secure-sna-checks" | "sim-swap-checks") => {
+                json!({"phone_number": "+990123456700"})
+            }
             ("PUT", "allowed-networks") => json!({"networks": []}),
             _ => panic!("say what a body of {self:?} looks like"),
         }

@@ -7,48 +7,11 @@ use serde_json::{Value, json};
 
 use crate::{
     client::Request,
-    on_both_stores, reverse_sms,
+    on_both_stores,
     scripted_operator::ScriptedOperator,
     seeker::{BOTH, DISCOVERY, EVEN, SECURE_SNA, Seeker},
-    sim_register::SimRegister,
-    sim_swap,
     world::World,
 };
-
-/// One number is asked about five times in ten minutes, by whichever of the two products disturb its user.
-async fn a_number_is_not_pestered_by_two_products(world: World) {
-    SimRegister::simulated(&world);
-    let sna = Seeker::new(&world, SECURE_SNA).await;
-    let of = async |scope: &str| world.token(&sna.project.client_id, &sna.project.client_secret, scope).await;
-    let [sms, swap, discovery] = [of("reverse_sms").await, of("sim_swap").await, of("discovery").await];
-    let number = json!({"phone_number": EVEN});
-    let ask = async |path: &str, token: &str| world.send(Request::post(path).bearer(token).json(&number)).await;
-    for _ in 0..3 {
-        ask(reverse_sms::CHECKS, &sms).await.assert(201);
-        world.advance(SignedDuration::from_secs(10));
-    }
-    for _ in 0..2 {
-        sna.post(&number).await.assert(201);
-        world.advance(SignedDuration::from_secs(10));
-    }
-    let refused = [ask(reverse_sms::CHECKS, &sms).await, sna.post(&number).await];
-    for refused in refused {
-        let refused = refused.assert_problem(429, "too_many_requests");
-        assert_eq!(refused.header("retry-after"), Some("550"), "the first was 50 s ago");
-    }
-    // Others are free, and so are those that nobody notices.
-    sna.post(&json!({"phone_number": "+990123456702"})).await.assert(201);
-    ask(sim_swap::CHECKS, &swap).await.assert(201);
-    world.send(Request::post(DISCOVERY.checks).bearer(&discovery).json(&json!({}))).await.assert(201);
-    let other = world.project("Another", json!({})).await;
-    Seeker::of(&world, SECURE_SNA, other).await.post(&number).await.assert(201);
-
-    world.advance(SignedDuration::from_millis(549_999));
-    sna.post(&number).await.assert_problem(429, "too_many_requests");
-    world.advance(SignedDuration::from_millis(1));
-    sna.post(&number).await.assert(201);
-    ask(reverse_sms::CHECKS, &sms).await.assert_problem(429, "too_many_requests");
-}
 
 #[tokio::test]
 async fn a_create_takes_what_it_knows_and_nothing_else() {
@@ -282,7 +245,6 @@ async fn redemptions_count_as_creates() {
 }
 
 on_both_stores!(
-    a_number_is_not_pestered_by_two_products,
     a_check_is_its_projects_and_its_products,
     a_code_is_good_for_one_use_and_one_check,
     the_third_wrong_code_ends_a_check,

@@ -13,6 +13,7 @@ use ringtrue_domain::{
     lifecycle::{Reference, Sealed},
     network::NetworkId,
     phone::Msisdn,
+    reverse_sms::NumberGuard,
 };
 use ringtrue_engine::ports::{Admitted, Awaits, CodeHash, Completion, NewCheck};
 use uuid::Uuid;
@@ -97,28 +98,29 @@ fn take_back<'a>(completions: &[&'a Completion]) -> Call<'a> {
     .with(column(completions, |completion| completion.claim))
 }
 
-/// A number, as one project asks about it.
-type Guarded = ([u8; 32], Uuid);
+/// A number, as one project asks about it for one product.
+type Guarded = ([u8; 32], Uuid, &'static str);
 
-fn guarded(new: &NewCheck) -> Option<Guarded> {
-    new.check.claimed.map(|claimed| (claimed.hash.0, new.check.project.0))
+fn guarded(new: &NewCheck) -> Option<(Guarded, NumberGuard)> {
+    let (claimed, guard) = new.check.claimed.zip(new.guard)?;
+    Some(((claimed.hash.0, new.check.project.0, new.check.product.as_str()), guard))
 }
 
 /// The numbers of a batch, each with the check that has most to ask about it.
 struct Wanted<'a> {
-    numbers: BTreeMap<Guarded, &'a NewCheck>,
+    numbers: BTreeMap<Guarded, (&'a NewCheck, NumberGuard)>,
     is_each_once: bool,
 }
 
 impl<'a> Wanted<'a> {
     fn by(batch: &'a [NewCheck]) -> Self {
-        let (mut numbers, mut is_each_once) = (BTreeMap::<Guarded, &NewCheck>::new(), true);
+        let (mut numbers, mut is_each_once) = (BTreeMap::<Guarded, (&NewCheck, NumberGuard)>::new(), true);
         for new in batch {
-            let Some(key) = guarded(new) else { continue };
-            let widest = numbers.entry(key).or_insert(new);
-            is_each_once &= std::ptr::eq(*widest, new);
-            if (new.guard.creates, new.guard.within_seconds) > (widest.guard.creates, widest.guard.within_seconds) {
-                *widest = new;
+            let Some((key, guard)) = guarded(new) else { continue };
+            let widest = numbers.entry(key).or_insert((new, guard));
+            is_each_once &= std::ptr::eq(widest.0, new);
+            if (guard.creates, guard.within_seconds) > (widest.1.creates, widest.1.within_seconds) {
+                *widest = (new, guard);
             }
         }
         Wanted { numbers, is_each_once }
@@ -151,13 +153,13 @@ async fn pass_guard(
         }
     }
     let admit = |new: &NewCheck| {
-        let Some(key) = guarded(new) else { return Admitted::Stored };
+        let Some((key, guard)) = guarded(new) else { return Admitted::Stored };
         let instants = instants.entry(key).or_default();
         let at = new.check.created_at;
-        if let Some(until) = guard::closed_until(new.guard, instants).filter(|until| at < *until) {
+        if let Some(until) = guard::closed_until(guard, instants).filter(|until| at < *until) {
             return Admitted::TooOften { until };
         }
-        *instants = guard::with(new.guard, instants, at);
+        *instants = guard::with(guard, instants, at);
         Admitted::Stored
     };
     Ok(batch.iter().map(admit).collect())
@@ -166,7 +168,7 @@ async fn pass_guard(
 /// One batch at a time counts a number. The numbers are locked in their order, so that no two batches wait for each
 /// other; that a lock may stand for two of them does no harm.
 fn lock(wanted: &Wanted<'_>) -> Call<'static> {
-    let mut locks: Vec<i64> = wanted.numbers.keys().map(|(number, project)| lock_of(number, *project)).collect();
+    let mut locks: Vec<i64> = wanted.numbers.keys().map(|(number, project, _)| lock_of(number, *project)).collect();
     locks.sort_unstable();
     locks.dedup();
     Call::new("select count(pg_advisory_xact_lock(number)) from unnest($1::bigint[]) as number").with(locks)
@@ -179,30 +181,28 @@ fn lock_of(number: &[u8; 32], project: Uuid) -> i64 {
 }
 
 /// When these numbers were last asked about, as far as that counts, in ascending order.
-fn recent(wanted: &BTreeMap<Guarded, &NewCheck>) -> Call<'static> {
+fn recent(wanted: &BTreeMap<Guarded, (&NewCheck, NumberGuard)>) -> Call<'static> {
     Call::new(
         "select wanted.place, held.created_at
-           from unnest($1::bytea[], $2::uuid[], $3::bigint[], $4::bigint[]) with ordinality
-                  as wanted (number_hash, project_id, since, most, place)
+           from unnest($1::bytea[], $2::uuid[], $3::text[], $4::bigint[], $5::bigint[]) with ordinality
+                  as wanted (number_hash, project_id, product, since, most, place)
                 cross join lateral
                   (select created_at from checks
                     where number_hash = wanted.number_hash and project_id = wanted.project_id
-                      and created_at > wanted.since and product <> 'discovery'
+                      and created_at > wanted.since and product = wanted.product
                     order by created_at desc limit wanted.most) held
           order by wanted.place, held.created_at",
     )
-    .with(wanted.keys().map(|(number, _)| number.to_vec()).collect::<Vec<_>>())
-    .with(wanted.keys().map(|(_, project)| *project).collect::<Vec<_>>())
-    .with(column_of(wanted, oldest_that_counts))
-    .with(column_of(wanted, |new| i64::from(new.guard.creates)))
+    .with(wanted.keys().map(|(number, ..)| number.to_vec()).collect::<Vec<_>>())
+    .with(wanted.keys().map(|(_, project, _)| *project).collect::<Vec<_>>())
+    .with(wanted.keys().map(|(.., product)| *product).collect::<Vec<_>>())
+    .with(wanted.values().map(|(new, _)| oldest_that_counts(new)).collect::<Vec<_>>())
+    .with(wanted.values().map(|(_, guard)| i64::from(guard.creates)).collect::<Vec<_>>())
 }
 
+/// Checks created later than this count. For a check without a guard none does.
 fn oldest_that_counts(new: &NewCheck) -> i64 {
-    new.check.created_at.as_millisecond() - guard::window_millis(new.guard)
-}
-
-fn column_of<T>(wanted: &BTreeMap<Guarded, &NewCheck>, of: impl Fn(&NewCheck) -> T) -> Vec<T> {
-    wanted.values().map(|&new| of(new)).collect()
+    new.guard.map_or(i64::MAX, |guard| new.check.created_at.as_millisecond() - guard::window_millis(guard))
 }
 
 /// Whether the guard looks again: not at what it has let pass.
@@ -217,7 +217,10 @@ enum Guard {
 ///
 /// What stands in `with` is done after the rest, and the last of it first.
 fn store<'a>(new: &[&'a NewCheck], guard: Guard, slot: i16) -> Result<Call<'a>, BatchError> {
-    let most = |new: &NewCheck| if guard == Guard::Looks { i64::from(new.guard.creates) } else { i64::MAX };
+    let most = |new: &NewCheck| match new.guard {
+        Some(limit) if guard == Guard::Looks => i64::from(limit.creates),
+        _ => i64::MAX,
+    };
     let call = Call::new(concat!(
         "with new as
               (select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::text[],
@@ -230,7 +233,7 @@ fn store<'a>(new: &[&'a NewCheck], guard: Guard, slot: i16) -> Result<Call<'a>, 
                 where most <= (select count(*) from
                                  (select from checks held
                                    where held.number_hash = new.number_hash and held.project_id = new.project_id
-                                     and held.created_at > new.since and held.product <> 'discovery'
+                                     and held.created_at > new.since and held.product = new.product
                                    limit new.most) counted)
                 limit 1),
               days as (",

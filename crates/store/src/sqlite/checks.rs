@@ -35,23 +35,24 @@ fn complete(turn: &mut Turn<'_>, completion: Option<&Completion>) -> Result<(), 
     if completed == 0 { Err(claim_was_lost()) } else { Ok(()) }
 }
 
-/// Counts the checks that this project has about the number.
+/// Counts the checks of the same product that this project has about the number.
 fn pass_guard(turn: &mut Turn<'_>, new: &NewCheck) -> Result<Option<Admitted>, StoreError> {
-    let Some(claimed) = new.check.claimed else { return Ok(None) };
+    let (Some(claimed), Some(guard)) = (new.check.claimed, new.guard) else { return Ok(None) };
     let at = new.check.created_at;
     let rows = turn.rows(
-        "select created_at from checks where number_hash = $1 and project_id = $2 and created_at > $3 and product <> 'discovery'
-          order by created_at desc limit $4",
+        "select created_at from checks where number_hash = $1 and project_id = $2 and created_at > $3 and product = $4
+          order by created_at desc limit $5",
         values![
             claimed.hash,
             new.check.project,
-            at.as_millisecond() - guard::window_millis(new.guard),
-            i64::from(new.guard.creates),
+            at.as_millisecond() - guard::window_millis(guard),
+            new.check.product.as_str(),
+            i64::from(guard.creates),
         ],
     )?;
     let mut instants = rows.into_iter().map(|row| row.of("checks").int("created_at")).collect::<Result<Vec<_>, _>>()?;
     instants.reverse();
-    let closed = guard::closed_until(new.guard, &instants).filter(|until| at < *until);
+    let closed = guard::closed_until(guard, &instants).filter(|until| at < *until);
     Ok(closed.map(|until| Admitted::TooOften { until }))
 }
 

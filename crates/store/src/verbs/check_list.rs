@@ -175,7 +175,10 @@ fn column(field: &str) -> Option<&'static str> {
         "status" => "status",
         "verified" => "matched",
         "network_id" => "network_id",
-        "error_code" => "error_code",
+        // As resources show it: an expired Reverse SMS check has none.
+        "error_code" => {
+            "(case when status = 'EXPIRED' and product in ('secure_sna', 'discovery') then 'check_expired' else error_code end)"
+        }
         "reference_id" => "reference_id",
         "created_at" => "created_at",
         "updated_at" => "coalesce(concluded_at, pending_at)",

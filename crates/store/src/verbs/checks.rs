@@ -34,8 +34,8 @@ impl<D: Database> CheckStore for SqlStore<D> {
         if !matches!(new.check.state, Lifecycle::Open(Open::Accepted)) {
             return Err(StoreError::Refused("a new check is an accepted one".to_owned()));
         }
-        if new.guard.creates == 0 {
-            let until = new.check.created_at.as_millisecond().saturating_add(guard::window_millis(new.guard));
+        if let Some(guard) = new.guard.filter(|guard| guard.creates == 0) {
+            let until = new.check.created_at.as_millisecond().saturating_add(guard::window_millis(guard));
             return Ok(Admitted::TooOften { until: Timestamp::from_millisecond(until).unwrap_or(Timestamp::MAX) });
         }
         self.database.create_check(new).await

@@ -43,7 +43,7 @@ pub fn new(check: ReverseSmsCheck) -> NewCheck {
     NewCheck {
         check: check.map(Into::into),
         awaits: Awaits::Sms { receiver: receiver(), code: CodeHash(sample::random()) },
-        guard: NumberGuard::default(),
+        guard: Some(NumberGuard::default()),
         completion: None,
     }
 }

@@ -13,7 +13,7 @@ use crate::{bench::Bench, check_sample, sample, silent_sample};
 fn about(project: ProjectId, number: NumberHash, seconds: i64) -> NewCheck {
     let claimed = Some(ClaimedNumber { hash: number, tail: "23".parse().unwrap() });
     NewCheck {
-        guard: NumberGuard { creates: 3, within_seconds: 600 },
+        guard: Some(NumberGuard { creates: 3, within_seconds: 600 }),
         ..check_sample::new(Check { claimed, ..check_sample::check(project, sample::later(seconds)) })
     }
 }
@@ -51,7 +51,7 @@ pub async fn a_number_is_asked_about_so_often_in_a_while(bench: &Bench) {
 
 pub async fn a_guard_of_nothing_lets_nothing_pass(bench: &Bench) {
     let mut new = about(ProjectId(sample::uuid()), NumberHash(sample::random()), 0);
-    new.guard.creates = 0;
+    new.guard = Some(NumberGuard { creates: 0, within_seconds: 600 });
     let answer = bench.store.create_check(new).await.unwrap();
     assert_eq!(answer, Admitted::TooOften { until: sample::later(600) });
 }
@@ -62,7 +62,8 @@ pub async fn a_guard_that_was_changed_holds_at_once(bench: &Bench) {
     for seconds in [0, 1, 2] {
         store.create_check(about(project, number, seconds)).await.unwrap();
     }
-    let with = |creates| NewCheck { guard: NumberGuard { creates, within_seconds: 600 }, ..about(project, number, 3) };
+    let with =
+        |creates| NewCheck { guard: Some(NumberGuard { creates, within_seconds: 600 }), ..about(project, number, 3) };
     let narrower = store.create_check(with(2)).await.unwrap();
     assert_eq!(narrower, Admitted::TooOften { until: sample::later(601) });
     assert_eq!(store.create_check(with(4)).await.unwrap(), Admitted::Stored);
@@ -117,30 +118,43 @@ pub async fn what_was_refused_leaves_no_answer(bench: &Bench) {
     }
 }
 
-pub async fn secure_sna_counts_and_discovery_does_not(bench: &Bench) {
+pub async fn each_product_has_a_count_of_its_own(bench: &Bench) {
     let store = &*bench.store;
     let project = ProjectId(sample::uuid());
     let sms = about(project, NumberHash(sample::random()), 0);
     let claimed = sms.check.claimed;
+    let number = claimed.unwrap().hash;
     let silent = |product: Product| {
         let check = silent_sample::check(project, product, sample::now());
         let claimed = claimed.filter(|_| product == Product::SecureSna);
         NewCheck { guard: sms.guard, ..silent_sample::new(Check { claimed, ..check }) }
     };
     for _ in 0..6 {
-        assert_eq!(store.create_check(silent(Product::Discovery)).await.unwrap(), Admitted::Stored);
+        assert_eq!(store.create_check(silent(Product::Discovery)).await.unwrap(), Admitted::Stored, "no number");
     }
-    for new in [sms.clone(), silent(Product::SecureSna), silent(Product::SecureSna)] {
-        assert_eq!(store.create_check(new).await.unwrap(), Admitted::Stored);
+    for _ in 0..3 {
+        // In one batch, too.
+        let both = join_all([silent(Product::SecureSna), about(project, number, 0)].map(|new| store.create_check(new)));
+        assert_eq!(both.await.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [Admitted::Stored; 2]);
     }
-    let one_more = about(project, claimed.unwrap().hash, 0);
-    for new in [silent(Product::SecureSna), one_more] {
+    for new in [silent(Product::SecureSna), about(project, number, 0)] {
         let id = new.check.id;
         let closed = Admitted::TooOften { until: sample::later(600) };
         assert_eq!(store.create_check(new).await.unwrap(), closed);
         assert_eq!(store.journey(id).await.unwrap(), None, "nothing was written");
     }
     assert_eq!(store.create_check(silent(Product::Discovery)).await.unwrap(), Admitted::Stored);
+}
+
+pub async fn without_a_guard_nothing_is_counted(bench: &Bench) {
+    let store = &*bench.store;
+    let (project, number) = (ProjectId(sample::uuid()), NumberHash(sample::random()));
+    let free = || NewCheck { guard: None, ..about(project, number, 0) };
+    let answers = join_all((0..10).map(|_| store.create_check(free()))).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(Admitted::Stored))), "{answers:?}");
+    let guarded = store.create_check(about(project, number, 0)).await.unwrap();
+    assert_eq!(guarded, Admitted::TooOften { until: sample::later(600) });
+    assert_eq!(store.create_check(free()).await.unwrap(), Admitted::Stored);
 }
 
 /// Numbers that were found out are no numbers that anybody asked about.

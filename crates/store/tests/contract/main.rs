@@ -190,7 +190,8 @@ contract! {
         a_guard_that_was_changed_holds_at_once,
         many_who_ask_about_a_number_pass_no_more_than_one,
         what_was_refused_leaves_no_answer,
-        secure_sna_counts_and_discovery_does_not,
+        each_product_has_a_count_of_its_own,
+        without_a_guard_nothing_is_counted,
         what_was_discovered_does_not_count;
     journeys:
         a_new_check_waits_for_its_device,

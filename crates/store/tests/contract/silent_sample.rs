@@ -32,7 +32,7 @@ pub fn new(check: SilentCheck) -> NewCheck {
     NewCheck {
         check: check.map(Into::into),
         awaits: Awaits::Device { brief: sealed("brief") },
-        guard: NumberGuard::default(),
+        guard: Some(NumberGuard::default()),
         completion: None,
     }
 }

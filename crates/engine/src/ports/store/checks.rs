@@ -32,8 +32,8 @@ impl fmt::Debug for CodeHash {
 pub struct NewCheck {
     pub check: AnyCheck,
     pub awaits: Awaits,
-    /// Holds for checks about a number.
-    pub guard: NumberGuard,
+    /// How often the project may create checks of this product about the number. `None`: as often as it likes.
+    pub guard: Option<NumberGuard>,
     pub completion: Option<Completion>,
 }
 
