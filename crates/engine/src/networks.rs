@@ -13,8 +13,8 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ringtrue_domain::{
     eligibility::PRODUCTS,
-    network::{Network, NetworkDirectory, NetworkId},
-    phone::Msisdn,
+    network::{Audience, Network, NetworkDirectory, NetworkId},
+    phone::{Country, Msisdn},
     product::Product,
 };
 
@@ -33,12 +33,32 @@ pub struct Networks {
     deaf: ArcSwap<HashSet<Msisdn>>,
     /// Which connectors serve a number, and whether they hear.
     lines: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
-    turn: AtomicUsize,
+    /// Where each pool of receivers stands in its turn.
+    cursors: ArcSwap<HashMap<PoolKey, AtomicUsize>>,
+    simulated_cursor: AtomicUsize,
     addresses: ArcSwapOption<Box<dyn AddressBook>>,
     routes: ArcSwap<Vec<Route>>,
     simulated: ArcSwapOption<Arc<dyn SilentRoute>>,
     sim_swap_routes: ArcSwap<Vec<SwapRoute>>,
     simulated_sim_swap: ArcSwapOption<Arc<dyn SimSwapRoute>>,
+}
+
+/// Names a pool of receivers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum PoolKey {
+    Network(NetworkId),
+    Country(Country),
+    Everybody,
+}
+
+impl From<Audience<'_>> for PoolKey {
+    fn from(audience: Audience<'_>) -> Self {
+        match audience {
+            Audience::Network(network) => PoolKey::Network(network.id.clone()),
+            Audience::Country(country) => PoolKey::Country(country),
+            Audience::Everybody => PoolKey::Everybody,
+        }
+    }
 }
 
 /// A connector that asks operators about SIM cards, and the networks that it asks for.
@@ -63,6 +83,8 @@ impl Networks {
     pub fn replace(&self, directory: NetworkDirectory) {
         let shown = directory.networks().map(|network| (network.id.clone(), Arc::new(network.into())));
         self.shown.store(Arc::new(shown.collect()));
+        let cursors = directory.all_pools().map(|(audience, _)| (audience.into(), AtomicUsize::new(0)));
+        self.cursors.store(Arc::new(cursors.collect()));
         self.directory.store(Arc::new(directory));
     }
 
@@ -167,7 +189,7 @@ impl Networks {
     /// Whether a subscriber of this network can text anybody who hears.
     pub fn has_receiver(&self, network: &Network) -> bool {
         let (directory, deaf) = (self.directory(), self.deaf.load());
-        directory.pools(network).flatten().any(|receiver| !deaf.contains(receiver))
+        directory.pools(network).flat_map(|(_, pool)| pool).any(|receiver| !deaf.contains(receiver))
     }
 
     /// A connector says whether it hears what is sent to its numbers.
@@ -205,14 +227,25 @@ impl Networks {
         self.deaf.store(Arc::new(deaf.map(|(receiver, _)| receiver.clone()).collect()));
     }
 
-    /// The next number that a subscriber of this network can text, if there is one that anybody hears.
+    /// The next number that a subscriber of this network can text, if there is one that anybody hears. Each pool goes
+    /// through those of its numbers that are heard by itself.
     pub fn receiver(&self, network: &Network) -> Option<Msisdn> {
-        let (directory, deaf) = (self.directory(), self.deaf.load());
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        directory.pools(network).find_map(|pool| {
-            let in_turn = pool.iter().cycle().skip(turn % pool.len()).take(pool.len());
-            in_turn.into_iter().find(|receiver| !deaf.contains(*receiver)).cloned()
+        let (directory, deaf, cursors) = (self.directory(), self.deaf.load(), self.cursors.load());
+        directory.pools(network).find_map(|(audience, pool)| {
+            let mut heard = pool.iter().filter(|receiver| !deaf.contains(*receiver));
+            let count = heard.clone().count();
+            if count == 0 {
+                return None;
+            }
+            // A pool has no cursor only while the directory is being replaced.
+            let turn = cursors.get(&audience.into()).map_or(0, |cursor| cursor.fetch_add(1, Ordering::Relaxed));
+            heard.nth(turn % count).cloned()
         })
+    }
+
+    /// A number that goes up by one for each receiver of the simulated operator.
+    pub(crate) fn next_simulated(&self) -> usize {
+        self.simulated_cursor.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -235,6 +268,38 @@ mod tests {
             prefixes: vec![],
             receivers: vec![number(1), number(2)],
         }
+    }
+
+    #[test]
+    fn each_pool_is_used_in_turn_by_itself() {
+        let networks = Networks::default();
+        let pool = |numbers: &[u8]| numbers.iter().copied().map(number).collect::<Vec<_>>();
+        let with = |id: &str, country: &str, receivers: &[u8]| Network {
+            id: id.parse().unwrap(),
+            country: country.parse().unwrap(),
+            receivers: pool(receivers),
+            ..network()
+        };
+        let all = [
+            with("23410", "GB", &[1, 2]),
+            with("23420", "GB", &[]),
+            with("27203", "IE", &[]),
+            with("26201", "DE", &[]),
+        ];
+        let countries = vec![("GB".parse().unwrap(), pool(&[3, 4])), ("IE".parse().unwrap(), pool(&[5, 6]))];
+        networks.replace(NetworkDirectory::new(all.to_vec(), countries, pool(&[7, 8, 9])).unwrap());
+        // Interleaved, so that a turn common to all would leave numbers out.
+        let used: Vec<Vec<u8>> = (0..6)
+            .map(|_| all.iter().map(|network| networks.receiver(network).unwrap().tail().value()).collect())
+            .collect();
+        let of = |place: usize| used.iter().map(|round| round[place]).collect::<Vec<_>>();
+        assert_eq!(of(0), [1, 2, 1, 2, 1, 2]);
+        assert_eq!(of(1), [3, 4, 3, 4, 3, 4]);
+        assert_eq!(of(2), [5, 6, 5, 6, 5, 6]);
+        assert_eq!(of(3), [7, 8, 9, 7, 8, 9]);
+        networks.hears(&"one".into(), &[number(7)], false);
+        let next: Vec<_> = (0..4).map(|_| networks.receiver(&all[3]).unwrap().tail().value()).collect();
+        assert_eq!(next, [8, 9, 8, 9], "a number that nobody hears takes no turn");
     }
 
     #[test]

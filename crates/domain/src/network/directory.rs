@@ -107,9 +107,11 @@ impl NetworkDirectory {
     }
 
     /// The pools that subscribers of a network may text, the nearest first. None of them is empty.
-    pub fn pools<'a>(&'a self, network: &'a Network) -> impl Iterator<Item = &'a Pool> {
-        let country = self.countries.iter().filter(|(country, _)| *country == network.country).map(|(_, pool)| pool);
-        [&network.receivers].into_iter().chain(country).chain([&self.everybody]).filter(|pool| !pool.is_empty())
+    pub fn pools<'a>(&'a self, network: &'a Network) -> impl Iterator<Item = (Audience<'a>, &'a Pool)> {
+        let countries = self.countries.iter().filter(|(country, _)| *country == network.country);
+        let country = countries.map(|(country, pool)| (Audience::Country(*country), pool));
+        let own = [(Audience::Network(network), &network.receivers)].into_iter();
+        own.chain(country).chain([(Audience::Everybody, &self.everybody)]).filter(|(_, pool)| !pool.is_empty())
     }
 
     /// Every pool, and whose it is. None of them is empty.
@@ -171,7 +173,8 @@ mod tests {
         let everybody = vec![number("+447700900003")];
         let directory =
             NetworkDirectory::new(vec![own.clone(), none.clone()], vec![other_country, country], everybody).unwrap();
-        let tails = |network: &Network| directory.pools(network).map(|pool| pool[0].tail().value()).collect::<Vec<_>>();
+        let tails =
+            |network: &Network| directory.pools(network).map(|(_, pool)| pool[0].tail().value()).collect::<Vec<_>>();
         assert_eq!(tails(&own), [1, 2, 3]);
         assert_eq!(tails(&none), [2, 3]);
         assert_eq!(directory.receivers().count(), 4);

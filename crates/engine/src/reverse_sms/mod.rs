@@ -134,8 +134,7 @@ impl Engine {
             | Script::OperatorTimeout
             | Script::Even
             | Script::Odd => {
-                let [turn] = self.entropy().bytes();
-                let receiver = sandbox::RECEIVERS[usize::from(turn) % sandbox::RECEIVERS.len()];
+                let receiver = sandbox::RECEIVERS[self.networks().next_simulated() % sandbox::RECEIVERS.len()];
                 let network = sandbox::NETWORK_ID.parse().map_err(|_| CreateError::MnoNotSupported)?;
                 Ok((network, Msisdn::parse(receiver, Mode::Sandbox)?))
             }
