@@ -27,6 +27,8 @@ use crate::{
 /// Why a check is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
+    #[error("the project is disabled")]
+    ProjectDisabled,
     #[error("`/callback_url`: {0}")]
     CallbackUrl(UrlError),
     #[error("`/redirect_url`: {0}")]
@@ -169,6 +171,11 @@ where
 /// Stored instants are whole milliseconds; what is answered at once must be the same as what is read later.
 pub(crate) fn whole_millis(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_microsecond().div_euclid(1_000)).unwrap_or(at)
+}
+
+/// A disabled project creates no checks, whoever asks on its behalf.
+pub(crate) fn require_enabled(project: &Project) -> Result<(), CreateError> {
+    if project.disabled { Err(CreateError::ProjectDisabled) } else { Ok(()) }
 }
 
 /// The gates of Eligibility, for a product of which it is known whether the network's operator is asked about it. What

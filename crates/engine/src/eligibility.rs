@@ -25,9 +25,17 @@ use crate::{
 /// The network of a user, and what can be used there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eligibility {
-    /// The same one for all its users, until the networks are read anew.
-    pub network: Arc<UserNetwork>,
+    pub network: ServingNetwork,
     pub products: Vec<Product>,
+}
+
+/// The network that serves a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServingNetwork {
+    /// One of the deployment's. The same `Arc` for all its users, until the configuration is reloaded.
+    Ours(Arc<UserNetwork>),
+    /// None of the deployment's: what the number and the look-up tell of it.
+    Other { id: Option<NetworkId>, country: Option<Country> },
 }
 
 /// A network as callers are told of it.
@@ -56,6 +64,8 @@ pub enum EligibilityError {
     NotMobile,
     #[error("which operator serves this number cannot be found out at the moment")]
     LookupUnavailable,
+    #[error("the project is disabled")]
+    ProjectDisabled,
 }
 
 /// Whom a question about eligibility is about.
@@ -129,6 +139,10 @@ impl Engine {
     /// Which source answered, which network the user is of, and which gate lets which product fall. Without a project,
     /// nobody asks for its authorisation.
     pub async fn explain(&self, project: Option<&Project>, user: &User) -> Explanation {
+        if project.is_some_and(|project| project.disabled) {
+            let network = Err(EligibilityError::ProjectDisabled.to_string());
+            return Explanation { asked: vec![], network, note: None, gates: vec![] };
+        }
         match user {
             User::Number(number) => self.explain_number(project, number).await,
             User::Address(address) => self.explain_address(project, *address),
@@ -136,6 +150,9 @@ impl Engine {
     }
 
     pub async fn eligibility_of_number(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        if project.disabled {
+            return Err(EligibilityError::ProjectDisabled);
+        }
         if project.mode == Mode::Live
             && let Some(Known::Network(id)) = self.number_lookup().remembered(text)
             && let Some(found) = self.at_network(project, &id, None)
@@ -144,25 +161,25 @@ impl Engine {
         }
         let number = Msisdn::parse(text, project.mode)?;
         if project.mode == Mode::Sandbox {
-            return simulated(&number);
+            return simulated(&number).map(|found| found.limited_to(&project.products));
         }
         match self.number_lookup().network_of(&number).await {
             Ok(Known::Network(id)) => {
                 self.at_network(project, &id, Some(&number)).ok_or(EligibilityError::NoSubscriber)
             }
-            Ok(Known::OtherNetwork(network)) => {
-                let found = network.id.and_then(|id| self.at_network(project, &id, Some(&number)));
-                found.ok_or(EligibilityError::NoSubscriber)
-            }
+            Ok(Known::OtherNetwork(OtherNetwork { id, country })) => Ok(other_network(id, country)),
             Ok(Known::NoSubscriber | Known::Nobody) => Err(EligibilityError::NoSubscriber),
             Err(Unavailable) => Err(EligibilityError::LookupUnavailable),
         }
     }
 
     pub fn eligibility_of_address(&self, project: &Project, text: &str) -> Result<Eligibility, EligibilityError> {
+        if project.disabled {
+            return Err(EligibilityError::ProjectDisabled);
+        }
         let address: IpAddr = text.parse().map_err(|_| EligibilityError::Address)?;
         if project.mode == Mode::Sandbox {
-            return simulated_address(address);
+            return simulated_address(address).map(|found| found.limited_to(&project.products));
         }
         match self.networks().locate(address) {
             Located::Mobile(id) => self.at_network(project, &id, None).ok_or(EligibilityError::NoNetwork),
@@ -175,24 +192,16 @@ impl Engine {
     fn at_network(&self, project: &Project, id: &NetworkId, number: Option<&Msisdn>) -> Option<Eligibility> {
         let directory = self.networks().directory();
         let Some(network) = directory.known_as(id) else {
-            let country = number?.country()?;
-            let network = UserNetwork {
-                id: id.clone(),
-                name: id.to_string(),
-                aliases: vec![],
-                country: country.to_string(),
-                dialing_code: dialing_code(country),
-            };
-            return Some(Eligibility { network: Arc::new(network), products: vec![] });
+            return Some(other_network(Some(id.clone()), number?.country()));
         };
         let supported = self.networks().supported(network);
         let products = Standing::of(project, &network.id, &supported).eligible();
-        Some(Eligibility { network: self.networks().shown(network), products })
+        Some(Eligibility { network: ServingNetwork::Ours(self.networks().shown(network)), products })
     }
 
     async fn explain_number(&self, project: Option<&Project>, number: &Msisdn) -> Explanation {
-        if is_sandbox(project) {
-            return explained_simulation(simulated(number));
+        if let Some(project) = sandbox(project) {
+            return explained_simulation(project, simulated(number));
         }
         let report = self.number_lookup().ask(number).await;
         let note = report.prefix_note();
@@ -210,8 +219,8 @@ impl Engine {
     }
 
     fn explain_address(&self, project: Option<&Project>, address: IpAddr) -> Explanation {
-        if is_sandbox(project) {
-            return explained_simulation(simulated_address(address));
+        if let Some(project) = sandbox(project) {
+            return explained_simulation(project, simulated_address(address));
         }
         let network = match self.networks().locate(address) {
             Located::Mobile(id) => self.known_network(&id),
@@ -247,15 +256,66 @@ fn not_configured(id: &NetworkId) -> String {
     format!("{id}, which is not configured here")
 }
 
-fn is_sandbox(project: Option<&Project>) -> bool {
-    project.is_some_and(|project| project.mode == Mode::Sandbox)
+/// What the simulated operator supports for a user, whatever the project has.
+struct SimulatedEligibility {
+    network: Arc<UserNetwork>,
+    products: Vec<Product>,
 }
 
-/// In a sandbox the digits decide, and no gate but what the simulated operator is said to support.
-fn explained_simulation(found: Result<Eligibility, EligibilityError>) -> Explanation {
+impl SimulatedEligibility {
+    fn limited_to(self, enabled: &[Product]) -> Eligibility {
+        let products = self.products.into_iter().filter(|product| enabled.contains(product)).collect();
+        Eligibility { network: ServingNetwork::Ours(self.network), products }
+    }
+}
+
+impl ServingNetwork {
+    /// Two letters; `ZZ` for the simulated operator, which is of no country.
+    pub fn country_code(&self) -> Option<String> {
+        match self {
+            ServingNetwork::Ours(network) => Some(network.country.clone()),
+            ServingNetwork::Other { country, .. } => country.map(|country| country.to_string()),
+        }
+    }
+
+    /// Without a `+`.
+    pub fn dialing_code(&self) -> Option<String> {
+        match self {
+            ServingNetwork::Ours(network) => Some(network.dialing_code.clone()),
+            ServingNetwork::Other { country, .. } => country.map(dialing_code),
+        }
+    }
+
+    pub fn id(&self) -> Option<&NetworkId> {
+        match self {
+            ServingNetwork::Ours(network) => Some(&network.id),
+            ServingNetwork::Other { id, .. } => id.as_ref(),
+        }
+    }
+}
+
+/// A number in service on a network that is none of the deployment's: nothing can be used there.
+fn other_network(id: Option<NetworkId>, country: Option<Country>) -> Eligibility {
+    Eligibility { network: ServingNetwork::Other { id, country }, products: vec![] }
+}
+
+fn sandbox(project: Option<&Project>) -> Option<&Project> {
+    project.filter(|project| project.mode == Mode::Sandbox)
+}
+
+/// In a sandbox the digits decide what the simulated operator supports, and every network is allowed.
+fn explained_simulation(project: &Project, found: Result<SimulatedEligibility, EligibilityError>) -> Explanation {
     match found {
-        Ok(Eligibility { network, products }) => {
-            let judge = |product| if products.contains(&product) { Ok(()) } else { Err(Gate::ProductSupport) };
+        Ok(SimulatedEligibility { network, products }) => {
+            let judge = |product| {
+                if !project.products.contains(&product) {
+                    Err(Gate::Authorisation)
+                } else if !products.contains(&product) {
+                    Err(Gate::ProductSupport)
+                } else {
+                    Ok(())
+                }
+            };
             let gates = PRODUCTS.into_iter().map(|product| (product, judge(product))).collect();
             Explanation { asked: vec![], network: Ok(network), note: None, gates }
         }
@@ -279,7 +339,7 @@ fn dialing_code(country: Country) -> String {
     country.dialing_code().map_or_else(String::new, |code| code.to_string())
 }
 
-fn simulated(number: &Msisdn) -> Result<Eligibility, EligibilityError> {
+fn simulated(number: &Msisdn) -> Result<SimulatedEligibility, EligibilityError> {
     match Script::of(number.tail()) {
         Script::NoSubscriber => Err(EligibilityError::NoSubscriber),
         Script::LookupDown => Err(EligibilityError::LookupUnavailable),
@@ -293,7 +353,7 @@ fn simulated(number: &Msisdn) -> Result<Eligibility, EligibilityError> {
     }
 }
 
-fn simulated_address(address: IpAddr) -> Result<Eligibility, EligibilityError> {
+fn simulated_address(address: IpAddr) -> Result<SimulatedEligibility, EligibilityError> {
     match TestAddress::of(address) {
         Some(TestAddress::Mobile) => simulated_network(PRODUCTS.to_vec()),
         Some(TestAddress::MobileWithoutProducts) => simulated_network(vec![]),
@@ -302,7 +362,7 @@ fn simulated_address(address: IpAddr) -> Result<Eligibility, EligibilityError> {
     }
 }
 
-fn simulated_network(products: Vec<Product>) -> Result<Eligibility, EligibilityError> {
+fn simulated_network(products: Vec<Product>) -> Result<SimulatedEligibility, EligibilityError> {
     static NETWORK: LazyLock<Option<Arc<UserNetwork>>> = LazyLock::new(|| {
         Some(Arc::new(UserNetwork {
             id: sandbox::NETWORK_ID.parse().ok()?,
@@ -313,5 +373,5 @@ fn simulated_network(products: Vec<Product>) -> Result<Eligibility, EligibilityE
         }))
     });
     let network = NETWORK.clone().ok_or(EligibilityError::NoNetwork)?;
-    Ok(Eligibility { network, products })
+    Ok(SimulatedEligibility { network, products })
 }

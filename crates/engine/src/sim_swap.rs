@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, pass_gates, whole_millis},
+    checks::{CreateError, ReadError, pass_gates, require_enabled, whole_millis},
     idempotency::Once,
     ports::{SimSwapQuestion, SimSwapRoute, StoreError},
 };
@@ -50,6 +50,7 @@ impl Engine {
         request: CreateSimSwap,
         once: Option<Once<'_, SimSwapCheck>>,
     ) -> Result<SimSwapCheck, CreateError> {
+        require_enabled(project)?;
         let period = request.period.map(Period::try_from).transpose()?.unwrap_or(Period::DEFAULT);
         let number = Msisdn::parse(&request.phone_number, project.mode)?;
         let (network, route) = self.swap_route(project, &number).await?;

@@ -20,7 +20,7 @@ use ringtrue_domain::{
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, pass_gates, whole_millis},
+    checks::{CreateError, ReadError, pass_gates, require_enabled, whole_millis},
     idempotency::Once,
     ports::{Awaits, NewCheck, StoreError},
 };
@@ -70,6 +70,7 @@ impl Engine {
         request: CreateReverseSms,
         once: Option<Once<'_, CreatedReverseSms>>,
     ) -> Result<CreatedReverseSms, CreateError> {
+        require_enabled(project)?;
         let settings = &project.configuration.reverse_sms;
         let own_url = request.callback_url.as_deref();
         let own_url = own_url.map(|url| CallbackUrl::parse(url, &self.urls().for_mode(project.mode)));

@@ -27,7 +27,7 @@ pub use redemption::RedeemError;
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, pass_gates, whole_millis},
+    checks::{CreateError, ReadError, pass_gates, require_enabled, whole_millis},
     idempotency::Once,
     ports::{Awaits, NewCheck, StoreError},
 };
@@ -80,6 +80,7 @@ impl Engine {
         request: CreateSilent,
         once: Option<Once<'_, CreatedSilent>>,
     ) -> Result<CreatedSilent, CreateError> {
+        require_enabled(project)?;
         let configuration = &project.configuration;
         let settings = if product == Product::Discovery { &configuration.discovery } else { &configuration.secure_sna };
         let policy = self.urls().for_mode(project.mode);

@@ -1,8 +1,10 @@
 //! Which products a user can use: by number and by address, live and simulated.
 
+use std::sync::Arc;
+
 use ringtrue_domain::{product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    eligibility::{Eligibility, EligibilityError},
+    eligibility::{Eligibility, EligibilityError, ServingNetwork, UserNetwork},
     number_lookup::Sources,
     ports::{Resolved, SourceFault},
 };
@@ -12,13 +14,20 @@ use crate::world::{ALL, EVERYTHING, FORBIDDEN, OF_BRAND, PORTED, SIMS_ONLY, UNCO
 type Found = Result<(String, Vec<Product>), String>;
 
 fn found(answer: Result<Eligibility, EligibilityError>) -> Found {
-    let told = |told: Eligibility| (told.network.id.to_string(), told.products);
+    let told = |told: Eligibility| (told.network.id().map(ToString::to_string).unwrap_or_default(), told.products);
     answer.map(told).map_err(|problem| format!("{problem:?}"))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it stands beside answers that are errors")]
 fn at(network: &str, products: &[Product]) -> Found {
     Ok((network.to_owned(), products.to_vec()))
+}
+
+fn ours(answer: Result<Eligibility, EligibilityError>) -> Arc<UserNetwork> {
+    match answer.unwrap().network {
+        ServingNetwork::Ours(network) => network,
+        other @ ServingNetwork::Other { .. } => panic!("{other:?}"),
+    }
 }
 
 fn not(problem: &str) -> Found {
@@ -73,6 +82,7 @@ async fn numbers_lead_to_what_their_network_can_do() {
     world.source.knows("+447700900132", Err(SourceFault::Unreachable));
     world.source.knows("+4915112345699", Err(SourceFault::Unreachable));
     world.source.knows("+447700900134", Ok(Resolved::Network("26201".parse().unwrap())));
+    world.source.knows("+447700900136", Ok(Resolved::OtherNetwork));
     for (number, expected) in [
         (EVERYTHING, at("23410", &ALL)),
         (SIMS_ONLY, at("23420", &[Product::SimSwap])),
@@ -84,6 +94,7 @@ async fn numbers_lead_to_what_their_network_can_do() {
         ("+447700900132", at("23410", &ALL)),
         ("+4915112345699", not("LookupUnavailable")),
         ("+447700900134", at("26201", &[])),
+        ("+447700900136", at("", &[])),
         ("+4915112345678", not("NoSubscriber")),
         ("447700900122", not("PhoneNumber(Shape)")),
         ("+990123456700", not("PhoneNumber(Simulated)")),
@@ -146,11 +157,11 @@ async fn a_receiver_that_nobody_hears_is_none() {
 #[tokio::test]
 async fn a_network_is_told_with_its_country_and_its_other_names() {
     let world = World::new().await;
-    let told = world.engine.eligibility_of_number(&world.live, OF_BRAND).await.unwrap().network;
+    let told = ours(world.engine.eligibility_of_number(&world.live, OF_BRAND).await);
     assert_eq!((told.id.as_str(), told.name.as_str()), ("23410", "Network 23410"));
     assert_eq!(told.aliases, ["23411", "A brand"]);
     assert_eq!((told.country.as_str(), told.dialing_code.as_str()), ("GB", "44"));
-    let told = world.engine.eligibility_of_number(&world.sandbox, "+990123456700").await.unwrap().network;
+    let told = ours(world.engine.eligibility_of_number(&world.sandbox, "+990123456700").await);
     assert_eq!((told.country.as_str(), told.dialing_code.as_str()), ("ZZ", "990"));
 }
 

@@ -10,8 +10,8 @@ use axum::{
 };
 use bytes::Bytes;
 use http::StatusCode;
-use ringtrue_domain::product::Product;
-use ringtrue_engine::eligibility::{self, UserNetwork};
+use ringtrue_domain::{network::NetworkId, product::Product};
+use ringtrue_engine::eligibility::{self, ServingNetwork, UserNetwork};
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -36,13 +36,19 @@ struct EligibilityBody<'a> {
     products: Products<'a>,
 }
 
+/// A network that is none of the deployment's has no name and no aliases, and perhaps no id.
 #[derive(Serialize)]
 struct NetworkBody<'a> {
-    network_id: &'a str,
-    network_name: &'a str,
-    network_aliases: &'a [String],
-    country_code: &'a str,
-    dialing_code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network_aliases: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    country_code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dialing_code: Option<String>,
 }
 
 /// A list of [`ProductBody`].
@@ -62,14 +68,17 @@ struct ProductBody {
 
 impl<'a> From<&'a eligibility::Eligibility> for EligibilityBody<'a> {
     fn from(found: &'a eligibility::Eligibility) -> Self {
-        let UserNetwork { id, name, aliases, country, dialing_code } = &*found.network;
+        let ours = match &found.network {
+            ServingNetwork::Ours(network) => Some(&**network),
+            ServingNetwork::Other { .. } => None,
+        };
         EligibilityBody {
             network: NetworkBody {
-                network_id: id.as_str(),
-                network_name: name,
-                network_aliases: aliases,
-                country_code: country,
-                dialing_code,
+                network_id: found.network.id().map(NetworkId::as_str),
+                network_name: ours.map(|network| network.name.as_str()),
+                network_aliases: ours.map(|network| network.aliases.as_slice()),
+                country_code: found.network.country_code(),
+                dialing_code: found.network.dialing_code(),
             },
             products: Products(&found.products),
         }
@@ -101,12 +110,10 @@ const MOST_TOLD: usize = 10_000;
 impl ToldNetworks {
     fn body(&self, found: &eligibility::Eligibility) -> Bytes {
         let render = || Bytes::from(rendered(&EligibilityBody::from(found)));
-        // It may be a network that nobody knows more of than its id: of these there are many, and none stays in its place.
-        if found.products.is_empty() {
-            return render();
-        }
+        // Other networks are many, and none is kept in memory.
+        let ServingNetwork::Ours(network) = &found.network else { return render() };
         let products = found.products.iter().fold(0, |products, product| products | 1 << *product as u8);
-        let told = (Arc::as_ptr(&found.network).addr(), products);
+        let told = (Arc::as_ptr(network).addr(), products);
         let kept = self.0.pin();
         if let Some(body) = kept.get(&told) {
             return body.document.clone();
@@ -115,7 +122,7 @@ impl ToldNetworks {
             kept.clear();
         }
         let document = render();
-        kept.insert(told, Body { _network: Arc::clone(&found.network), document: document.clone() });
+        kept.insert(told, Body { _network: Arc::clone(network), document: document.clone() });
         document
     }
 }
@@ -172,11 +179,12 @@ mod tests {
             // The same network read anew, in between.
             for network in [&before, &after] {
                 for products in products {
-                    let found = eligibility::Eligibility { network: Arc::clone(network), products: products.to_vec() };
+                    let network = ServingNetwork::Ours(Arc::clone(network));
+                    let found = eligibility::Eligibility { network, products: products.to_vec() };
                     assert_eq!(told.body(&found), rendered(&EligibilityBody::from(&found)), "{found:?}");
                 }
             }
         }
-        assert_eq!(told.0.len(), 4, "each network with each of its products, unless it has none");
+        assert_eq!(told.0.len(), 6, "each network with each of its products");
     }
 }

@@ -217,6 +217,7 @@ impl From<CreateError> for Problem {
     fn from(error: CreateError) -> Self {
         let detail = error.to_string();
         match error {
+            CreateError::ProjectDisabled => Problem::new(Code::Unauthorized, detail),
             CreateError::CallbackUrl(_) => Problem::new(Code::CallbackUrlInvalid, detail),
             CreateError::RedirectUrl(_) => Problem::new(Code::RedirectUrlInvalid, detail),
             CreateError::Period(_) => Problem::new(Code::PeriodInvalid, detail),
@@ -261,6 +262,7 @@ impl From<EligibilityError> for Problem {
     fn from(error: EligibilityError) -> Self {
         let detail = error.to_string();
         match error {
+            EligibilityError::ProjectDisabled => Problem::new(Code::Unauthorized, detail),
             EligibilityError::PhoneNumber(_) => Problem::new(Code::PhoneNumberInvalid, detail),
             EligibilityError::Address => Problem::new(Code::IpInvalid, detail),
             EligibilityError::NoSubscriber => Problem::new(Code::SubscriberNotFound, detail),

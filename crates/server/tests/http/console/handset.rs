@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     client::{Answer, Request},
+    on_both_stores,
     reverse_sms::EVEN,
     world::{ProjectOf, World, eventually},
 };
@@ -215,3 +216,37 @@ async fn a_swapped_sim_is_told_to_its_project_alone() {
     assert!(phone.create("sim_swap", ODD).await.contains("within the last day."));
     phone.press("/swap", &[("number", "nobody")]).await.assert(400);
 }
+
+/// Whichever door a request comes through, a disabled project creates no checks and gets no eligibility.
+async fn a_disabled_project_creates_and_asks_nothing(world: World) {
+    let mut phone = Phone::of(&world).await;
+    let project = phone.page.trim_end_matches("/handset").to_owned();
+    let disable = async |disabled: bool| {
+        world.manage(Request::patch(&phone.project.path).json(&json!({"disabled": disabled}))).await.assert(200);
+    };
+    disable(true).await;
+    let products = ["reverse_sms", "secure_sna", "discovery", "sim_swap"];
+    for product in products {
+        let answer = phone.browser.submit(&phone.page, &phone.page, &[("product", product), ("number", EVEN)]).await;
+        let refused = answer.assert(400).text();
+        assert!(refused.contains("The project is disabled."), "{product}: {refused}");
+    }
+    let eligibility = format!("{project}/eligibility");
+    for user in [EVEN, "203.0.113.5"] {
+        let answer = phone.browser.submit(&eligibility, &eligibility, &[("user", user)]).await.assert(200).text();
+        assert!(answer.contains("the project is disabled") && !answer.contains("Simulated operator"), "{answer}");
+    }
+    disable(false).await;
+    for product in products {
+        let token = world.token(&phone.project.client_id, &phone.project.client_secret, product).await;
+        let path = match product {
+            "sim_swap" => "/v1/sim-swap-checks".to_owned(),
+            other => format!("/v1/number-verification/{}-checks", other.replace('_', "-")),
+        };
+        let list = world.send(Request::get(&path).bearer(&token)).await.assert(200).json();
+        assert_eq!(list["page"]["total_elements"], 0, "{product}");
+        phone.create(product, EVEN).await;
+    }
+}
+
+on_both_stores!(a_disabled_project_creates_and_asks_nothing);
