@@ -5,7 +5,7 @@
 //! divide evenly goes round: in each window other nodes have one call more.
 
 use std::{
-    hash::BuildHasher,
+    hash::{BuildHasher, Hash},
     net::{IpAddr, Ipv6Addr},
     sync::{
         Arc,
@@ -16,7 +16,11 @@ use std::{
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use quick_cache::{DefaultHashBuilder, sync::Cache};
-use ringtrue_domain::tenancy::{ClientId, RateLimits, WorkspaceId};
+use ringtrue_domain::{
+    lifecycle::CheckId,
+    silent::WINDOW_SECONDS,
+    tenancy::{ClientId, RateLimits, WorkspaceId},
+};
 
 /// Kinds of calls, each with a limit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +33,7 @@ pub enum CallKind {
     Management,
     /// Token and revoke requests.
     Token,
-    /// Devices that open the URL of a check: by address, since nobody knows them.
+    /// Devices that open the URL of a check: with the right token by check, else by address.
     Device,
 }
 
@@ -41,15 +45,26 @@ pub struct Limits {
     pub eligibility: u32,
     pub management: u32,
     pub token: u32,
-    /// For each address.
+    /// Visits of device URLs with a wrong token, for each address.
     pub device: u32,
+    /// Visits of a device URL with its token, for each check.
+    pub device_visits: u32,
     /// Failed client authentications per minute, for each client and address.
     pub failed_logins: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { create: 50, read: 100, eligibility: 50, management: 25, token: 50, device: 20, failed_logins: 10 }
+        Limits {
+            create: 50,
+            read: 100,
+            eligibility: 50,
+            management: 25,
+            token: 50,
+            device: 20,
+            device_visits: 20,
+            failed_logins: 10,
+        }
     }
 }
 
@@ -154,9 +169,10 @@ impl Window {
 
 struct Full;
 
-/// Known callers are bounded by the number of credentials; strangers by these caches.
+/// Known callers are bounded by the number of credentials; strangers and visited checks by these caches.
 const KNOWN: usize = 100_000;
 const STRANGERS: usize = 50_000;
+const VISITED: usize = 50_000;
 
 #[derive(Debug)]
 pub struct RateLimiter {
@@ -165,6 +181,8 @@ pub struct RateLimiter {
     known: Cache<Subject, Arc<Window>>,
     /// Apart from the known ones, so that a flood of strange addresses cannot push those out.
     strangers: Cache<Subject, Arc<Window>>,
+    /// Checks whose device URL was opened.
+    visited: Cache<CheckId, Arc<Window>>,
     /// The latest minute in which any login failed.
     failing_minute: AtomicU64,
     hasher: DefaultHashBuilder,
@@ -177,6 +195,7 @@ impl RateLimiter {
             share: ArcSwap::from_pointee(Share::ALONE),
             known: Cache::new(KNOWN),
             strangers: Cache::new(STRANGERS),
+            visited: Cache::new(VISITED),
             failing_minute: AtomicU64::new(0),
             hasher: DefaultHashBuilder::default(),
         }
@@ -208,6 +227,22 @@ impl RateLimiter {
     pub fn stranger(&self, kind: CallKind, address: IpAddr, now: Timestamp) -> Standing {
         let limit = self.limits.of(kind, &RateLimits::default());
         self.second(&self.strangers, Subject::Address(kind, subscriber(address)), limit, now)
+    }
+
+    /// Counts a visit of a check's device URL with its token, on this node: the limit is not divided among nodes, since a
+    /// device may reach one only. The window is as long as the check is open and begins with it, so a device that waits
+    /// for the next one finds the check expired.
+    pub fn visit(&self, check: CheckId, now: Timestamp) -> Standing {
+        let window_seconds = i64::from(WINDOW_SECONDS);
+        let created = check.0.get_timestamp().and_then(|created| i64::try_from(created.to_unix().0).ok());
+        let age = (now.as_second() - created.unwrap_or(0)).max(0);
+        let limit = self.limits.device_visits;
+        let counted = get(&self.visited, check).count((age / window_seconds).unsigned_abs(), limit);
+        let reset = u32::try_from(window_seconds - age % window_seconds).unwrap_or(1);
+        match counted {
+            Ok(before) => Standing { admitted: true, limit, remaining: limit - before - 1, reset },
+            Err(Full) => Standing { admitted: false, limit, remaining: 0, reset },
+        }
     }
 
     /// Seconds to wait, when this address has failed too often with this client in this minute.
@@ -251,7 +286,7 @@ impl RateLimiter {
     }
 }
 
-fn get(cache: &Cache<Subject, Arc<Window>>, subject: Subject) -> Arc<Window> {
+fn get<K: Copy + Eq + Hash>(cache: &Cache<K, Arc<Window>>, subject: K) -> Arc<Window> {
     if let Some(window) = cache.get(&subject) {
         return window;
     }
@@ -330,6 +365,19 @@ mod tests {
         assert_eq!(limiter.login_delay("prj_2", attacker, at(0)), None);
         let later = at(0) + SignedDuration::from_secs(i64::from(delay));
         assert_eq!(limiter.login_delay("prj_1", attacker, later), None);
+    }
+
+    #[test]
+    fn visits_are_counted_by_check_for_as_long_as_it_is_open() {
+        let limiter = RateLimiter::new(Limits { device_visits: 3, ..Limits::default() });
+        let [one, other] = [1, 2].map(|random| CheckId(time_ordered(at(0), [random; 10])));
+        // Milliseconds, visits, those admitted, and the seconds until the next window.
+        for (millis, admitted, reset) in [(0, 3, 120), (1_000, 0, 119), (119_999, 0, 1), (120_000, 3, 120)] {
+            let visits: Vec<_> = (0..5).map(|_| limiter.visit(one, at(millis))).collect();
+            assert_eq!(visits.iter().filter(|visit| visit.admitted).count(), admitted, "after {millis} ms");
+            assert!(visits.iter().all(|visit| (visit.limit, visit.reset) == (3, reset)), "{visits:?}");
+        }
+        assert_eq!(limiter.visit(other, at(1_000)).remaining, 2, "another check");
     }
 
     #[test]

@@ -74,7 +74,8 @@ impl Engine {
         Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
     }
 
-    pub(super) fn is_device_token(&self, check: CheckId, token: &str) -> Result<bool, StoreError> {
+    /// Whether this is the token in a check's URL, whether or not there is such a check.
+    pub fn is_device_token(&self, check: CheckId, token: &str) -> Result<bool, StoreError> {
         let right = self.device_token(check)?;
         Ok(verify_slices_are_equal(right.as_bytes(), token.as_bytes()).is_ok())
     }

@@ -1,6 +1,7 @@
 //! Who calls: the access token, its scope, and the workspace's rate limit.
 
 use std::{
+    convert::Infallible,
     marker::PhantomData,
     net::IpAddr,
     sync::{Arc, OnceLock},
@@ -12,6 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts};
 use jiff::Timestamp;
 use ringtrue_domain::{
     audit::Actor,
+    lifecycle::CheckId,
     product::Scope,
     tenancy::{Credential, Project},
 };
@@ -173,11 +175,9 @@ impl<S: Required> FromRequestParts<Context> for Caller<S> {
     }
 }
 
-/// A device that opens the URL of a check: a stranger, counted by its address.
+/// A device on its way to the simulated operator: a stranger, counted by its address.
 #[derive(Clone, Copy, Debug)]
-pub struct Device {
-    pub address: IpAddr,
-}
+pub struct Device;
 
 impl FromRequestParts<Context> for Device {
     type Rejection = Problem;
@@ -185,7 +185,41 @@ impl FromRequestParts<Context> for Device {
     async fn from_request_parts(_: &mut Parts, Context { app, arrival }: &Context) -> Result<Self, Problem> {
         let meter = metered(arrival)?;
         meter.record(stranger(app, meter.kind, arrival.address))?;
-        Ok(Device { address: arrival.address })
+        Ok(Device)
+    }
+}
+
+/// A device that opens the URL of a check. It is counted once its token is known to be right or wrong: one address
+/// serves thousands of subscribers.
+#[derive(Debug)]
+pub struct Visitor(Arc<Arrival>);
+
+impl FromRequestParts<Context> for Visitor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, context: &Context) -> Result<Self, Infallible> {
+        Ok(Visitor(Arc::clone(&context.arrival)))
+    }
+}
+
+impl Visitor {
+    pub fn address(&self) -> IpAddr {
+        self.0.address
+    }
+
+    /// Counts a visit with the token of this check.
+    pub fn count_visit(&self, app: &App, check: CheckId) -> Result<(), Problem> {
+        let visit = app.engine.limiter().visit(check, app.engine.clock().now());
+        metered(&self.0)?.record(visit).map_err(|mut problem| {
+            problem.detail = format!("the URL of this check was opened {} times already", visit.limit);
+            problem
+        })
+    }
+
+    /// Counts a visit without the token of any check.
+    pub fn count_stranger(&self, app: &App) -> Result<(), Problem> {
+        let meter = metered(&self.0)?;
+        meter.record(stranger(app, meter.kind, self.0.address))
     }
 }
 

@@ -23,8 +23,9 @@ pub struct CheckBody {
     updated_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference_id: Option<String>,
+    /// Silent checks have one when they expired, too.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error_code: Option<&'static str>,
+    pub error_code: Option<&'static str>,
 }
 
 impl<V: Verdict + Clone> From<&Check<V>> for CheckBody {

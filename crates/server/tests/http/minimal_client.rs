@@ -183,13 +183,13 @@ async fn simulated_sims_do_as_their_last_digits_say() {
         (SECURE_SNA, "00", json!({"status": "COMPLETED", "match": true})),
         (SECURE_SNA, "01", json!({"status": "COMPLETED", "match": false})),
         (SECURE_SNA, "95", json!({"status": "ERROR", "error_code": "mno_timeout"})),
-        (SECURE_SNA, "98", json!({"status": "EXPIRED"})),
+        (SECURE_SNA, "98", json!({"status": "EXPIRED", "error_code": "check_expired"})),
         (SECURE_SNA, "99", json!({"status": "ERROR", "error_code": "mno_server_error"})),
         (DISCOVERY, "00", json!({"status": "COMPLETED"})),
         (DISCOVERY, "01", json!({"status": "ERROR", "error_code": "mno_user_not_found"})),
         (DISCOVERY, "95", json!({"status": "ERROR", "error_code": "mno_timeout"})),
         (DISCOVERY, "96", json!({"status": "COMPLETED"})),
-        (DISCOVERY, "98", json!({"status": "EXPIRED"})),
+        (DISCOVERY, "98", json!({"status": "EXPIRED", "error_code": "check_expired"})),
         (DISCOVERY, "99", json!({"status": "ERROR", "error_code": "mno_server_error"})),
     ] {
         let (name, number) =

@@ -192,7 +192,19 @@ async fn time_ends_a_check_wherever_its_device_is(world: World) {
         seeker.redeem(&back.id, &code).await.assert_problem(410, "check_expired");
         seeker.redeem(&back.id, "wrong").await.assert_problem(410, "check_expired");
         let expired = seeker.get(&back.id).await.assert(200).json();
-        assert_eq!((&expired["status"], expired.get("error_code")), (&json!("EXPIRED"), None));
+        assert_eq!((&expired["status"], &expired["error_code"]), (&json!("EXPIRED"), &json!("check_expired")));
+        assert_eq!(
+            seeker.list("?search=status==EXPIRED").await.assert(200).json()["content"].as_array().unwrap().len(),
+            3
+        );
+        for (search, found) in
+            [("error_code==check_expired", 3), ("error_code!=check_expired", 0), ("error_code==mno_timeout", 0)]
+        {
+            let list = seeker.list(&format!("?search={search}")).await.assert(200).json();
+            assert_eq!(list["page"]["total_elements"], found, "{search}");
+            let codes = list["content"].as_array().unwrap().iter().map(|check| &check["error_code"]);
+            assert!(codes.into_iter().all(|code| code == "check_expired"), "{list}");
+        }
         assert_eq!(receiver.next().await.json()["error_code"], "check_expired");
     }
 }

@@ -5,7 +5,8 @@ use serde_json::json;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
-    client::{self, Request},
+    client::{self, Answer, Request},
+    database::Database,
     on_both_stores,
     scripted_operator::{AUTHORIZE, NAME, ScriptedOperator},
     seeker::{BOTH, DISCOVERY, SECURE_SNA, Seeker, callback, ticket},
@@ -244,33 +245,97 @@ async fn a_browser_is_told_by_a_page() {
     browse(&callback(&seeker.depart(&redirected.target).await)).await.assert(302);
 }
 
-#[tokio::test]
-async fn devices_are_counted_by_their_address() {
-    let world = World::configured(|config| {
-        config.rate_limits.device = 3;
+/// Mobile SDKs and Java's client ask for HTML, and read JSON.
+async fn only_a_browsers_navigation_gets_a_page(world: World) {
+    const SDK: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,application/xml,*/*");
+    const JAVA: (&str, &str) = ("Accept", "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2");
+    ScriptedOperator::of(&world);
+    let seeker = Seeker::new(&world, SECURE_SNA).await;
+    for (header, is_page) in [
+        (SDK, false),
+        (JAVA, false),
+        (("Accept", "text/html"), false),
+        (("Accept", BROWSER), true),
+        (("Sec-Fetch-Dest", "document"), true),
+        (("Sec-Fetch-Dest", "empty"), false),
+    ] {
+        let open = async |target: &str| world.send(Request::get(target).header(header.0, header.1)).await;
+        let check = seeker.create(json!({})).await;
+        let end = open(&callback(&ticket(&open(&check.target).await))).await.assert(200);
+        let ended = open(&check.target).await.assert(409);
+        let elsewhere = seeker.create(json!({"device_ip": "198.51.100.7"})).await;
+        let refused = open(&elsewhere.target).await.assert(412);
+        for (answer, json) in
+            [(&end, "application/json"), (&ended, "application/problem+json"), (&refused, "application/problem+json")]
+        {
+            let expected = if is_page { "text/html; charset=utf-8" } else { json };
+            assert_eq!(answer.header("content-type"), Some(expected), "{header:?}");
+        }
+        if !is_page {
+            assert_eq!(end.json()["check_id"], check.id);
+        }
+    }
+}
+
+/// One address serves thousands of subscribers: whoever has a check's token is counted to the check alone.
+async fn visits_count_by_check_and_wrong_tokens_by_address(database: Database) {
+    let world = World::with(database, |config| {
+        (config.rate_limits.device, config.rate_limits.device_visits) = (3, 20);
         config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
     })
     .await;
     ScriptedOperator::of(&world);
     let seeker = Seeker::new(&world, DISCOVERY).await;
-    let check = seeker.create(json!({})).await;
-    let from = async |address: &str| world.send(Request::get(&check.target).header("X-Forwarded-For", address)).await;
-    for left in ["2", "1", "0"] {
-        let answer = from("203.0.113.7").await.assert(302);
-        assert_eq!(
-            (answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")),
-            (Some("3"), Some(left))
-        );
+    let from =
+        async |address: &str, target: &str| world.send(Request::get(target).header("X-Forwarded-For", address)).await;
+    let standing = |answer: &Answer| {
+        ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]
+            .map(|name| answer.header(name).unwrap().parse::<u32>().unwrap())
+    };
+    // Many devices behind one address.
+    for _ in 0..10 {
+        let check = seeker.create(json!({})).await;
+        assert_eq!(standing(&from("203.0.113.7", &check.target).await.assert(302)), [20, 19, 120]);
     }
-    let answer = from("203.0.113.7").await.assert_problem(429, "too_many_requests");
-    assert_eq!(answer.header("retry-after"), Some("1"));
-    from("203.0.113.8").await.assert(302);
-    // Callers are counted apart, and coming back is not counted at all.
-    seeker.get(&check.id).await.assert(200);
-    let ticket = ticket(&from("203.0.113.9").await);
+    // Somebody guesses from there, and somebody else from elsewhere.
+    let check = seeker.create(json!({})).await;
+    let (way, _) = check.target.split_once("?t=").unwrap();
+    for (place, wrong) in ["?t=AAAAAAAAAAAAAAAAAAAAAA", "", "?t=x"].into_iter().enumerate() {
+        let answer = from("203.0.113.7", &format!("{way}{wrong}")).await.assert_problem(404, "check_not_found");
+        assert_eq!(standing(&answer), [3, 2 - u32::try_from(place).unwrap(), 1]);
+    }
+    for wrong in [format!("{way}?t=x"), way.replace(&check.id, "nonsense"), format!("{way}?t=x&t=y")] {
+        let refused = from("203.0.113.7", &wrong).await.assert_problem(429, "too_many_requests");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    from("203.0.113.8", &format!("{way}?t=x")).await.assert_problem(404, "check_not_found");
+    // The right token still opens the check from the address of the guesses, twenty times in all.
+    for visit in 0..20_u32 {
+        let address = if visit % 2 == 0 { "203.0.113.7" } else { "203.0.113.9" };
+        assert_eq!(standing(&from(address, &check.target).await.assert(302)), [20, 19 - visit, 120]);
+    }
+    for address in ["203.0.113.7", "203.0.113.10"] {
+        let refused = from(address, &check.target).await.assert_problem(429, "too_many_requests");
+        assert_eq!((standing(&refused), refused.header("retry-after")), ([20, 0, 120], Some("120")));
+    }
+    let other = seeker.create(json!({})).await;
+    let ticket = ticket(&from("203.0.113.7", &other.target).await);
     seeker.come_back(&ticket).await.assert(200);
     world.advance(jiff::SignedDuration::from_secs(1));
-    from("203.0.113.7").await.assert_problem(409, "check_already_completed");
+    from("203.0.113.7", &format!("{way}?t=x")).await.assert_problem(404, "check_not_found");
+    from("203.0.113.7", &check.target).await.assert_problem(429, "too_many_requests");
+    world.advance(jiff::SignedDuration::from_secs(119));
+    from("203.0.113.7", &check.target).await.assert_problem(410, "check_expired");
+}
+
+#[tokio::test]
+async fn visits_count_by_check_on_sqlite() {
+    visits_count_by_check_and_wrong_tokens_by_address(Database::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn visits_count_by_check_on_postgres() {
+    visits_count_by_check_and_wrong_tokens_by_address(Database::postgres().await).await;
 }
 
 /// Who comes back, and with what, is told to the connector: but no headers, which anybody can write.
@@ -315,4 +380,4 @@ async fn headers_count_at_their_own_door_only() {
     world.send(Request::get(&target)).await.assert_problem(404, "not_found");
 }
 
-on_both_stores!(a_ticket_is_good_for_one_return);
+on_both_stores!(a_ticket_is_good_for_one_return, only_a_browsers_navigation_gets_a_page);

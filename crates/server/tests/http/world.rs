@@ -270,6 +270,7 @@ fn config(store: &str) -> Config {
         management: 1_000_000,
         token: 1_000_000,
         device: 1_000_000,
+        device_visits: 1_000_000,
         failed_logins: 10,
     };
     config

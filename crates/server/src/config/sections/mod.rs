@@ -134,6 +134,7 @@ fn rate_limits(settings: &Settings) -> Result<Limits, ConfigError> {
         management: settings.read("rate_limits.management", &limit)?,
         token: settings.read("rate_limits.token", &limit)?,
         device: settings.read("rate_limits.device", &limit)?,
+        device_visits: settings.read("rate_limits.device_visits", &limit)?,
         failed_logins: settings.read("rate_limits.failed_logins", &limit)?,
     })
 }

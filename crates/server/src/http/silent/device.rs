@@ -11,10 +11,11 @@ use axum::{
     response::Response,
 };
 use http::{HeaderMap, Method, request::Parts};
+use ringtrue_domain::lifecycle::CheckId;
 use ringtrue_engine::silent::{Return, Step, Visit, VisitError};
 
 use super::{
-    super::{App, Routes, arrival::Arrival, caller::Device, path::PathIds, problem::Problem, to_the_end::to_the_end},
+    super::{App, Routes, arrival::Arrival, caller::Visitor, path::PathIds, problem::Problem, to_the_end::to_the_end},
     Silent,
     farewell::{Hop, Reader, found, only_looked},
     parameters::Parameters,
@@ -31,25 +32,31 @@ pub fn enrichment_routes() -> Routes {
 /// `GET …-checks/{check_id}/redirect`
 pub(super) async fn visit<S: Silent>(
     State(app): State<App>,
-    device: Device,
+    visitor: Visitor,
     ids: PathIds,
     request: Request,
 ) -> Response {
     let (parts, _) = request.into_parts();
     let reader = Reader::of(&parts.headers);
-    reader.told(visited::<S>(app, device.address, &ids, &parts, reader).await)
+    reader.told(visited::<S>(app, &visitor, &ids, &parts, reader).await)
 }
 
 async fn visited<S: Silent>(
     app: App,
-    address: IpAddr,
+    visitor: &Visitor,
     ids: &PathIds,
     parts: &Parts,
     reader: Reader,
 ) -> Result<Response, Problem> {
-    let check = ids.check()?;
-    let query = Parameters::parse(parts.uri.query())?;
-    let token = query.once("t")?.ok_or(VisitError::NotFound)?.to_owned();
+    let (check, token, query) = match device_token(&app, ids, parts) {
+        Ok(found) => found,
+        Err(problem) => {
+            visitor.count_stranger(&app)?;
+            return Err(problem);
+        }
+    };
+    visitor.count_visit(&app, check)?;
+    let address = visitor.address();
     // Written as it is read, the `+` of a number is a space.
     let sim = query.once("sim")?.map(|sim| sim.replace(' ', "+"));
     if parts.method == Method::HEAD {
@@ -64,6 +71,17 @@ async fn visited<S: Silent>(
         }
     })
     .await
+}
+
+/// The check that a URL is of, and the token in it if it is the right one. No database is asked.
+fn device_token(app: &App, ids: &PathIds, parts: &Parts) -> Result<(CheckId, String, Parameters), Problem> {
+    let check = ids.check()?;
+    let query = Parameters::parse(parts.uri.query())?;
+    let token = query.once("t")?.ok_or(VisitError::NotFound)?.to_owned();
+    if !app.engine.is_device_token(check, &token).map_err(VisitError::from)? {
+        return Err(VisitError::NotFound.into());
+    }
+    Ok((check, token, query))
 }
 
 /// `GET /southbound/camara/{connector}/callback`

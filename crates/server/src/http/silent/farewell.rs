@@ -93,13 +93,12 @@ impl<'a> Farewell<'a> {
 }
 
 impl Reader {
-    /// A person has a browser, which asks for HTML before anything else.
+    /// A page is for a browser that navigates. HTTP clients of apps ask for HTML too, but read JSON.
     pub fn of(headers: &HeaderMap) -> Self {
+        let navigates = headers.get("sec-fetch-dest").is_some_and(|destination| destination == "document");
         let accept: Vec<&str> =
             headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-        let accept = accept.join(",");
-        let wants_html = wish(&accept, "text", "html") > wish(&accept, "application", "json");
-        if wants_html { Reader::Person } else { Reader::Program }
+        if navigates || is_browser_accept(&accept.join(",")) { Reader::Person } else { Reader::Program }
     }
 
     /// The answer, whatever became of it.
@@ -144,24 +143,22 @@ impl Reader {
 
 const GIVE_THE_CODE: &str = "Give this code to the app or the site that sent you here. It can be used once, and soon.";
 
-/// How much a media type is wished for, in thousandths; the most specific range counts.
-fn wish(accept: &str, kind: &str, subtype: &str) -> u16 {
-    let mut best = (0, 0);
-    for range in accept.split(',') {
+/// Whether an `Accept` is one that browsers send with a navigation: it names XHTML, and ranks HTML above `*/*`.
+fn is_browser_accept(accept: &str) -> bool {
+    let html = quality(accept, "text/html");
+    quality(accept, "application/xhtml+xml") > 0 && html > 0 && html > quality(accept, "*/*")
+}
+
+/// The quality of a media range, in thousandths; 0 when it is not named.
+fn quality(accept: &str, wanted: &str) -> u16 {
+    let qualities = accept.split(',').filter_map(|range| {
         let mut parts = range.split(';').map(str::trim);
-        let (a, b) = parts.next().and_then(|range| range.split_once('/')).unwrap_or_default();
-        let is = |given: &str, ours: &str| given.eq_ignore_ascii_case(ours);
-        let specific = match (is(a, kind), is(b, subtype)) {
-            (true, true) => 3,
-            (true, false) if b == "*" => 2,
-            _ if a == "*" && b == "*" => 1,
-            _ => continue,
-        };
+        parts.next().filter(|name| name.eq_ignore_ascii_case(wanted))?;
         let quality = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
         let quality = quality.map_or(1.0, |quality| quality.parse::<f32>().unwrap_or(0.0)).clamp(0.0, 1.0);
-        best = best.max((specific, thousandths(quality)));
-    }
-    best.1
+        Some(thousandths(quality))
+    });
+    qualities.max().unwrap_or(0)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1")]
@@ -258,23 +255,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn browsers_are_told_by_a_page() {
-        for (accept, reader) in [
-            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Reader::Person),
-            ("text/html", Reader::Person),
-            ("TEXT/HTML; level=1, application/json;q=0.9", Reader::Person),
-            ("text/*, */*;q=0.1", Reader::Person),
-            ("*/*", Reader::Program),
-            ("application/json", Reader::Program),
-            ("application/json, text/html", Reader::Program),
-            ("text/html;q=0.5, application/json", Reader::Program),
-            ("text/html;q=0", Reader::Program),
-            ("text/html;q=x", Reader::Program),
-            ("", Reader::Program),
-            ("html, /, ;;, text/", Reader::Program),
+    fn only_a_browsers_navigation_gets_a_page() {
+        const ANDROID_SDK: &str = "text/html,application/xhtml+xml,application/xml,*/*";
+        const JAVA: &str = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2";
+        const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        let headers = |accept: &'static str, destination: Option<&'static str>| {
+            let accept = (header::ACCEPT, HeaderValue::from_static(accept));
+            let destination = destination.map(HeaderValue::from_static);
+            let destination = destination.map(|value| (header::HeaderName::from_static("sec-fetch-dest"), value));
+            [accept].into_iter().chain(destination).collect::<HeaderMap>()
+        };
+        for (accept, destination, reader) in [
+            (BROWSER, None, Reader::Person),
+            ("TEXT/HTML, Application/XHTML+XML, */*;Q=0.1", None, Reader::Person),
+            ("text/html,application/xhtml+xml", None, Reader::Person),
+            ("*/*", Some("document"), Reader::Person),
+            (ANDROID_SDK, Some("document"), Reader::Person),
+            (ANDROID_SDK, None, Reader::Program),
+            (JAVA, None, Reader::Program),
+            ("*/*", Some("empty"), Reader::Program),
+            ("text/html", None, Reader::Program),
+            ("text/html, application/xml, */*;q=0.1", None, Reader::Program),
+            ("text/html,application/xhtml+xml;q=0,*/*;q=0.8", None, Reader::Program),
+            ("text/html;q=0,application/xhtml+xml", None, Reader::Program),
+            ("text/html;q=0.5,application/xhtml+xml,*/*;q=0.8", None, Reader::Program),
+            ("text/html;q=x,application/xhtml+xml", None, Reader::Program),
+            ("*/*", None, Reader::Program),
+            ("application/json", None, Reader::Program),
+            ("", None, Reader::Program),
+            ("html, /, ;;, text/", None, Reader::Program),
         ] {
-            let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(accept))]);
-            assert_eq!(Reader::of(&headers), reader, "{accept}");
+            assert_eq!(Reader::of(&headers(accept, destination)), reader, "{accept} {destination:?}");
         }
         assert_eq!(Reader::of(&HeaderMap::new()), Reader::Program);
     }

@@ -13,7 +13,7 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_domain::{
-    lifecycle::{Reference, Verdict},
+    lifecycle::{Reference, Status, Verdict},
     product::Product,
     reverse_sms::SEARCH_FIELDS,
     silent::SilentCheck,
@@ -30,6 +30,7 @@ use super::{
         ProjectCaller, Required,
         scope::{Discovery, SecureSna},
     },
+    catalogue::Code,
     check::CheckBody,
     idempotency::{Sent, once},
     json,
@@ -100,6 +101,9 @@ fn shown(engine: &Engine, check: &SilentCheck) -> CheckBody {
     let mut body = CheckBody::from(check);
     body.phone_number = number.map(|number| number.as_str().to_owned());
     body.network_id = verdict.and(check.network.as_ref()).map(ToString::to_string);
+    if check.status() == Status::Expired {
+        body.error_code = Some(Code::CheckExpired.entry().code);
+    }
     body
 }
 

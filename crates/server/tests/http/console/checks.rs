@@ -148,7 +148,8 @@ async fn the_handset_opens_a_silent_check() {
         let mut target = format!("{path}?t={token}&sim={}", EVEN.replace('+', "%2B"));
         let code = loop {
             let answer =
-                crate::client::send(world.node.address, &Request::get(&target).header("Accept", "text/html")).await;
+                crate::client::send(world.node.address, &Request::get(&target).header("Sec-Fetch-Dest", "document"))
+                    .await;
             if answer.status == 200 {
                 break answer.text().split("<code>").nth(1).unwrap().split('<').next().unwrap().to_owned();
             }
