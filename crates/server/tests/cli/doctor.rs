@@ -53,6 +53,18 @@ fn a_remedy_comes_with_what_is_wrong() {
 }
 
 #[test]
+fn a_database_without_its_directory_is_found() {
+    let deployment = Deployment::migrated();
+    for (url, problem) in [
+        ("sqlite:nowhere/ringtrue.db", "the directory nowhere does not exist"),
+        ("sqlite:ringtrue.toml/ringtrue.db", "ringtrue.toml is not a directory"),
+    ] {
+        finds(&deployment, &[("RINGTRUE_STORE__URL", url)], "database", problem);
+    }
+    assert!(!deployment.path("nowhere").exists(), "looking changes nothing");
+}
+
+#[test]
 fn what_is_wrong_is_found() {
     let deployment = Deployment::migrated();
     deployment.run("workspace create Acme").expect_code(0);

@@ -1,7 +1,10 @@
 //! `ringtrue trigger`: what the user of a check does, done by a simulated phone.
 
 use http::{HeaderMap, HeaderValue, Method, header::ACCEPT, header::LOCATION};
-use ringtrue_domain::product::{Product, Scope};
+use ringtrue_domain::{
+    product::{Product, Scope},
+    web_url::RESULT_PARAMETERS,
+};
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -18,7 +21,7 @@ use crate::cli::{arguments::Output, desk::Desk, failure::Failure, printer, typed
 /// More than the way of any device has.
 const MOST_HOPS: usize = 10;
 /// What a device has at the end of its way.
-const END: [&str; 5] = ["check_id", "code", "reference_id", "error", "error_description"];
+const END: [&str; 5] = RESULT_PARAMETERS;
 
 pub(super) async fn trigger(desk: &Desk, arguments: TriggerArguments) -> Result<(), Failure> {
     let session = Session::open(desk, &arguments.identity)?;
@@ -34,7 +37,9 @@ pub(super) async fn trigger(desk: &Desk, arguments: TriggerArguments) -> Result<
             let from = sim.or_else(|| errand.number.clone()).unwrap_or_default();
             text(&session, &from, to, body, &arguments.fault).await?;
             let check = check(&session, product, &errand.check_id).await?;
-            Ok(desk.printer.object(columns(product), &check)?)
+            desk.printer.object(columns(product), &check)?;
+            let has_failed = ["ERROR", "EXPIRED"].iter().any(|status| check["status"] == *status);
+            if has_failed { Err(Failure::Told) } else { Ok(()) }
         }
         Task::Open { .. } if !arguments.fault.is_empty() => Err(Failure::refused(
             "--fault is for SMS, and this check has none",
@@ -55,7 +60,7 @@ pub(super) async fn trigger(desk: &Desk, arguments: TriggerArguments) -> Result<
                         let redeem = format!("ringtrue {} redeem {} {code}", command(product), errand.check_id);
                         printer::remark(&format!("\nTo redeem the code: {redeem}"));
                     }
-                    Ok(())
+                    if end.get("error").is_some() { Err(Failure::Told) } else { Ok(()) }
                 }
             }
         }

@@ -1,11 +1,14 @@
 //! The database, and the keys in it.
 
+use std::{fs, io, path::Path};
+
 use ringtrue_domain::region::Region;
 use ringtrue_engine::{
     keys::{KeyRing, KeySummary, MasterKey, key_summaries},
     ports::{Clock, KeyPurpose, Store, SystemClock, Version},
 };
 use ringtrue_store::{SchemaState, schema_state};
+use rustix::fs::{Access, access};
 
 use super::{Finding, bad, good, skipped};
 use crate::{
@@ -37,12 +40,19 @@ pub(super) async fn examine(desk: &Desk, config: &Config) -> Vec<Finding> {
 
 async fn examine_database(config: &Config, master: Option<&MasterKey>) -> Vec<Finding> {
     let url = &config.store.url;
+    let unreachable = |database: Finding| {
+        let rest = [SCHEMA, WRITES, KEYS, RESIDENCY].map(|check| skipped(check, "the database cannot be reached"));
+        [database].into_iter().chain(rest).collect()
+    };
+    if let Some(problem) = url.sqlite_path().and_then(directory_problem) {
+        let remedy = "Create the directory, writable by the user that runs the server, or correct `store.url`.";
+        return unreachable(bad(DATABASE, format!("{url}: {problem}"), remedy));
+    }
     let state = match schema_state(url).await {
         Ok(state) => state,
         Err(error) => {
             let remedy = "Check `store.url`, that the database runs, and that this machine and user may reach it.";
-            let rest = [SCHEMA, WRITES, KEYS, RESIDENCY].map(|check| skipped(check, "the database cannot be reached"));
-            return [bad(DATABASE, format!("{url}: {error}"), remedy)].into_iter().chain(rest).collect();
+            return unreachable(bad(DATABASE, format!("{url}: {error}"), remedy));
         }
     };
     let mut findings = vec![good(DATABASE, url.to_string()), schema(&state)];
@@ -59,6 +69,22 @@ async fn examine_database(config: &Config, master: Option<&MasterKey>) -> Vec<Fi
         Err(failure) => findings.push(bad(WRITES, failure.to_string(), "Look at the database's own log.")),
     }
     findings
+}
+
+/// What is wrong with the directory of a SQLite database. Files are created in it while the database is in use.
+fn directory_problem(file: &Path) -> Option<String> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = parent.unwrap_or(Path::new("."));
+    let problem = match fs::metadata(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist".to_owned(),
+        Err(error) => format!("cannot be read: {error}"),
+        Ok(found) if !found.is_dir() => "is not a directory".to_owned(),
+        Ok(_) => match access(directory, Access::WRITE_OK | Access::EXEC_OK) {
+            Ok(()) => return None,
+            Err(error) => format!("is not writable: {error}"),
+        },
+    };
+    Some(format!("the directory {} {problem}", directory.display()))
 }
 
 fn schema(state: &SchemaState) -> Finding {

@@ -52,8 +52,27 @@ fn the_url_of_a_silent_check_is_opened() {
     assert_eq!((field(&row, "status"), field(&row, "phone_number")), ("COMPLETED", "+990123456702"));
 
     world.run(&format!("secure-sna create {MATCHING}")).expect_code(0);
-    let failed = world.json("trigger --sim +990123456799");
+    let failed = world.run("trigger --sim +990123456799 --output json").expect_code(1).json();
     assert_eq!(failed["error"], "mno_server_error", "{failed}");
+}
+
+#[test]
+fn a_check_that_ends_in_error_fails_the_command() {
+    let world = World::signed_in();
+    world.run("reverse-sms create +990123456799").expect_code(0);
+    let failed = world.run("trigger --output json").expect_code(1).json();
+    assert_eq!((text(&failed, "status"), text(&failed, "error_code")), ("ERROR", "internal_error"));
+
+    let redirect = "--redirect-url http://127.0.0.1:9/end";
+    for (create, error) in [
+        ("secure-sna create +990123456799".to_owned(), "mno_server_error"),
+        (format!("secure-sna create +990123456795 {redirect}"), "mno_timeout"),
+        (format!("secure-sna create {MATCHING} --device-ip 198.51.100.7"), "not_mobile_ip"),
+    ] {
+        world.run(&create).expect_code(0);
+        let failed = world.run("trigger --redeem --output json").expect_code(1).json();
+        assert_eq!(text(&failed, "error"), error, "{create}");
+    }
 }
 
 #[test]
