@@ -107,7 +107,7 @@ impl Document {
 
     pub(super) fn error_codes(&self) -> BTreeSet<&str> {
         let codes = self.at("/components/schemas/Problem/properties/error_code");
-        items(codes, "enum").filter_map(Value::as_str).collect()
+        known_values(codes).filter_map(Value::as_str).collect()
     }
 
     /// The error codes that a response may carry, in the order of the document.
@@ -118,7 +118,7 @@ impl Document {
             let Some(code) = schema.get("properties").and_then(|all| all.get("error_code")) else { continue };
             let code = Value::Object(self.flatten(code));
             let one = code.get("const").into_iter();
-            let several = items(&code, "enum").filter(|_| code.get("const").is_none());
+            let several = known_values(&code).filter(|_| code.get("const").is_none());
             for value in one.chain(several).filter_map(Value::as_str) {
                 if !codes.iter().any(|known| known == value) {
                     codes.push(value.to_owned());
@@ -184,6 +184,14 @@ pub(super) fn text<'v>(node: &'v Value, name: &str) -> &'v str {
 /// The items of an array member; none when there is none.
 pub(super) fn items<'v>(node: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     node.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Lists the known values of a set that may grow.
+pub(super) const OPEN_SET: &str = "x-extensible-enum";
+
+/// The values that a schema lists, of a set that may grow or of one that cannot.
+pub(super) fn known_values(schema: &Value) -> impl Iterator<Item = &Value> {
+    items(schema, "enum").chain(items(schema, OPEN_SET))
 }
 
 /// The example of a media type, a parameter or a header: `example`, else the first of `examples`.

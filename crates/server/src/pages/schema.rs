@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     PageError,
-    document::{Document, items},
+    document::{Document, OPEN_SET, items},
     html::{Html, Writer},
 };
 
@@ -159,7 +159,8 @@ fn choices(document: &Document, flat: &Map<String, Value>) -> Vec<String> {
     if let Some(only) = flat.get("const") {
         return vec![shown(only)];
     }
-    flat.get("enum").and_then(Value::as_array).into_iter().flatten().map(shown).collect()
+    let listed = flat.get("enum").or_else(|| flat.get(OPEN_SET));
+    listed.and_then(Value::as_array).into_iter().flatten().map(shown).collect()
 }
 
 fn limits(flat: &Map<String, Value>) -> Vec<Limit> {
@@ -223,6 +224,7 @@ mod tests {
             "string or null, uri"
         );
         assert_eq!(shown_as(&json!({"items": {"enum": ["a", "b"]}})).choices, ["a", "b"]);
+        assert_eq!(shown_as(&json!({"x-extensible-enum": ["a", "b"]})).choices, ["a", "b"]);
         assert_eq!(shown_as(&json!({"enum": ["a", "b"], "const": "b"})).choices, ["b"]);
     }
 

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use ringtrue_server::http::{self, catalogue::Code};
+use ringtrue_server::{
+    http::{self, catalogue::Code},
+    pages::openapi,
+};
+use serde_json::{Value, json};
 
 use crate::{
     client::Request,
@@ -22,6 +26,67 @@ fn the_documented_error_codes_are_those_of_the_catalogue() {
     let documented = CONTRACT.error_codes();
     let catalogue: BTreeSet<String> = Code::ALL.iter().map(|code| code.entry().code.to_owned()).collect();
     assert_eq!(documented, catalogue);
+}
+
+/// Calls `look` with every member of every object, and the names that lead to it.
+fn walk<'d>(node: &'d Value, path: &mut Vec<&'d str>, look: &mut impl FnMut(&[&'d str], &'d Value)) {
+    match node {
+        Value::Object(members) => {
+            for (name, member) in members {
+                path.push(name);
+                look(path, member);
+                walk(member, path, look);
+                path.pop();
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| walk(item, path, look)),
+        _ => {}
+    }
+}
+
+/// A generated client must survive a code that a later release adds.
+#[test]
+fn sets_that_may_grow_are_open() {
+    const MAY_GROW: [&str; 9] =
+        ["error_code", "error", "action", "product_id", "product_name", "scope", "scopes", "products", "product"];
+    let document: Value = serde_json::from_str(openapi::DOCUMENT).unwrap();
+    let (mut closed, mut open) = (vec![], 0);
+    walk(&document, &mut vec![], &mut |path, member| {
+        let (name, parents) = path.split_last().unwrap();
+        let is_of_code = parents.windows(2).any(|pair| pair[0] == "properties" && MAY_GROW.contains(&pair[1]));
+        let names_codes =
+            parents.last().is_some_and(|parent| parent.ends_with("ErrorCode") || parent.ends_with("Scope"));
+        open += usize::from(*name == "x-extensible-enum");
+        if ["enum", "const"].contains(name) && (is_of_code || names_codes) && *member != json!("management") {
+            closed.push(path.join("/"));
+        }
+    });
+    assert_eq!(closed, [""; 0]);
+    assert!(open > 50, "{open}");
+}
+
+#[test]
+fn each_create_has_an_idempotency_key_of_its_own_in_its_example() {
+    let document: Value = serde_json::from_str(openapi::DOCUMENT).unwrap();
+    let mut examples = BTreeSet::new();
+    for operation in document["paths"].as_object().unwrap().values().filter_map(|path| path.get("post")) {
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        for key in parameters.filter(|parameter| parameter["name"] == "Idempotency-Key") {
+            assert!(examples.insert(key["example"].as_str().unwrap()), "{} twice", key["example"]);
+        }
+    }
+    assert!(examples.len() >= 10, "{examples:?}");
+}
+
+/// What YAML makes of an unquoted comma, and numbers that belong to somebody.
+#[test]
+fn the_document_says_what_it_was_meant_to() {
+    let document: Value = serde_json::from_str(openapi::DOCUMENT).unwrap();
+    walk(&document, &mut vec![], &mut |path, member| {
+        let name = path.last().unwrap();
+        assert!(!name.ends_with('.'), "{path:?}");
+        assert!(!member.as_str().is_some_and(|text| text.contains("+44")), "{path:?}: {member}");
+    });
 }
 
 #[tokio::test]
