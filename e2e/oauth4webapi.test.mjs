@@ -18,12 +18,12 @@ after(async () => {
   assert.equal(await ringtrue.stop(), 0, 'SIGTERM ends it in good order');
 });
 
-async function grant({ client_id, client_secret }, scope) {
+async function grant({ client_id, client_secret }, scope, authentication = oauth.ClientSecretBasic) {
   const client = { client_id };
   const answer = await oauth.clientCredentialsGrantRequest(
     server,
     client,
-    oauth.ClientSecretBasic(client_secret),
+    authentication(client_secret),
     new URLSearchParams({ scope }),
     plain,
   );
@@ -38,14 +38,14 @@ test('client credentials give a token for each product', async () => {
   }
 });
 
-test('a token is revoked, twice without harm', async () => {
-  const { access_token } = await grant(ringtrue.workspace, 'management');
+test('a token is revoked, twice without harm, by either authentication method', async () => {
+  const { access_token } = await grant(ringtrue.workspace, 'management', oauth.ClientSecretPost);
   const { client_id, client_secret } = ringtrue.workspace;
-  for (let i = 0; i < 2; i += 1) {
+  for (const authentication of [oauth.ClientSecretPost, oauth.ClientSecretBasic]) {
     const answer = await oauth.revocationRequest(
       server,
       { client_id },
-      oauth.ClientSecretBasic(client_secret),
+      authentication(client_secret),
       access_token,
       plain,
     );

@@ -13,12 +13,12 @@ after(async () => {
 });
 
 // `oauth2` is RFC 8414 discovery; plain HTTP is what `dev` speaks on loopback.
-function discover({ client_id, client_secret }) {
+function discover({ client_id, client_secret }, authentication = client.ClientSecretBasic(client_secret)) {
   return client.discovery(
     new URL(ringtrue.base_url),
     client_id,
     undefined,
-    client.ClientSecretBasic(client_secret),
+    authentication,
     { algorithm: 'oauth2', execute: [client.allowInsecureRequests] },
   );
 }
@@ -46,6 +46,23 @@ test('client credentials give a token that opens the API', async () => {
   );
   const page = await answer.json();
   assert.equal(page.content[0].workspace_id, ringtrue.workspace.workspace_id);
+});
+
+test('the default authentication of the library, client_secret_post, gives and revokes tokens', async () => {
+  const { client_id, client_secret } = ringtrue.workspace;
+  const config = await client.discovery(new URL(ringtrue.base_url), client_id, client_secret, undefined, {
+    algorithm: 'oauth2',
+    execute: [client.allowInsecureRequests],
+  });
+  assert.ok(config.serverMetadata().token_endpoint_auth_methods_supported.includes('client_secret_post'));
+  const { access_token } = await client.clientCredentialsGrant(config, { scope: 'management' });
+  const url = new URL(`${ringtrue.base_url}/v1/management/workspaces`);
+  assert.equal((await client.fetchProtectedResource(config, access_token, url, 'GET')).status, 200);
+  await client.tokenRevocation(config, access_token);
+  await assert.rejects(client.fetchProtectedResource(config, access_token, url, 'GET'));
+
+  const posted = await discover(ringtrue.project, client.ClientSecretPost('wrong'));
+  await assert.rejects(client.clientCredentialsGrant(posted, { scope: 'reverse_sms' }), { status: 401 });
 });
 
 test('a revoked token opens nothing', async () => {

@@ -24,8 +24,14 @@ def session(credential, **options):
     return OAuth2Session(credential["client_id"], credential["client_secret"], **options)
 
 
-def test_a_token_opens_the_api(ringtrue, metadata):
-    with session(ringtrue["workspace"], scope="management") as client:
+# Basic is the library's default.
+METHODS = ["client_secret_basic", "client_secret_post"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_token_opens_the_api(ringtrue, metadata, method):
+    assert method in metadata.token_endpoint_auth_methods_supported
+    with session(ringtrue["workspace"], scope="management", token_endpoint_auth_method=method) as client:
         token = client.fetch_token(metadata.token_endpoint, grant_type="client_credentials")
         assert token["token_type"] == "bearer"
         answer = client.get(f"{ringtrue['base_url']}/v1/management/workspaces", timeout=10)
@@ -33,11 +39,13 @@ def test_a_token_opens_the_api(ringtrue, metadata):
         assert answer.json()["content"][0]["workspace_id"] == ringtrue["workspace"]["workspace_id"]
 
 
-def test_a_revoked_token_opens_nothing(ringtrue, metadata):
-    with session(ringtrue["workspace"], scope="management") as client:
+@pytest.mark.parametrize("method", METHODS)
+def test_a_revoked_token_opens_nothing(ringtrue, metadata, method):
+    options = {"token_endpoint_auth_method": method, "revocation_endpoint_auth_method": method}
+    with session(ringtrue["workspace"], scope="management", **options) as client:
         token = client.fetch_token(metadata.token_endpoint, grant_type="client_credentials")
         revoked = client.revoke_token(metadata.revocation_endpoint, token=token["access_token"])
-        assert revoked.status_code == 200
+        assert (revoked.status_code, revoked.json()) == (200, {})
         answer = client.get(f"{ringtrue['base_url']}/v1/management/workspaces", timeout=10)
         assert answer.status_code == 401
 

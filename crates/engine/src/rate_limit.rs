@@ -35,6 +35,10 @@ pub enum CallKind {
     Token,
     /// Devices that open the URL of a check: with the right token by check, else by address.
     Device,
+    /// Returns of devices with a state that was used before, by address.
+    DeviceReplay,
+    /// Requests to the console with a session or link that is not known to be good, by address.
+    Console,
 }
 
 /// The deployment's limits: calls per second, except for failed logins.
@@ -44,11 +48,16 @@ pub struct Limits {
     pub read: u32,
     pub eligibility: u32,
     pub management: u32,
+    /// For each client.
     pub token: u32,
-    /// Visits of device URLs with a wrong token, for each address.
+    /// Token and revoke requests of all clients of a workspace together.
+    pub token_per_workspace: u32,
+    /// Visits of device URLs with a wrong token, and returns with a used state, for each address.
     pub device: u32,
     /// Visits of a device URL with its token, for each check.
     pub device_visits: u32,
+    /// For each address.
+    pub console: u32,
     /// Failed client authentications per minute, for each client and address.
     pub failed_logins: u32,
 }
@@ -61,8 +70,10 @@ impl Default for Limits {
             eligibility: 50,
             management: 25,
             token: 50,
+            token_per_workspace: 200,
             device: 20,
             device_visits: 20,
+            console: 20,
             failed_logins: 10,
         }
     }
@@ -77,8 +88,14 @@ impl Limits {
             CallKind::Eligibility => own.eligibility.unwrap_or(self.eligibility),
             CallKind::Management => own.management.unwrap_or(self.management),
             CallKind::Token => own.token.unwrap_or(self.token),
-            CallKind::Device => self.device,
+            CallKind::Device | CallKind::DeviceReplay => self.device,
+            CallKind::Console => self.console,
         }
+    }
+
+    /// The token limit of a workspace: never below the one of each of its clients.
+    fn tokens_of_workspace(&self, own: &RateLimits) -> u32 {
+        self.token_per_workspace.max(self.of(CallKind::Token, own))
     }
 }
 
@@ -102,8 +119,8 @@ enum Subject {
     FailedLogin(Fingerprint, IpAddr),
 }
 
-/// A keyed hash in place of a client id: counting must not cost an allocation, and a collision would only count two
-/// clients together.
+/// A keyed hash in place of a client id or token: counting must not cost an allocation, and a collision would only count
+/// two of them together.
 type Fingerprint = u64;
 
 /// This node's place among the live ones.
@@ -173,6 +190,8 @@ struct Full;
 const KNOWN: usize = 100_000;
 const STRANGERS: usize = 50_000;
 const VISITED: usize = 50_000;
+/// How many session tokens and states are remembered.
+const TOKENS: usize = 50_000;
 
 #[derive(Debug)]
 pub struct RateLimiter {
@@ -183,6 +202,10 @@ pub struct RateLimiter {
     strangers: Cache<Subject, Arc<Window>>,
     /// Checks whose device URL was opened.
     visited: Cache<CheckId, Arc<Window>>,
+    /// Session tokens that the store has found good. They are not metered.
+    good_sessions: Cache<Fingerprint, ()>,
+    /// States that devices have come back with.
+    used_states: Cache<Fingerprint, ()>,
     /// The latest minute in which any login failed.
     failing_minute: AtomicU64,
     hasher: DefaultHashBuilder,
@@ -196,6 +219,8 @@ impl RateLimiter {
             known: Cache::new(KNOWN),
             strangers: Cache::new(STRANGERS),
             visited: Cache::new(VISITED),
+            good_sessions: Cache::new(TOKENS),
+            used_states: Cache::new(TOKENS),
             failing_minute: AtomicU64::new(0),
             hasher: DefaultHashBuilder::default(),
         }
@@ -213,14 +238,43 @@ impl RateLimiter {
         self.second(&self.known, Subject::Workspace(kind, id), self.limits.of(kind, own), now)
     }
 
-    /// Counts a token or revoke request of a client that has shown its secret.
-    pub fn client(&self, id: &ClientId, own: &RateLimits, now: Timestamp) -> Standing {
-        self.second(
-            &self.known,
-            Subject::Client(self.fingerprint(id.as_str())),
-            self.limits.of(CallKind::Token, own),
-            now,
-        )
+    /// Counts a token or revoke request of a client that has shown its secret, against its own limit and that of its
+    /// workspace.
+    pub fn client(&self, id: &ClientId, workspace: WorkspaceId, own: &RateLimits, now: Timestamp) -> Standing {
+        let client = Subject::Client(self.fingerprint(id.as_str()));
+        let standing = self.second(&self.known, client, self.limits.of(CallKind::Token, own), now);
+        if !standing.admitted {
+            return standing;
+        }
+        let workspace = Subject::Workspace(CallKind::Token, workspace);
+        let of_workspace = self.second(&self.known, workspace, self.limits.tokens_of_workspace(own), now);
+        if of_workspace.admitted { standing } else { of_workspace }
+    }
+
+    /// Counts a request that must look up a session, unless the session was good the last time.
+    pub fn session_lookup(&self, token: &str, address: IpAddr, now: Timestamp) -> Option<Standing> {
+        let is_good = self.good_sessions.get(&self.fingerprint(token)).is_some();
+        (!is_good).then(|| self.stranger(CallKind::Console, address, now))
+    }
+
+    /// Remembers what came of looking up a session.
+    pub fn session_looked_up(&self, token: &str, is_good: bool) {
+        let token = self.fingerprint(token);
+        match (is_good, self.good_sessions.get(&token)) {
+            (true, None) => self.good_sessions.insert(token, ()),
+            (false, Some(())) => drop(self.good_sessions.remove(&token)),
+            _ => {}
+        }
+    }
+
+    /// Counts the return of a device, unless its state is new: each is good for one return.
+    pub fn device_return(&self, state: &str, address: IpAddr, now: Timestamp) -> Option<Standing> {
+        let state = self.fingerprint(state);
+        if self.used_states.get(&state).is_none() {
+            self.used_states.insert(state, ());
+            return None;
+        }
+        Some(self.stranger(CallKind::DeviceReplay, address, now))
     }
 
     /// Counts a call that shows no good token.
@@ -349,6 +403,48 @@ mod tests {
         assert!(limiter.workspace(CallKind::Management, workspace(), &own, at(0)).admitted);
         assert!(!limiter.workspace(CallKind::Management, workspace(), &own, at(1)).admitted);
         assert!(limiter.workspace(CallKind::Read, workspace(), &own, at(1)).admitted, "another kind of call");
+    }
+
+    #[test]
+    fn clients_of_a_workspace_share_a_token_limit() {
+        let limiter = RateLimiter::new(Limits { token: 3, token_per_workspace: 5, ..Limits::default() });
+        let call = |client: &str, own: &RateLimits, now| {
+            limiter.client(&client.parse().unwrap(), workspace(), own, now).admitted
+        };
+        for (second, own, admitted) in [
+            (0, RateLimits::default(), [3, 2, 0]),
+            (1, RateLimits { token: Some(2), ..RateLimits::default() }, [2, 2, 1]),
+            (2, RateLimits { token: Some(9), ..RateLimits::default() }, [9, 0, 0]),
+        ] {
+            let counts = ["prj_1", "prj_2", "prj_3"]
+                .map(|client| (0..20).filter(|_| call(client, &own, at(second * 1_000))).count());
+            assert_eq!(counts, admitted, "{own:?}");
+        }
+    }
+
+    #[test]
+    fn sessions_are_metered_by_address_until_they_are_known_to_be_good() {
+        let limiter = RateLimiter::new(Limits { console: 2, ..Limits::default() });
+        let address = "203.0.113.1".parse().unwrap();
+        let is_looked_up =
+            |token: &str| limiter.session_lookup(token, address, at(0)).is_none_or(|standing| standing.admitted);
+        limiter.session_looked_up("good", true);
+        assert_eq!(["a", "b", "c"].map(is_looked_up), [true, true, false]);
+        assert!(is_looked_up("good"));
+        limiter.session_looked_up("good", false);
+        assert!(!is_looked_up("good"), "it has ended");
+    }
+
+    #[test]
+    fn devices_that_come_back_twice_are_metered_by_address() {
+        let limiter = RateLimiter::new(Limits { device: 2, ..Limits::default() });
+        let [one, two] = ["203.0.113.1", "203.0.113.2"].map(|ip| ip.parse().unwrap());
+        let comes = |state: &str, address| {
+            limiter.device_return(state, address, at(0)).is_none_or(|standing| standing.admitted)
+        };
+        assert!((0..100).all(|device| comes(&device.to_string(), one)), "each state is new");
+        assert_eq!([comes("1", one), comes("2", one), comes("3", one)], [true, true, false]);
+        assert!(comes("1", two) && comes("new", one));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use ringtrue_domain::{
     tenancy::{Workspace, WorkspaceId},
 };
 
-use super::{InvalidPassword, Password, Person, SessionToken, after, passwords};
+use super::{InvalidPassword, Password, Person, SessionToken, after, is_random_token, passwords};
 use crate::{
     Engine,
     management::Manager,
@@ -144,6 +144,9 @@ impl Engine {
 
     /// What a link is for, without using it up.
     pub async fn look_at_link(&self, token: &str) -> Result<LinkRecord, LinkError> {
+        if !is_random_token(token) {
+            return Err(LinkError::NotGood);
+        }
         let found = self.store().link(self.link_hash(token)?, self.clock().now()).await?;
         found.ok_or(LinkError::NotGood)
     }

@@ -33,6 +33,9 @@ use crate::{
 const IDLE: SignedDuration = SignedDuration::from_hours(12);
 /// And so does one that somebody uses all the time.
 const LONGEST: SignedDuration = SignedDuration::from_hours(7 * 24);
+const RANDOM_TOKEN_BYTES: usize = 32;
+/// In base64url, without padding.
+const RANDOM_TOKEN_CHARS: usize = 43;
 /// How often it is written down that a session is in use.
 const NOTED_EVERY: SignedDuration = SignedDuration::from_mins(1);
 
@@ -99,9 +102,9 @@ impl Administrator {
 pub struct SessionToken(String);
 
 impl SessionToken {
-    /// A token as a browser gave it.
-    pub fn given(text: &str) -> Self {
-        SessionToken(text.to_owned())
+    /// A token as a browser gave it, if it can be one.
+    pub fn parse(text: &str) -> Option<Self> {
+        is_random_token(text).then(|| SessionToken(text.to_owned()))
     }
 
     /// For its browser only.
@@ -190,7 +193,7 @@ impl Engine {
 
     /// Something that nobody can guess.
     pub fn random_token(&self) -> String {
-        BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<32>())
+        BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<RANDOM_TOKEN_BYTES>())
     }
 
     fn new_session(&self, account: AccountId) -> Result<(SessionToken, NewSession), StoreError> {
@@ -223,6 +226,12 @@ impl Engine {
             request_id: None,
         }
     }
+}
+
+/// Whether a text has the form of [`Engine::random_token`]. What has not is never looked up.
+fn is_random_token(text: &str) -> bool {
+    let mut bytes = [0; RANDOM_TOKEN_BYTES];
+    text.len() == RANDOM_TOKEN_CHARS && BASE64_URL_SAFE_NO_PAD.decode_slice(text, &mut bytes) == Ok(RANDOM_TOKEN_BYTES)
 }
 
 fn after(at: Timestamp, by: SignedDuration) -> Timestamp {

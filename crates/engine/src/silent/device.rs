@@ -28,7 +28,7 @@ use crate::{
     activity::Activity,
     checks::{narrowed, pass_gates, whole_millis},
     ports::{Arrival, Decision, Departure, JourneyRecord, Question, Recorded, Reply, SetOut, SilentRoute, StoreError},
-    rate_limit::subscriber,
+    rate_limit::{Standing, subscriber},
 };
 
 /// How long an operator may take for its part. A device waits no longer, and what comes after would reach nobody.
@@ -117,6 +117,8 @@ pub enum VisitError {
     Sim(#[from] NotE164),
     #[error("this return is not expected: its ticket is unknown, used, or replaced by a newer one")]
     Ticket,
+    #[error("too many returns with a `state` that was used before, from this address")]
+    TooManyReplays { retry_after: u32 },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -250,6 +252,10 @@ impl Engine {
     pub async fn come_back(&self, back: Return<'_>) -> Result<ChainEnd, VisitError> {
         let id = self.check_of_ticket(back.ticket)?.ok_or(VisitError::Ticket)?;
         let route = self.networks().route_named(back.connector).ok_or(VisitError::Ticket)?;
+        let metered = self.limiter().device_return(back.ticket, back.address, self.clock().now());
+        if let Some(Standing { admitted: false, reset, .. }) = metered {
+            return Err(VisitError::TooManyReplays { retry_after: reset });
+        }
         let Some(came_back) = self.store().come_back(id, self.ticket_hash(id, back.ticket)?).await? else {
             return self.without_ticket(id).await;
         };

@@ -70,7 +70,7 @@ impl FromRequest<Context> for SignedForm {
 
     async fn from_request(request: Request, Context { app, arrival }: &Context) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
-        let who = SignedIn::find(app, &parts.headers, arrival.request_id.as_str()).await?;
+        let who = SignedIn::find(app, &parts.headers, arrival).await?;
         let who = who.ok_or(Refusal::Go("/console/sign-in".to_owned()))?;
         let fields = read(app, &parts, body, who.token.reveal(), MAX_SIGNED_FORM).await?;
         Ok(SignedForm { who, fields })

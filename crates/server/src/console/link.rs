@@ -1,5 +1,7 @@
 //! Links that are good once: to choose a password, or to come in without one.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::{
     extract::{RawQuery, Request, State},
@@ -17,9 +19,9 @@ use super::{
     page::{self, Frame},
     refusal::Refusal,
     sign_in::{visitor_token, with_cookie},
-    visitor::SignedIn,
+    visitor::{SignedIn, meter_link},
 };
-use crate::http::App;
+use crate::http::{App, arrival::Arrival};
 
 #[derive(Debug, Template)]
 #[template(path = "console/link.html")]
@@ -35,14 +37,20 @@ struct LinkPage {
 /// `GET /console/link`
 ///
 /// A link for a password is only looked at: programs that open links before people do must not use it up.
-pub async fn look(State(app): State<App>, RawQuery(query): RawQuery, request: Request) -> Result<Response, Refusal> {
+pub async fn look(
+    State(app): State<App>,
+    State(arrival): State<Arc<Arrival>>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, Refusal> {
+    meter_link(&app, arrival.address)?;
     let query = query.unwrap_or_default();
     let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
     let token = token.map(|(_, value)| value.into_owned()).unwrap_or_default();
     let link = match app.engine.look_at_link(&token).await {
         Ok(link) => link,
         // Whoever follows a link twice is in already.
-        Err(LinkError::NotGood) if SignedIn::find(&app, request.headers(), "").await?.is_some() => {
+        Err(LinkError::NotGood) if SignedIn::find(&app, request.headers(), &arrival).await?.is_some() => {
             return Ok(page::see_other("/console"));
         }
         Err(error) => return Err(error.into()),
@@ -65,6 +73,7 @@ pub async fn follow(State(app): State<App>, form: VisitorForm) -> Result<Respons
         let (status, error) = invalid(error);
         Ok(page::html(status, &link_page(field(FORM_TOKEN).to_owned(), token.to_owned(), email, error)))
     };
+    meter_link(&app, form.address)?;
     let link = app.engine.look_at_link(token).await?;
     if password != field("again") {
         return again(&"the two passwords differ", link.account.email.to_string());

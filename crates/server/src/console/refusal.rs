@@ -57,8 +57,13 @@ impl IntoResponse for Refusal {
                 let page =
                     RefusalPage { frame: Frame::bare(title), status: status.as_u16(), title, text: &sentence(&text) };
                 let mut response = page::html(status, &page);
-                if status == StatusCode::SERVICE_UNAVAILABLE {
-                    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+                let retry_after = match status {
+                    StatusCode::SERVICE_UNAVAILABLE => Some("2"),
+                    StatusCode::TOO_MANY_REQUESTS => Some("1"),
+                    _ => None,
+                };
+                if let Some(seconds) = retry_after {
+                    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
                 }
                 response
             }

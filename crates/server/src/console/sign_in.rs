@@ -1,5 +1,7 @@
 //! Signing in and out.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::{
     extract::{RawQuery, Request, State},
@@ -15,7 +17,7 @@ use super::{
     refusal::{Refusal, sentence},
     visitor::SignedIn,
 };
-use crate::http::App;
+use crate::http::{App, arrival::Arrival};
 
 #[derive(Debug, Template)]
 #[template(path = "console/sign_in.html")]
@@ -44,11 +46,16 @@ pub fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Respo
 }
 
 /// `GET /console/sign-in`
-pub async fn form(State(app): State<App>, RawQuery(query): RawQuery, request: Request) -> Result<Response, Refusal> {
+pub async fn form(
+    State(app): State<App>,
+    State(arrival): State<Arc<Arrival>>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, Refusal> {
     let headers = request.headers();
     let next = query.as_deref().map(|query| url::form_urlencoded::parse(query.as_bytes()));
     let next = next.and_then(|mut pairs| pairs.find(|(name, _)| name == "next")).map(|(_, value)| value.into_owned());
-    if SignedIn::find(&app, headers, "").await?.is_some() {
+    if SignedIn::find(&app, headers, &arrival).await?.is_some() {
         return Ok(page::see_other(&inside(next.as_deref())));
     }
     let (form_token, cookie) = visitor_token(&app, headers)?;

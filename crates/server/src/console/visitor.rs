@@ -1,5 +1,7 @@
 //! Who is at the door: somebody who has signed in, or a stranger who is asked to.
 
+use std::net::IpAddr;
+
 use axum::extract::FromRequestParts;
 use http::{HeaderMap, Method, request::Parts, uri::PathAndQuery};
 use ringtrue_domain::{
@@ -9,10 +11,17 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     accounts::{Administrator, Person, SessionToken},
     management::{ManagementError, Manager},
+    rate_limit::{CallKind, Standing},
 };
 
 use super::{cookies::Cookie, refusal::Refusal};
-use crate::http::{App, arrival::Context, path::PathIds, problem::Problem};
+use crate::http::{
+    App,
+    arrival::{Arrival, Context},
+    catalogue::Code,
+    path::PathIds,
+    problem::Problem,
+};
 
 /// Somebody who has signed in. Whoever forgets to ask for one has nobody to let in anywhere.
 #[derive(Debug)]
@@ -41,12 +50,18 @@ pub struct InProject {
 
 impl SignedIn {
     /// Who has the session that the browser speaks of, if it is good.
-    pub async fn find(app: &App, headers: &HeaderMap, request_id: &str) -> Result<Option<Self>, Refusal> {
-        let Some(cookie) = Cookie::Session.read(app, headers) else { return Ok(None) };
-        let token = SessionToken::given(cookie);
-        let Some(person) = app.engine.session(&token).await? else { return Ok(None) };
+    pub async fn find(app: &App, headers: &HeaderMap, arrival: &Arrival) -> Result<Option<Self>, Refusal> {
+        let token = Cookie::Session.read(app, headers).and_then(SessionToken::parse);
+        let Some(token) = token else { return Ok(None) };
+        let limiter = app.engine.limiter();
+        if let Some(standing) = limiter.session_lookup(token.reveal(), arrival.address, arrival.at) {
+            admitted(standing)?;
+        }
+        let person = app.engine.session(&token).await?;
+        limiter.session_looked_up(token.reveal(), person.is_some());
+        let Some(person) = person else { return Ok(None) };
         let form_token = app.engine.form_token(token.reveal())?;
-        Ok(Some(SignedIn { person, token, form_token, request_id: request_id.to_owned() }))
+        Ok(Some(SignedIn { person, token, form_token, request_id: arrival.request_id.as_str().to_owned() }))
     }
 
     /// Lets the person at what concerns the whole deployment.
@@ -75,11 +90,24 @@ impl SignedIn {
     }
 }
 
+/// Counts a request that must look up a link by its token.
+pub fn meter_link(app: &App, address: IpAddr) -> Result<(), Refusal> {
+    admitted(app.engine.limiter().stranger(CallKind::Console, address, app.engine.clock().now()))
+}
+
+fn admitted(standing: Standing) -> Result<(), Refusal> {
+    if standing.admitted {
+        return Ok(());
+    }
+    let detail = "too many requests with unknown sessions or links come from your address; try again in a second";
+    Err(Problem::new(Code::TooManyRequests, detail).into())
+}
+
 impl FromRequestParts<Context> for SignedIn {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, Context { app, arrival }: &Context) -> Result<Self, Refusal> {
-        if let Some(signed_in) = SignedIn::find(app, &parts.headers, arrival.request_id.as_str()).await? {
+        if let Some(signed_in) = SignedIn::find(app, &parts.headers, arrival).await? {
             return Ok(signed_in);
         }
         // Whoever was reading is brought back; what was about to be changed is not done by itself.

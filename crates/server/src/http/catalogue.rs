@@ -43,9 +43,9 @@ catalogue! {
         "Read `detail`: it names the culprit, for a body by its JSON pointer. Correct the request; sending it again unchanged gives the same answer.";
     InvalidRequest: BAD_REQUEST "invalid_request" "Invalid request",
         "A token or revoke request lacks a parameter, repeats one, is not a form, or shows its credentials in two places. Also a call with more than one access token.",
-        "Send one `Authorization` header, and the form fields that the call takes, each once.";
+        "Send one `Authorization` header, or `client_id` and `client_secret` as form fields, and the other fields that the call takes, each once.";
     InvalidScope: BAD_REQUEST "invalid_scope" "Invalid scope",
-        "The scope is missing, unknown, more than one, or not open to this credential: products need a project's credential and a project that is enabled for them, `management` needs a workspace's.",
+        "The scope is unknown, more than one, or not open to this credential: products need a project's credential and a project that is enabled for them, `management` needs a workspace's.",
         "Request exactly one scope that the credential has. A token serves one product; several products need one token each.";
     UnsupportedGrantType: BAD_REQUEST "unsupported_grant_type" "Unsupported grant type",
         "Access tokens are given for the grant type `client_credentials` only.",
@@ -78,8 +78,8 @@ catalogue! {
         "There is no valid access token: none was sent, or it has expired, was revoked, belongs to another region, or its credential or project is no longer active.",
         "Mint a new token with `POST /oauth2/token` and send it as `Authorization: Bearer <token>`. Tokens in the query string are not accepted.";
     InvalidClient: UNAUTHORIZED "invalid_client" "Invalid client",
-        "The client id or the client secret is not right, or no credentials were sent by HTTP Basic.",
-        "Send `client_id` and `client_secret` by HTTP Basic. A lost secret cannot be shown again: make a new credential and delete the old one.";
+        "The client id or the client secret is not right, or no credentials were sent.",
+        "Send `client_id` and `client_secret` by HTTP Basic, or as form fields. A lost secret cannot be shown again: make a new credential and delete the old one.";
     Forbidden: FORBIDDEN "forbidden" "Forbidden",
         "The token is good, but not for this: it lacks the scope, its project is not enabled for the product, or the resource belongs to someone else.",
         "`detail` says which of them. Mint a token with the scope of this call, with the credentials of the project or workspace that owns the resource.";
@@ -170,6 +170,9 @@ catalogue! {
     InternalError: INTERNAL_SERVER_ERROR "internal_error" "Internal error",
         "Something went wrong on our side. What was asked for has not been done.",
         "Try again; when it happens again, give the `X-Request-Id` of the answer to whoever runs this service.";
+    NotImplemented: NOT_IMPLEMENTED "not_implemented" "Not implemented",
+        "The body of the request is sent with a transfer coding other than a single `chunked`. The connection is closed.",
+        "Send the body with a `Content-Length`, or with `Transfer-Encoding: chunked` and no other coding.";
     MnoRedirectUnsupported: NOT_IMPLEMENTED "mno_redirect_unsupported" "Operator takes no devices",
         "The device's operator is known, but none of our connections to it can tell whose a device is.",
         "Offer another way to verify the number.";

@@ -98,6 +98,12 @@ impl Problem {
         self
     }
 
+    /// The connection cannot be used for another request.
+    #[must_use]
+    pub fn closing_connection(self) -> Self {
+        self.with(header::CONNECTION, HeaderValue::from_static("close"))
+    }
+
     #[must_use]
     pub fn for_audience(mut self, audience: Audience) -> Self {
         self.audience = audience;
@@ -305,6 +311,9 @@ impl From<VisitError> for Problem {
             VisitError::NotFound => Problem::new(Code::CheckNotFound, detail),
             VisitError::Sim(_) => Problem::new(Code::PhoneNumberInvalid, detail),
             VisitError::Ticket => Problem::bad_request(detail),
+            VisitError::TooManyReplays { retry_after } => {
+                Problem::new(Code::TooManyRequests, detail).retry_after(retry_after)
+            }
             VisitError::Store(cause) => cause.into(),
         }
     }

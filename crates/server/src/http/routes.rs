@@ -12,7 +12,12 @@ use axum::{
 };
 use http::{HeaderValue, Method, header};
 
-use super::{arrival::Context, catalogue::Code, path::Way, problem::Problem};
+use super::{
+    arrival::Context,
+    catalogue::Code,
+    path::Way,
+    problem::{Audience, Problem},
+};
 
 /// What a handler does.
 pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -115,7 +120,8 @@ impl Router {
         if plays_tricks(&path[*fixed..]) {
             return Err(Problem::not_found());
         }
-        let endpoint = found.value.endpoint(request.method())?;
+        let endpoint = found.value.endpoint(request.method());
+        let endpoint = endpoint.map_err(|problem| problem.for_audience(Audience::of(request)))?;
         let values = found.params.iter().map(|(_, value)| value);
         let _ = context.arrival.way.set(Way::new(template, parameters, values));
         Ok(endpoint)

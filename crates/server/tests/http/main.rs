@@ -87,3 +87,22 @@ macro_rules! on_both_stores {
     };
 }
 pub(crate) use on_both_stores;
+
+/// Runs tests that take a `Database`, and configure their `World` themselves, on both stores.
+macro_rules! on_both_databases {
+    ($($test:ident),* $(,)?) => {
+        mod on_sqlite { $(
+            #[tokio::test]
+            async fn $test() {
+                super::$test(crate::database::Database::sqlite().await).await;
+            }
+        )* }
+        mod on_postgres { $(
+            #[tokio::test]
+            async fn $test() {
+                super::$test(crate::database::Database::postgres().await).await;
+            }
+        )* }
+    };
+}
+pub(crate) use on_both_databases;

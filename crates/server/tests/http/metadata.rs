@@ -34,8 +34,8 @@ async fn the_metadata_tells_a_client_all_that_it_needs() {
             "scopes_supported": ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility", "management"],
             "response_types_supported": [],
             "grant_types_supported": ["client_credentials"],
-            "token_endpoint_auth_methods_supported": ["client_secret_basic"],
-            "revocation_endpoint_auth_methods_supported": ["client_secret_basic"],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+            "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
             "service_documentation": format!("{base}/docs"),
         })
     );

@@ -8,7 +8,8 @@ use serde_json::json;
 use crate::{
     answers::all_kinds,
     client::{Answer, Request},
-    on_both_stores,
+    database::Database,
+    on_both_databases, on_both_stores,
     routes::{self, Ids},
     world::{World, send_to, token_request},
 };
@@ -150,6 +151,41 @@ async fn a_client_asks_for_tokens_at_its_own_limit() {
         assert!(second < 3);
     }
 }
+
+/// A workspace with many credentials gets no more tokens than one with few.
+async fn clients_of_a_workspace_share_a_token_limit(database: Database) {
+    let world = World::with(database, |config| {
+        config.rate_limits.token = 4;
+        config.rate_limits.token_per_workspace = 6;
+    })
+    .await;
+    let other = world.another_tenant().await;
+    let mut clients = vec![];
+    for name in ["One", "Two", "Three"] {
+        world.advance(SignedDuration::from_secs(1));
+        clients.push(world.project(name, json!({})).await);
+    }
+    world.advance(SignedDuration::from_secs(1));
+    let mut admitted = vec![];
+    for client in &clients {
+        let mut count = 0;
+        for _ in 0..8 {
+            let answer = world.token_request(&client.client_id, &client.client_secret, "sim_swap").await;
+            if answer.status == 200 {
+                count += 1;
+            } else {
+                refused(&answer);
+            }
+        }
+        admitted.push(count);
+    }
+    assert_eq!(admitted, [4, 2, 0]);
+    world.token_request(&other.client_id, &other.client_secret, "management").await.assert(200);
+    world.advance(SignedDuration::from_secs(1));
+    world.token_request(&clients[2].client_id, &clients[2].client_secret, "sim_swap").await.assert(200);
+}
+
+on_both_databases!(clients_of_a_workspace_share_a_token_limit);
 
 /// A hundred at once: the limit and not one more, and nobody gets a 5xx.
 async fn a_crowd_is_let_in_up_to_the_limit(world: World) {

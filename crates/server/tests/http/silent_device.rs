@@ -7,7 +7,7 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 use crate::{
     client::{self, Answer, Request},
     database::Database,
-    on_both_stores,
+    on_both_databases, on_both_stores,
     scripted_operator::{AUTHORIZE, NAME, ScriptedOperator},
     seeker::{BOTH, DISCOVERY, SECURE_SNA, Seeker, callback, ticket},
     world::{World, eventually},
@@ -337,6 +337,46 @@ async fn visits_count_by_check_on_sqlite() {
 async fn visits_count_by_check_on_postgres() {
     visits_count_by_check_and_wrong_tokens_by_address(Database::postgres().await).await;
 }
+
+/// A `state` is good for one return. Returns with a used one are counted by address; those with a new one are not.
+async fn used_states_are_counted_by_address(database: Database) {
+    let world = World::with(database, |config| {
+        config.rate_limits.device = 3;
+        config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
+    })
+    .await;
+    ScriptedOperator::of(&world);
+    let seeker = Seeker::new(&world, DISCOVERY).await;
+    let returned = async |ticket: &str, address: &str| {
+        world.send(Request::get(&callback(ticket)).header("X-Forwarded-For", address)).await
+    };
+    let mut tickets = vec![];
+    for _ in 0..6 {
+        world.advance(jiff::SignedDuration::from_secs(1));
+        tickets.push(seeker.depart(&seeker.create(json!({})).await.target).await);
+    }
+    for ticket in &tickets {
+        let status = returned(ticket, "127.0.0.1").await.status;
+        assert!(status != 429, "{status}");
+    }
+    for ticket in &tickets[..3] {
+        let status = returned(ticket, "203.0.113.7").await.status;
+        assert!([400, 409].contains(&status), "{status}");
+    }
+    let answer = returned(&tickets[3], "203.0.113.7").await.assert_problem(429, "too_many_requests");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_ne!(returned(&tickets[3], "203.0.113.8").await.status, 429);
+    // What cannot be a state is not looked up, and not counted.
+    for _ in 0..10 {
+        returned(&"x".repeat(64), "203.0.113.9").await.assert_problem(400, "bad_request");
+    }
+    let next = seeker.depart(&seeker.create(json!({})).await.target).await;
+    assert_ne!(returned(&next, "203.0.113.7").await.status, 429, "a new one");
+    world.advance(jiff::SignedDuration::from_secs(1));
+    assert_ne!(returned(&tickets[3], "203.0.113.7").await.status, 429, "in the next second");
+}
+
+on_both_databases!(used_states_are_counted_by_address);
 
 /// Who comes back, and with what, is told to the connector: but no headers, which anybody can write.
 #[tokio::test]

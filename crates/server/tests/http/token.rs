@@ -82,6 +82,44 @@ async fn credentials_may_be_percent_encoded_or_raw_and_are_read_alike() {
     }
 }
 
+/// `client_secret_post`: the credentials are fields of the form, and nothing else differs.
+async fn credentials_may_be_in_the_form(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let (id, secret) = (project.client_id.as_str(), project.client_secret.as_str());
+    let ask = async |endpoint: &str, id: &str, secret: &str, more: &[(&str, &str)]| {
+        let fields = [&[("client_id", id), ("client_secret", secret)], more].concat();
+        world.send(Request::post(endpoint).form(&fields)).await
+    };
+    let token = async |id: &str, secret: &str, scope: &str| {
+        ask("/oauth2/token", id, secret, &[("grant_type", "client_credentials"), ("scope", scope)]).await
+    };
+    let granted = token(id, secret, "sim_swap").await.assert(200).json();
+    let access_token = text(&granted["access_token"]);
+    assert!(world.accepts(access_token).await);
+    token(id, secret, "management").await.assert_problem(400, "invalid_scope");
+
+    let wrong = token(id, "wrong", "sim_swap").await.assert_problem(401, "invalid_client");
+    let unknown = token("prj_nobody", "wrong", "sim_swap").await.assert_problem(401, "invalid_client");
+    assert_eq!(wrong.text(), unknown.text());
+    assert!(wrong.header("www-authenticate").unwrap().starts_with("Basic "));
+    ask("/oauth2/revoke", id, "wrong", &[("token", access_token)]).await.assert_problem(401, "invalid_client");
+    assert!(world.accepts(access_token).await);
+    ask("/oauth2/revoke", id, secret, &[("token", access_token)]).await.assert(200);
+    assert!(!world.accepts(access_token).await);
+
+    let both = [("client_secret", secret), ("grant_type", "client_credentials"), ("scope", "sim_swap")];
+    let both = Request::post("/oauth2/token").header("Authorization", basic(id, secret)).form(&both);
+    world.send(both).await.assert_problem(400, "invalid_request");
+
+    // Guesses count together, wherever they stand. One was made by each endpoint.
+    for guess in 2..12 {
+        let answer = token(id, "wrong", "sim_swap").await;
+        assert_eq!(answer.status, if guess < 10 { 401 } else { 429 });
+    }
+    world.token_request(id, "wrong", "sim_swap").await.assert_problem(429, "too_many_requests");
+    token(id, secret, "sim_swap").await.assert(200);
+}
+
 #[tokio::test]
 async fn parameters_that_nobody_knows_and_empty_ones_do_no_harm() {
     let world = World::sqlite().await;
@@ -160,6 +198,7 @@ async fn ids_and_secrets_hold_no_character_that_needs_escaping(world: World) {
 }
 
 on_both_stores!(
+    credentials_may_be_in_the_form,
     a_client_gets_a_token_for_its_scope,
     a_project_gets_one_token_for_each_of_its_products,
     a_credential_gives_tokens_of_its_own_scopes_only,

@@ -35,8 +35,8 @@ async fn forms_that_are_not_good() {
         ("grant_type=refresh_token&refresh_token=x", "unsupported_grant_type"),
         ("grant_type=password&username=a&password=b&scope=management", "unsupported_grant_type"),
         ("grant_type=CLIENT_CREDENTIALS&scope=management", "unsupported_grant_type"),
-        ("grant_type=client_credentials", "invalid_scope"),
-        ("grant_type=client_credentials&scope=", "invalid_scope"),
+        ("grant_type=client_credentials", "invalid_request"),
+        ("grant_type=client_credentials&scope=", "invalid_request"),
         ("grant_type=client_credentials&scope=+", "invalid_scope"),
         ("grant_type=client_credentials&scope=everything", "invalid_scope"),
         ("grant_type=client_credentials&scope=MANAGEMENT", "invalid_scope"),
@@ -116,13 +116,16 @@ async fn credentials_that_cannot_be_read() {
 async fn credentials_in_the_wrong_place() {
     let world = World::sqlite().await;
     let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
-    let in_body = format!("{GOOD}&client_id={id}&client_secret={secret}");
     let in_query = format!("/oauth2/token?client_id={id}&client_secret={secret}");
     let all_in_query = format!("{in_query}&{GOOD}");
 
     let nowhere = world.send(Request::post("/oauth2/token").body(FORM, GOOD)).await;
     reads_as_oauth(&nowhere.assert_problem(401, "invalid_client"), "invalid_client");
-    world.send(Request::post("/oauth2/token").body(FORM, in_body)).await.assert_problem(401, "invalid_client");
+    for half in [format!("client_id={id}"), format!("client_secret={secret}"), format!("client_id={id}&client_secret=")]
+    {
+        let answer = world.send(Request::post("/oauth2/token").body(FORM, format!("{GOOD}&{half}"))).await;
+        reads_as_oauth(&answer.assert_problem(401, "invalid_client"), "invalid_client");
+    }
     world.send(Request::post(&in_query).body(FORM, GOOD)).await.assert_problem(401, "invalid_client");
     world.send(Request::post(&all_in_query).body(FORM, "")).await.assert_problem(400, "invalid_request");
     world.send(Request::get(&all_in_query)).await.assert_problem(405, "method_not_allowed");
@@ -138,6 +141,7 @@ async fn a_token_is_asked_for_by_post_only() {
     for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
         let answer = world.send(Request::get(endpoint)).await.assert_problem(405, "method_not_allowed");
         assert_eq!(answer.header("allow"), Some("POST"));
+        reads_as_oauth(&answer, "method_not_allowed");
     }
 }
 

@@ -269,8 +269,10 @@ fn config(store: &str) -> Config {
         eligibility: 1_000_000,
         management: 1_000_000,
         token: 1_000_000,
+        token_per_workspace: 1_000_000,
         device: 1_000_000,
         device_visits: 1_000_000,
+        console: 1_000_000,
         failed_logins: 10,
     };
     config

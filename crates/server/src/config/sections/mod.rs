@@ -135,6 +135,8 @@ fn rate_limits(settings: &Settings) -> Result<Limits, ConfigError> {
         token: settings.read("rate_limits.token", &limit)?,
         device: settings.read("rate_limits.device", &limit)?,
         device_visits: settings.read("rate_limits.device_visits", &limit)?,
+        token_per_workspace: settings.read("rate_limits.token_per_workspace", &limit)?,
+        console: settings.read("rate_limits.console", &limit)?,
         failed_logins: settings.read("rate_limits.failed_logins", &limit)?,
     })
 }

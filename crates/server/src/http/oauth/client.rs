@@ -1,4 +1,4 @@
-//! Who asks for a token: HTTP Basic credentials, and the throttle on guessing them.
+//! Who asks for a token: credentials by HTTP Basic or in the form, and the throttle on guessing them.
 
 use std::{
     borrow::Cow,
@@ -32,24 +32,25 @@ pub fn authenticate(
     form: &Form<'_>,
     now: Timestamp,
 ) -> Result<Arc<Credential>, Problem> {
-    let pair = basic_pair(headers)?;
-    let (client_id, secret) = id_and_secret(&pair).ok_or_else(not_a_client)?;
-    if form.get("client_secret").is_some() || form.get("client_id").is_some_and(|given| given != client_id) {
-        let detail = "send the credentials by HTTP Basic only, not in the body as well";
-        return Err(Problem::new(Code::InvalidRequest, detail));
-    }
-    if let Some(seconds) = app.engine.limiter().login_delay(&client_id, address, now) {
-        let detail = "too many failed attempts with this client from this address";
-        return Err(Problem::new(Code::TooManyRequests, detail).retry_after(seconds));
-    }
-    let credential = app.engine.authenticate_client(&client_id, &secret, now).map_err(|error| {
-        if error == ClientError::InvalidClient {
-            app.engine.limiter().login_failed(&client_id, address, now);
+    let credential = if headers.contains_key(header::AUTHORIZATION) {
+        let pair = basic_pair(headers)?;
+        let (client_id, secret) = id_and_secret(&pair).ok_or_else(not_a_client)?;
+        if form.get("client_secret").is_some() || form.get("client_id").is_some_and(|given| given != client_id) {
+            let detail = "send the credentials by HTTP Basic or in the body, not both";
+            return Err(Problem::new(Code::InvalidRequest, detail));
         }
-        refuse(error)
-    })?;
-    let own = app.engine.control_plane().own_limits(credential.owner.workspace());
-    let standing = app.engine.limiter().client(&credential.client_id, &own, now);
+        compare(app, address, &client_id, &secret, now)?
+    } else {
+        let (Some(client_id), Some(secret)) = (form.get("client_id"), form.get("client_secret")) else {
+            let detail =
+                "send the client id and secret by HTTP Basic, or as `client_id` and `client_secret` in the body";
+            return Err(challenge(Problem::new(Code::InvalidClient, detail)));
+        };
+        compare(app, address, client_id, secret, now)?
+    };
+    let workspace = credential.owner.workspace();
+    let own = app.engine.control_plane().own_limits(workspace);
+    let standing = app.engine.limiter().client(&credential.client_id, workspace, &own, now);
     if !standing.admitted {
         let detail = format!("the limit of {} token requests per second is reached", standing.limit);
         return Err(Problem::new(Code::TooManyRequests, detail).retry_after(standing.reset));
@@ -57,8 +58,35 @@ pub fn authenticate(
     Ok(credential)
 }
 
-/// Whom a request names that is not served, whether or not it knows the secret.
-pub fn named(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
+/// The secret is compared before the throttle is asked: a client with the right one is served, whoever else guesses
+/// behind the same address.
+fn compare(
+    app: &App,
+    address: IpAddr,
+    client_id: &str,
+    secret: &str,
+    now: Timestamp,
+) -> Result<Arc<Credential>, Problem> {
+    let limiter = app.engine.limiter();
+    app.engine.authenticate_client(client_id, secret, now).map_err(|error| {
+        if error != ClientError::InvalidClient {
+            return refuse(error);
+        }
+        if let Some(seconds) = limiter.login_delay(client_id, address, now) {
+            let detail = "too many failed attempts with this client from this address";
+            return Problem::new(Code::TooManyRequests, detail).retry_after(seconds);
+        }
+        limiter.login_failed(client_id, address, now);
+        refuse(error)
+    })
+}
+
+/// The credential that a refused request names, whether or not it knows the secret: by HTTP Basic, or by the `client_id`
+/// of its form.
+pub fn named(app: &App, headers: &HeaderMap, posted: Option<&str>) -> Option<Arc<Credential>> {
+    if !headers.contains_key(header::AUTHORIZATION) {
+        return app.engine.control_plane().credential(posted?);
+    }
     let pair = basic_pair(headers).ok()?;
     app.engine.control_plane().credential(&id_and_secret(&pair)?.0)
 }
@@ -82,9 +110,7 @@ fn not_a_client() -> Problem {
 /// What the one `Authorization` header says, without its base64.
 fn basic_pair(headers: &HeaderMap) -> Result<String, Problem> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let value = values
-        .next()
-        .ok_or_else(|| challenge(Problem::new(Code::InvalidClient, "send the client id and secret by HTTP Basic")))?;
+    let value = values.next().ok_or_else(not_a_client)?;
     if values.next().is_some() {
         return Err(Problem::new(Code::InvalidRequest, "send one `Authorization` header"));
     }

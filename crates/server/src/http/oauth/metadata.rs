@@ -26,8 +26,8 @@ pub async fn authorization_server(State(app): State<App>) -> Response {
         "scopes_supported": Scope::all().map(Scope::as_str).collect::<Vec<_>>(),
         "response_types_supported": [],
         "grant_types_supported": ["client_credentials"],
-        "token_endpoint_auth_methods_supported": ["client_secret_basic"],
-        "revocation_endpoint_auth_methods_supported": ["client_secret_basic"],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
         "service_documentation": format!("{base}/docs"),
     });
     let mut response = json(StatusCode::OK, &body);

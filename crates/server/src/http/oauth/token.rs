@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use http::{HeaderValue, StatusCode, header};
 use ringtrue_domain::tenancy::Credential;
@@ -16,6 +16,7 @@ use crate::http::{
     arrival::Arrival,
     body::{Form, read_form},
     catalogue::Code,
+    json_bytes,
     problem::Problem,
 };
 
@@ -29,14 +30,16 @@ pub async fn issue(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
+    let mut posted = None;
     let issue = async {
         let body = read_form(&app, &parts.headers, body).await?;
         let form = Form::parse(&body)?;
+        posted = form.get("client_id").map(str::to_owned);
         let grant_type = form.get("grant_type").ok_or_else(|| missing("grant_type"))?;
         let now = app.engine.clock().now();
         let client = client::authenticate(&app, arrival.address, &parts.headers, &form, now)?;
         if grant_type != "client_credentials" {
-            let detail = "the grant type is `client_credentials`";
+            let detail = "unsupported grant_type; use `client_credentials`";
             return Err(Problem::new(Code::UnsupportedGrantType, detail));
         }
         let token = app.engine.mint(&client, scope(&form)?, now).map_err(|error| match error {
@@ -64,7 +67,7 @@ pub async fn issue(
         Ok(response)
     };
     issue.await.map_err(|problem: Problem| {
-        leave(&arrival, client::named(&app, &parts.headers));
+        leave(&arrival, client::named(&app, &parts.headers, posted.as_deref()));
         problem.for_oauth(&parts.headers)
     })
 }
@@ -76,17 +79,20 @@ pub async fn revoke(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
+    let mut posted = None;
     let revoke = async {
         let body = read_form(&app, &parts.headers, body).await?;
         let form = Form::parse(&body)?;
+        posted = form.get("client_id").map(str::to_owned);
         let client = client::authenticate(&app, arrival.address, &parts.headers, &form, app.engine.clock().now())?;
         let token = form.get("token").ok_or_else(|| missing("token"))?;
         app.engine.revoke_token(&client, token).await?;
         leave(&arrival, Some(client));
-        Ok(StatusCode::OK.into_response())
+        // Some clients parse the body of every success.
+        Ok(json_bytes(StatusCode::OK, "{}"))
     };
     revoke.await.map_err(|problem: Problem| {
-        leave(&arrival, client::named(&app, &parts.headers));
+        leave(&arrival, client::named(&app, &parts.headers, posted.as_deref()));
         problem.for_oauth(&parts.headers)
     })
 }
@@ -105,7 +111,7 @@ fn missing(parameter: &str) -> Problem {
 /// Exactly one known scope.
 fn scope(form: &Form<'_>) -> Result<ringtrue_domain::product::Scope, Problem> {
     let invalid = |detail: &str| Problem::new(Code::InvalidScope, detail);
-    let text = form.get("scope").ok_or_else(|| invalid("the parameter `scope` is missing"))?;
+    let text = form.get("scope").ok_or_else(|| missing("scope"))?;
     if text.trim().contains(' ') {
         return Err(invalid("a token has one scope; request one token for each"));
     }

@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::audit::Action;
 
 use super::browser::{Browser, PASSWORD, location};
-use crate::{client::Request, on_both_stores, world::World};
+use crate::{client::Request, database::Database, on_both_databases, on_both_stores, world::World};
 
 on_both_stores!(
     somebody_comes_in_by_a_link_and_then_by_their_password,
@@ -41,6 +41,52 @@ async fn a_session_ends_when_it_is_left_alone(world: World) {
     world.advance(SignedDuration::from_hours(12));
     assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
 }
+
+/// Sessions and links that nobody has are counted by address; sessions that are good are not.
+async fn unknown_sessions_and_links_are_counted_by_address(database: Database) {
+    let world = World::with(database, |config| {
+        config.rate_limits.console = 4;
+        config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
+    })
+    .await;
+    let mut admin = Browser::admin(&world).await;
+    admin.get("/console").await.assert(200);
+    world.advance(SignedDuration::from_secs(1));
+    let ask = async |path: &str, cookie: Option<&str>, address: &str| {
+        let request = Request::get(path).header("X-Forwarded-For", address);
+        let cookie = cookie.map(|cookie| format!("ringtrue-session={cookie}"));
+        let request = cookie.into_iter().fold(request, |request, cookie| request.header("Cookie", cookie));
+        crate::client::send(world.node.address, &request).await
+    };
+    let unknown = "A".repeat(43);
+    // What cannot be a token is not looked up, and not counted.
+    for cookie in ["x", "", &"A".repeat(42), &"A".repeat(44), &"=".repeat(43), &format!("{}B", "A".repeat(42))] {
+        for _ in 0..3 {
+            assert_eq!(location(&ask("/console", Some(cookie), "203.0.113.7").await), "/console/sign-in");
+        }
+    }
+    for path in ["/console", "/console/sign-in", "/console/workspaces/x", "/console"] {
+        assert_ne!(ask(path, Some(&unknown), "203.0.113.7").await.status, 429, "{path}");
+    }
+    for path in ["/console", "/console/sign-in", "/console/link?token=x", &format!("/console/link?token={unknown}")] {
+        let answer = ask(path, Some(&unknown), "203.0.113.7").await.assert(429);
+        assert_eq!(answer.header("retry-after"), Some("1"), "{path}");
+    }
+    let session = admin.cookies["ringtrue-session"].clone();
+    for _ in 0..10 {
+        ask("/console", Some(&session), "203.0.113.7").await.assert(200);
+    }
+    for _ in 0..4 {
+        ask(&format!("/console/link?token={unknown}"), None, "2001:db8:1:2::1").await.assert(410);
+    }
+    ask(&format!("/console/link?token={unknown}"), None, "2001:db8:1:2::2").await.assert(429);
+    assert_eq!(location(&ask("/console", Some(&unknown), "203.0.113.8").await), "/console/sign-in");
+    assert_eq!(location(&ask("/console", None, "203.0.113.7").await), "/console/sign-in", "nothing to look up");
+    world.advance(SignedDuration::from_secs(1));
+    assert_eq!(location(&ask("/console", Some(&unknown), "203.0.113.7").await), "/console/sign-in");
+}
+
+on_both_databases!(unknown_sessions_and_links_are_counted_by_address);
 
 #[tokio::test]
 async fn a_link_is_good_once_and_for_a_day() {

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 const UNKNOWN_PATH: &str = "/components/responses/NotFound";
 const WRONG_METHOD: &str = "/components/responses/MethodNotAllowed";
+const OAUTH_WRONG_METHOD: &str = "/components/responses/OAuthMethodNotAllowed";
 
 /// The document, ready to judge.
 #[derive(Debug)]
@@ -56,7 +57,8 @@ impl Contract {
         let responses = {
             let compiler = Compiler::new(&root)?;
             let named = paths.iter().flat_map(|template| template.operations.values()).flat_map(BTreeMap::values);
-            let all: BTreeSet<&str> = named.map(String::as_str).chain([UNKNOWN_PATH, WRONG_METHOD]).collect();
+            let all: BTreeSet<&str> =
+                named.map(String::as_str).chain([UNKNOWN_PATH, WRONG_METHOD, OAUTH_WRONG_METHOD]).collect();
             all.into_iter().map(|at| Ok((at.to_owned(), compiler.response(at)?))).collect::<Result<_, String>>()?
         };
         Ok(Self { root, paths, responses })
@@ -98,6 +100,9 @@ impl Contract {
         };
         let documented = if method == "HEAD" { "GET" } else { method };
         match (template.operations.get(documented), status) {
+            (None, 405) if template.text.starts_with("/oauth2/") => {
+                template.check_allow(headers).map(|()| OAUTH_WRONG_METHOD)
+            }
             (None, 405) => template.check_allow(headers).map(|()| WRONG_METHOD),
             (None, _) => Err(format!("{} does not document the method", template.text)),
             (Some(_), 405) => Err(format!("{} documents the method", template.text)),

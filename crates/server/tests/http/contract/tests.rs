@@ -32,7 +32,7 @@ fn contract() -> Contract {
                 "type": "object", "required": ["status", "error_code"], "additionalProperties": false,
                 "properties": {"status": {}, "error_code": {"enum": ["not_found", "method_not_allowed"]}},
             }},
-            "responses": {"NotFound": problem(404), "MethodNotAllowed": problem(405)},
+            "responses": {"NotFound": problem(404), "MethodNotAllowed": problem(405), "OAuthMethodNotAllowed": problem(405)},
         },
     });
     Contract::new(&document.to_string()).expect("a document")
