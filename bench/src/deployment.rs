@@ -42,6 +42,8 @@ impl Settings {
             .env("RINGTRUE_STORE__URL", &self.store)
             .env("RINGTRUE_MASTER_KEY", MASTER_KEY)
             .env("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0")
+            // The load comes from one address.
+            .env("RINGTRUE_HTTP__MAX_CONNECTIONS_PER_ADDRESS", "5000")
             .env("RINGTRUE_METRICS__LISTEN", "off")
             .env("BENCH_SMSC_PASSWORD", "sandbox")
             .env("BENCH_CLIENT_SECRET", "sandbox");

@@ -42,12 +42,14 @@ pub async fn compare() -> anyhow::Result<bool> {
     Ok(beats_the_provider && nears_the_bare)
 }
 
-/// The real binary as `make dev` runs it, but for a limit on tokens that would end the comparison at once.
+/// The real binary as `make dev` runs it, but for the limits on tokens and on connections of one address, which would
+/// end the comparison at once.
 fn ringtrue(data: &Path) -> anyhow::Result<(Process, SocketAddr, Vec<u8>)> {
     let process = Process::start(
         Command::new(binary()?)
             .args(["dev", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
+            .env("RINGTRUE_HTTP__MAX_CONNECTIONS_PER_ADDRESS", "5000")
             .env("RINGTRUE_RATE_LIMITS__TOKEN", "1000000"),
         "curl",
     )?;

@@ -118,6 +118,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         let limits = listener::Limits {
             max_connections: config.http.max_connections,
             max_connections_per_address: config.http.max_connections_per_address,
+            max_connections_per_proxy: config.http.max_connections_per_proxy,
             header_timeout: config.http.header_timeout,
             idle_timeout: config.http.idle_timeout,
             write_timeout: config.http.write_timeout,

@@ -30,8 +30,10 @@ use tokio::{
 /// Who sends a head that never ends, a body that never ends, and who never reads. Of the last there are few: what they
 /// do not read takes memory of this machine, on both sides.
 const CROWD: [(Slowness, usize); 3] = [(Slowness::Head, 1_000), (Slowness::Body, 940), (Slowness::Reading, 60)];
-/// Less than by default, so that the test is no longer than it must be.
-const LIMITS: [(&str, &str); 4] = [
+/// Shorter times than by default, so that the test is no longer than it must be.
+const LIMITS: [(&str, &str); 5] = [
+    // All of the crowd come from one address.
+    ("RINGTRUE_HTTP__MAX_CONNECTIONS_PER_ADDRESS", "5000"),
     ("RINGTRUE_HTTP__HEADER_TIMEOUT", "8s"),
     ("RINGTRUE_HTTP__BODY_TIMEOUT", "8s"),
     ("RINGTRUE_HTTP__IDLE_TIMEOUT", "8s"),

@@ -16,7 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt;
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, header};
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{Instrument, Span, field};
 
@@ -34,6 +34,10 @@ use crate::config::RequestLog;
 
 const API_VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
 const X_API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
+/// A year. Subdomains of the host may not be ours to speak for.
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+/// In place of a route, in metrics and logs.
+const UNPARSED_ROUTE: &str = "unparsed";
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// A door: a router with the edge around it. Cheap to clone.
@@ -45,6 +49,8 @@ pub struct Door {
     usual_case: Arc<Extensions>,
     /// Whether what an operator's gateway wrote into a request may be read behind this door.
     keeps_enrichment: bool,
+    /// Whether browsers are told to use https only.
+    sends_hsts: bool,
 }
 
 impl Door {
@@ -54,7 +60,15 @@ impl Door {
             router: Arc::new(routes.into_router()),
             usual_case: Arc::new(usual_case()),
             keeps_enrichment: false,
+            sends_hsts: false,
         }
+    }
+
+    /// Sends `Strict-Transport-Security` if this deployment is reached by https.
+    #[must_use]
+    pub fn with_hsts(self) -> Self {
+        let sends_hsts = self.app.engine.base_url().starts_with("https://");
+        Door { sends_hsts, ..self }
     }
 
     /// Leaves the headers in requests by which operators say whose they are. Anybody can write them, so whoever is
@@ -64,9 +78,22 @@ impl Door {
         Door { keeps_enrichment: true, ..self }
     }
 
+    /// The response to a request that could not be parsed. The connection closes after it.
+    pub fn refuse(&self, problem: Problem) -> Response {
+        let started = Instant::now();
+        let request_id = RequestId::of(&self.app, &HeaderMap::new(), self.app.engine.clock().now());
+        let response = self.finish(problem.into_response(), &request_id);
+        // The method is lost with the rest of the head.
+        let method = Method::from_bytes(b"UNPARSED").unwrap_or_default();
+        let elapsed = started.elapsed();
+        self.app.metrics.request(&method, UNPARSED_ROUTE, response.status(), elapsed);
+        log(&self.app, &method, UNPARSED_ROUTE, &response, &request_id, elapsed);
+        response
+    }
+
     /// Answers one request that came over a connection with `peer`.
     pub async fn answer(&self, peer: SocketAddr, patience: &Patience, mut request: Request) -> Response {
-        let Door { app, router, usual_case, keeps_enrichment } = self;
+        let Door { app, router, usual_case, keeps_enrichment, .. } = self;
         let started = Instant::now();
         let at = app.engine.clock().now();
         let method = request.method().clone();
@@ -95,7 +122,7 @@ impl Door {
             Ok(()) => handle(router, request, context, audience, patience).instrument(span.clone()).await,
             Err(problem) => problem.for_audience(audience).into_response(),
         };
-        let mut response = finish(app, response, &arrival.request_id);
+        let mut response = self.finish(response, &arrival.request_id);
         if let Some(meter) = &arrival.meter {
             meter.write(app, arrival.address, response.headers_mut());
         }
@@ -114,10 +141,32 @@ impl Door {
         }
         response
     }
+
+    /// Writes problems out, and adds what every answer has.
+    fn finish(&self, response: Response, request_id: &RequestId) -> Response {
+        let mut response = match response.extensions().get::<Problem>() {
+            Some(problem) => {
+                let (content_type, body) = problem.render(self.app.engine.base_url());
+                let (mut parts, _) = response.into_parts();
+                parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+                Response::from_parts(parts, Body::from(body))
+            }
+            None => response,
+        };
+        let headers = response.headers_mut();
+        headers.insert(X_API_VERSION, API_VERSION);
+        headers.insert(X_REQUEST_ID, request_id.to_header());
+        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+        if self.sends_hsts {
+            headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
+        }
+        response
+    }
 }
 
 /// The request in a trace, when traces are collected: its route, never its path.
-fn span(app: &App, method: &http::Method, request_id: &RequestId) -> Span {
+fn span(app: &App, method: &Method, request_id: &RequestId) -> Span {
     if !app.traces {
         return Span::none();
     }
@@ -214,27 +263,8 @@ fn hop_address(hop: &[u8]) -> Option<IpAddr> {
     bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
 }
 
-/// Writes problems out, and adds what every answer has.
-fn finish(app: &App, response: Response, request_id: &RequestId) -> Response {
-    let mut response = match response.extensions().get::<Problem>() {
-        Some(problem) => {
-            let (content_type, body) = problem.render(app.engine.base_url());
-            let (mut parts, _) = response.into_parts();
-            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-            Response::from_parts(parts, Body::from(body))
-        }
-        None => response,
-    };
-    let headers = response.headers_mut();
-    headers.insert(X_API_VERSION, API_VERSION);
-    headers.insert(X_REQUEST_ID, request_id.to_header());
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
-    response
-}
-
 /// Routes, never paths: a path can hold a phone number.
-fn log(app: &App, method: &http::Method, route: &str, response: &Response, request_id: &RequestId, elapsed: Duration) {
+fn log(app: &App, method: &Method, route: &str, response: &Response, request_id: &RequestId, elapsed: Duration) {
     let status = response.status();
     let wanted = match app.request_log {
         RequestLog::Off => false,

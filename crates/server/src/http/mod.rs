@@ -41,6 +41,7 @@ use ringtrue_engine::Engine;
 use serde::Serialize;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use admission::MAX_HEADER_COUNT;
 pub use edge::{Door, Patience};
 pub use routes::Routes;
 
@@ -99,7 +100,7 @@ pub use site::Site;
 
 /// The public door: to the API, and to the console.
 pub fn public_door(app: App) -> Door {
-    Door::new(public_routes().merge(console::routes()), app)
+    Door::new(public_routes().merge(console::routes()), app).with_hsts()
 }
 
 /// Every public route of the API, with the table that the OpenAPI document is held against.

@@ -25,6 +25,7 @@ const REQUEST: &str = "GET / HTTP/1.1\r\n\
     Referrer-Policy: -\r\n\
     Retry-After: -\r\n\
     Set-Cookie: -\r\n\
+    Strict-Transport-Security: -\r\n\
     Vary: -\r\n\
     X-API-Version: -\r\n\
     X-Content-Type-Options: -\r\n\

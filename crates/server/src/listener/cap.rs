@@ -1,7 +1,7 @@
 //! Which connections there are: how many there may be, which of them are idle, and telling them to end.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -13,29 +13,44 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::watch::{Activity, Watch};
 
+/// How many connections are chosen for eviction in one pass over all of them: a full listener must not look at every
+/// connection for each new one.
+const MAX_EVICTION_BATCH: usize = 256;
+
 #[derive(Clone, Debug)]
 pub struct Cap(Arc<Shared>);
 
+/// How many connections there may be.
+#[derive(Clone, Debug)]
+pub struct MaxConnections {
+    pub total: usize,
+    pub per_address: usize,
+    /// For each address of `proxies`, in place of `per_address`.
+    pub per_proxy: usize,
+    pub proxies: Vec<IpNet>,
+}
+
 #[derive(Debug)]
 struct Shared {
-    most: usize,
-    most_per_address: usize,
-    exempt: Vec<IpNet>,
+    max: MaxConnections,
     taken: Mutex<Taken>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
-    by_address: HashMap<IpAddr, usize>,
-    open: HashMap<u64, Open>,
+    by_address: HashMap<IpAddr, BTreeSet<u64>>,
+    open: BTreeMap<u64, Open>,
+    /// Chosen to be closed when there is no room, as they were then. Those on which something has happened since stay.
+    evictable: VecDeque<(u64, Activity)>,
     next: u64,
     is_closed: bool,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// Dropped to tell the connection to close.
-    _line: oneshot::Sender<()>,
+    address: IpAddr,
+    /// Used to evict the connection, or dropped to tell it to close.
+    line: oneshot::Sender<()>,
     watch: Watch,
     /// What was going on when it was looked at, and since when that has been so.
     seen: Activity,
@@ -49,9 +64,21 @@ struct Open {
 #[derive(Debug)]
 pub struct Closing(oneshot::Receiver<()>);
 
+/// How a connection has to close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseMode {
+    Graceful,
+    /// At once, unless a request is being answered.
+    Evicted,
+}
+
 impl Closing {
-    pub async fn signal(self) {
-        let _ = self.0.await;
+    /// Resolves once.
+    pub async fn signal(&mut self) -> CloseMode {
+        match (&mut self.0).await {
+            Ok(()) => CloseMode::Evicted,
+            Err(_) => CloseMode::Graceful,
+        }
     }
 }
 
@@ -64,21 +91,26 @@ pub struct Place {
 }
 
 impl Cap {
-    pub fn new(most: usize, most_per_address: usize, exempt: Vec<IpNet>) -> Self {
-        Cap(Arc::new(Shared { most, most_per_address, exempt, taken: Mutex::default() }))
+    pub fn new(max: MaxConnections) -> Self {
+        Cap(Arc::new(Shared { max, taken: Mutex::default() }))
     }
 
+    /// Lets a connection in. Where there is no room, the oldest one without a complete request has to go for it: of the
+    /// same address if that has too many, else of all.
     pub fn take(&self, address: IpAddr, watch: &Watch) -> Option<(Place, Closing)> {
         let mut taken = self.0.lock();
-        if taken.open.len() >= self.0.most || taken.is_closed || !self.0.has_room(&taken, address) {
+        if taken.is_closed || !self.0.make_room_for(&mut taken, address) {
             return None;
         }
-        let address = taken.enter(address);
-        let (line, closing) = oneshot::channel();
+        if taken.open.len() >= self.0.max.total && !taken.evict_any(self.0.max.total) {
+            return None;
+        }
         let number = taken.next;
         taken.next += 1;
+        let address = taken.enter(number, address);
+        let (line, closing) = oneshot::channel();
         let (seen, since) = (watch.activity(), Instant::now());
-        taken.open.insert(number, Open { _line: line, watch: watch.clone(), seen, since });
+        taken.open.insert(number, Open { address, line, watch: watch.clone(), seen, since });
         Some((Place { cap: self.clone(), address, number }, Closing(closing)))
     }
 
@@ -105,9 +137,19 @@ impl Cap {
 }
 
 impl Shared {
-    fn has_room(&self, taken: &Taken, address: IpAddr) -> bool {
-        let is_exempt = self.exempt.iter().any(|range| range.contains(&address.to_canonical()));
-        is_exempt || taken.by_address.get(&subscriber(address)).is_none_or(|held| *held < self.most_per_address)
+    /// Whether the address may have one more connection, after evicting one of its own if need be. Only one that has
+    /// not completed any request: a client that uses its connections keeps them.
+    fn make_room_for(&self, taken: &mut Taken, address: IpAddr) -> bool {
+        let is_proxy = self.max.proxies.iter().any(|range| range.contains(&address.to_canonical()));
+        let max = if is_proxy { self.max.per_proxy } else { self.max.per_address };
+        let Some(held) = taken.by_address.get(&subscriber(address)) else { return true };
+        if held.len() < max {
+            return true;
+        }
+        let never_spoke =
+            |number: &&u64| taken.open.get(number).is_some_and(|open| !open.watch.activity().has_spoken());
+        let oldest = held.iter().find(never_spoke).copied();
+        oldest.is_some_and(|number| taken.evict(number))
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -117,19 +159,54 @@ impl Shared {
 
 impl Taken {
     /// Counts one more connection. Under which address: see [`subscriber`].
-    fn enter(&mut self, address: IpAddr) -> IpAddr {
+    fn enter(&mut self, number: u64, address: IpAddr) -> IpAddr {
         let address = subscriber(address);
-        *self.by_address.entry(address).or_default() += 1;
+        self.by_address.entry(address).or_default().insert(number);
         address
     }
 
-    fn leave(&mut self, address: IpAddr) {
+    fn leave(&mut self, number: u64, address: IpAddr) {
         if let Some(held) = self.by_address.get_mut(&address) {
-            *held -= 1;
-            if *held == 0 {
+            held.remove(&number);
+            if held.is_empty() {
                 self.by_address.remove(&address);
             }
         }
+    }
+
+    fn evict(&mut self, number: u64) -> bool {
+        let Some(open) = self.open.remove(&number) else { return false };
+        self.leave(number, open.address);
+        // A connection that has just ended does not listen any more.
+        let _ = open.line.send(());
+        true
+    }
+
+    /// Evicts the oldest connection without a complete request: those that never had one first, then idle ones.
+    fn evict_any(&mut self, total: usize) -> bool {
+        for is_fresh in [false, true] {
+            if is_fresh {
+                self.choose_evictable(total);
+            }
+            while let Some((number, seen)) = self.evictable.pop_front() {
+                if self.open.get(&number).is_some_and(|open| open.watch.activity() == seen) {
+                    return self.evict(number);
+                }
+            }
+        }
+        false
+    }
+
+    fn choose_evictable(&mut self, total: usize) {
+        let mut idle: Vec<_> = self
+            .open
+            .iter()
+            .map(|(number, open)| (open.watch.activity(), open.since, *number))
+            .filter(|(activity, ..)| !activity.is_busy())
+            .collect();
+        idle.sort_unstable_by_key(|(activity, since, number)| (activity.has_spoken(), *since, *number));
+        idle.truncate((total / 64).clamp(1, MAX_EVICTION_BATCH));
+        self.evictable = idle.into_iter().map(|(activity, _, number)| (number, activity)).collect();
     }
 }
 
@@ -137,10 +214,13 @@ impl Place {
     /// Counts the connection as another address's from now on. Not if that one has too many.
     pub fn move_to(&mut self, address: IpAddr) -> bool {
         let mut taken = self.cap.0.lock();
-        let has_room = self.cap.0.has_room(&taken, address);
+        let has_room = self.cap.0.make_room_for(&mut taken, address);
         if has_room {
-            taken.leave(self.address);
-            self.address = taken.enter(address);
+            taken.leave(self.number, self.address);
+            self.address = taken.enter(self.number, address);
+            if let Some(open) = taken.open.get_mut(&self.number) {
+                open.address = self.address;
+            }
         }
         has_room
     }
@@ -150,7 +230,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.cap.0.lock();
         taken.open.remove(&self.number);
-        taken.leave(self.address);
+        taken.leave(self.number, self.address);
     }
 }
 
@@ -160,11 +240,22 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
+    fn cap(total: usize, per_address: usize, per_proxy: usize) -> Cap {
+        Cap::new(MaxConnections { total, per_address, per_proxy, proxies: vec!["10.0.0.0/8".parse().unwrap()] })
+    }
+
+    /// A connection whose request is being answered.
+    fn busy() -> Watch {
+        let watch = Watch::default();
+        std::mem::forget(watch.busy());
+        watch
+    }
+
     #[test]
     fn places_are_limited_in_all_and_per_address_and_come_back() {
         let [one, two, proxy] = ["192.0.2.1", "192.0.2.2", "10.0.0.1"].map(|ip| ip.parse().unwrap());
-        let cap = Cap::new(5, 2, vec!["10.0.0.0/8".parse().unwrap()]);
-        let take = |address| cap.take(address, &Watch::default());
+        let cap = cap(5, 2, 3);
+        let take = |address| cap.take(address, &busy());
         let held = [take(one), take(one)];
         assert!(held.iter().all(Option::is_some));
         assert!(take(one).is_none(), "two per address");
@@ -172,17 +263,58 @@ mod tests {
         assert!(others.iter().all(Option::is_some), "a proxy may have more");
         assert!(take(two).is_none(), "five in all");
         drop(held);
+        assert!(take(proxy).is_none(), "three per proxy");
         assert!(take(one).is_some() && take(two).is_some());
+    }
+
+    #[tokio::test]
+    async fn the_oldest_connection_without_a_request_of_a_full_address_is_evicted() {
+        let address = "192.0.2.1".parse().unwrap();
+        let cap = cap(9, 3, 3);
+        let used = Watch::default();
+        drop(used.busy());
+        let mut held: Vec<_> =
+            [used, Watch::default(), Watch::default()].iter().map(|watch| cap.take(address, watch).unwrap()).collect();
+        let newest = cap.take(address, &busy());
+        assert!(newest.is_some());
+        assert_eq!(held[1].1.signal().await, CloseMode::Evicted);
+        for kept in [0, 2] {
+            assert!(futures_util::poll!(std::pin::pin!(held[kept].1.signal())).is_pending(), "{kept}");
+        }
+        let last = cap.take(address, &busy());
+        assert!(last.is_some(), "the other one without a request has to go");
+        assert!(cap.take(address, &busy()).is_none(), "connections in use are not evicted by their own address");
+        drop((held, newest, last));
+        assert!(cap.0.lock().by_address.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_listener_evicts_unused_connections_before_idle_ones_and_never_busy_ones() {
+        let cap = cap(4, 2, 2);
+        let idle = Watch::default();
+        drop(idle.busy());
+        let mut held = vec![];
+        for (host, watch) in [busy(), idle, Watch::default(), Watch::default()].into_iter().enumerate() {
+            held.push(cap.take(format!("192.0.2.{host}").parse().unwrap(), &watch).unwrap());
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        let mut newer = vec![];
+        for evicted in [2, 3, 1] {
+            let newest = cap.take(format!("198.51.100.{evicted}").parse().unwrap(), &busy());
+            newer.push(newest.expect("a place"));
+            assert_eq!(held[evicted].1.signal().await, CloseMode::Evicted);
+        }
+        assert!(cap.take("203.0.113.1".parse().unwrap(), &busy()).is_none(), "all are busy");
     }
 
     #[test]
     fn a_place_can_become_another_addresss() {
         let [client, proxy] = ["192.0.2.1", "10.0.0.1"].map(|ip| ip.parse().unwrap());
-        let cap = Cap::new(9, 2, vec!["10.0.0.0/8".parse().unwrap()]);
-        let mut held: Vec<_> = (0..4).map(|_| cap.take(proxy, &Watch::default()).unwrap().0).collect();
+        let cap = cap(9, 2, 9);
+        let mut held: Vec<_> = (0..4).map(|_| cap.take(proxy, &busy()).unwrap().0).collect();
         assert!(held[0].move_to(client) && held[1].move_to(client));
         assert!(!held[2].move_to(client), "two per address");
-        assert!(cap.take(client, &Watch::default()).is_none());
+        assert!(cap.take(client, &busy()).is_none());
         drop(held.remove(0));
         assert!(held[1].move_to(client), "one of them is gone");
         drop(held);
@@ -192,18 +324,19 @@ mod tests {
     #[tokio::test]
     async fn all_connections_are_told_to_close() {
         let address = "192.0.2.1".parse().unwrap();
-        let cap = Cap::new(2, 2, vec![]);
-        let (_place, closing) = cap.take(address, &Watch::default()).unwrap();
+        let cap = cap(2, 2, 2);
+        let (_place, mut closing) = cap.take(address, &Watch::default()).unwrap();
         cap.close();
-        closing.signal().await;
+        assert_eq!(closing.signal().await, CloseMode::Graceful);
         assert!(cap.take(address, &Watch::default()).is_none(), "nobody comes after that");
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_is_told_to_close_and_a_busy_one_is_not() {
-        let cap = Cap::new(2, 2, vec![]);
+        let cap = cap(2, 2, 2);
         let watches = [Watch::default(), Watch::default()];
-        let [idle, busy] = watches.each_ref().map(|watch| cap.take("192.0.2.1".parse().unwrap(), watch).unwrap());
+        let [mut idle, mut busy] =
+            watches.each_ref().map(|watch| cap.take("192.0.2.1".parse().unwrap(), watch).unwrap());
         let request = watches[1].busy();
         for _ in 0..3 {
             tokio::time::advance(PATIENCE).await;

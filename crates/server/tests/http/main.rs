@@ -24,6 +24,7 @@ mod document;
 mod edge;
 mod eligibility;
 mod enrichment_gateway;
+mod framing;
 mod guessing;
 mod header_enrichment;
 mod health;

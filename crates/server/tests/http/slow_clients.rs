@@ -13,6 +13,8 @@ use tokio::{
 
 use crate::{
     client::{self, Request, parse, to_the_end, try_parse},
+    database::Database,
+    on_both_databases, proxy_protocol,
     world::{World, eventually, held},
 };
 
@@ -23,6 +25,9 @@ fn impatient(config: &mut Config) {
     config.http.idle_timeout = Duration::from_millis(700);
     config.http.write_timeout = Duration::from_millis(700);
 }
+
+/// A request that never ends.
+const HALF: &[u8] = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ";
 
 async fn connect(world: &World) -> TcpStream {
     TcpStream::connect(world.node.address).await.unwrap()
@@ -149,7 +154,11 @@ async fn a_client_that_reads_slowly_is_served_to_the_end() {
 /// Hundreds of slow connections, and another client is served all the while.
 #[tokio::test]
 async fn others_are_served_meanwhile() {
-    let world = World::configured(|config| config.http.header_timeout = Duration::from_secs(2)).await;
+    let world = World::configured(|config| {
+        config.http.header_timeout = Duration::from_secs(2);
+        config.http.max_connections_per_address = 1_000;
+    })
+    .await;
     let token = world.manager().await;
     let mut slow = vec![];
     for number in 0..300 {
@@ -180,9 +189,8 @@ async fn one_address_has_so_many_connections_and_no_more() {
     let world = World::configured(|config| config.http.max_connections_per_address = 5).await;
     let mut held_open = vec![];
     for _ in 0..5 {
-        held_open.push(connect(&world).await);
+        held_open.push(used(&world).await);
     }
-    eventually("all five are in", async || connections(&world).await == 6).await;
     for _ in 0..3 {
         let mut sixth = connect(&world).await;
         assert_eq!(to_the_end(&mut sixth).await, b"", "closed without a word");
@@ -198,19 +206,69 @@ async fn one_address_has_so_many_connections_and_no_more() {
     eventually("a place is free again", served).await;
 }
 
-/// A proxy speaks for many: the cap per address is not for it.
+/// A client that fills its own share with half-sent requests is still served: its oldest one goes.
+#[tokio::test]
+async fn the_oldest_unused_connection_of_an_address_goes_first() {
+    let world = World::configured(|config| config.http.max_connections_per_address = 3).await;
+    let mut held_open = vec![used(&world).await];
+    for _ in 0..2 {
+        let mut stream = connect(&world).await;
+        stream.write_all(HALF).await.unwrap();
+        held_open.push(stream);
+        let count = held_open.len() as u64 + 1;
+        eventually("it is in", async || connections(&world).await == count).await;
+    }
+    let _newest = used(&world).await;
+    assert_eq!(to_the_end(&mut held_open[1]).await, b"", "closed for the newest");
+    let again = Request::get("/livez").bytes(world.node.address);
+    held_open[0].write_all(&again).await.unwrap();
+    assert!(to_the_end(&mut held_open[0]).await.starts_with(b"HTTP/1.1 200"), "one that is used stays");
+}
+
+/// Two addresses fill the listener with half-sent requests, and a third is served.
+async fn two_addresses_do_not_lock_the_listener(database: Database) {
+    const TOTAL: usize = 60;
+    let world = World::with(database, |config| {
+        config.http.max_connections = TOTAL;
+        config.http.max_connections_per_address = TOTAL / 2;
+    })
+    .await;
+    let mut half_sent = vec![];
+    for at in 0..TOTAL * 2 {
+        let from = if at % 2 == 0 { "127.0.0.2" } else { "127.0.0.3" };
+        let mut stream = proxy_protocol::connect(from, world.node.address).await;
+        // Some are closed for those that come later.
+        let _ = stream.write_all(HALF).await;
+        half_sent.push(stream);
+    }
+    eventually("the listener is full", async || connections(&world).await == TOTAL as u64 + 1).await;
+    for _ in 0..TOTAL {
+        let mut served = proxy_protocol::connect("127.0.0.4", world.node.address).await;
+        served.write_all(&Request::get("/readyz").bytes(world.node.address)).await.unwrap();
+        parse(&to_the_end(&mut served).await, false).assert(200);
+    }
+    let oldest = &mut half_sent[TOTAL];
+    assert_eq!(to_the_end(oldest).await, b"", "the oldest of those that were in had to go");
+    world.send(Request::get("/readyz")).await.assert(200);
+}
+
+on_both_databases!(two_addresses_do_not_lock_the_listener);
+
+/// A proxy speaks for many, and has a cap of its own.
 #[tokio::test]
 async fn a_trusted_proxy_may_have_more() {
     let world = World::configured(|config| {
         config.http.max_connections_per_address = 2;
+        config.http.max_connections_per_proxy = 6;
         config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     })
     .await;
     let mut held_open = vec![];
     for _ in 0..6 {
-        held_open.push(connect(&world).await);
+        held_open.push(used(&world).await);
     }
-    world.send(Request::get("/livez")).await.assert(200);
+    let mut seventh = connect(&world).await;
+    assert_eq!(to_the_end(&mut seventh).await, b"");
 }
 
 #[tokio::test]
@@ -221,14 +279,30 @@ async fn there_are_so_many_connections_in_all() {
     })
     .await;
     let mut held_open = vec![];
+    // Requests that are being answered: their bodies are awaited.
+    let waiting = create(&world).await.header("Content-Length", "100").bytes(world.node.address);
     for _ in 0..4 {
-        held_open.push(connect(&world).await);
+        let mut stream = connect(&world).await;
+        stream.write_all(&waiting).await.unwrap();
+        held_open.push(stream);
     }
-    eventually("all four are in", async || connections(&world).await == 5).await;
-    let mut fifth = connect(&world).await;
-    assert_eq!(to_the_end(&mut fifth).await, b"");
+    let is_refused = async || {
+        let mut fifth = connect(&world).await;
+        let _ = fifth.write_all(&Request::get("/livez").bytes(world.node.address)).await;
+        to_the_end(&mut fifth).await.is_empty()
+    };
+    eventually("all four are busy", is_refused).await;
     let refused = metric(&world, "ringtrue_http_connections_refused_total").await;
     assert!(refused >= 1, "{refused}");
+}
+
+/// A connection that has been used, and stays.
+async fn used(world: &World) -> TcpStream {
+    let mut stream = connect(world).await;
+    let request = Request::get("/livez").header("Connection", "keep-alive");
+    stream.write_all(&request.bytes(world.node.address)).await.unwrap();
+    assert_ne!(stream.read(&mut [0; 1024]).await.unwrap(), 0, "it is served");
+    stream
 }
 
 /// A connection that takes little at a time.

@@ -26,6 +26,8 @@ pub struct Http {
     pub proxy_protocol: bool,
     pub max_connections: usize,
     pub max_connections_per_address: usize,
+    /// For each address of a trusted proxy.
+    pub max_connections_per_proxy: usize,
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     pub request_timeout: Duration,
@@ -77,6 +79,7 @@ pub(super) fn http(settings: &Settings) -> Result<Http, ConfigError> {
         trusted_proxies,
         max_connections: settings.read("http.max_connections", &connections)?,
         max_connections_per_address: settings.read("http.max_connections_per_address", &connections)?,
+        max_connections_per_proxy: settings.read("http.max_connections_per_proxy", &connections)?,
         header_timeout: settings.read("http.header_timeout", &timeout)?,
         body_timeout: settings.read("http.body_timeout", &timeout)?,
         request_timeout: settings.read("http.request_timeout", &timeout)?,

@@ -14,7 +14,7 @@ fn the_environment_comes_before_the_file_and_the_file_before_the_defaults() {
     let config = good(file, [("RINGTRUE_HTTP__LISTEN", "127.0.0.1:2")]);
     assert_eq!(config.http.listen.port(), 2);
     assert_eq!(config.http.max_connections, 1);
-    assert_eq!(config.http.max_connections_per_address, 5_000);
+    assert_eq!(config.http.max_connections_per_address, 200);
 }
 
 #[test]
