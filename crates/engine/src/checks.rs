@@ -13,7 +13,7 @@ use ringtrue_domain::{
     product::Product,
     search::Filter,
     sim_swap::InvalidPeriod,
-    tenancy::{Project, ProjectId},
+    tenancy::{Project, ProjectId, WorkspaceId},
     web_url::UrlError,
 };
 
@@ -21,7 +21,7 @@ use crate::{
     Engine,
     activity::Activity,
     number_lookup::{Known, Unavailable},
-    ports::{Admitted, Course, Found, NewCheck, StoreError},
+    ports::{Admitted, CheckQuery, Course, Found, NewCheck, StoreError},
 };
 
 /// Why a check is not created.
@@ -136,7 +136,10 @@ impl Engine {
         page: PageRequest,
     ) -> Result<Page<AnyCheck>, StoreError> {
         self.sweep_project(project, product).await?;
-        self.store().list_checks(project, product, filter, page).await
+        // A project that this node has not loaded yet is limited by itself.
+        let workspace = self.control_plane().project(project).map_or(WorkspaceId(project.0), |known| known.workspace);
+        let query = CheckQuery { workspace, project, product, filter, page };
+        self.store().list_checks(query, self.search_limiter()).await
     }
 
     /// The project's checks of a product, newest first.

@@ -21,6 +21,7 @@ mod privacy;
 pub mod rate_limit;
 pub mod requests;
 pub mod reverse_sms;
+pub mod search_limit;
 pub mod silent;
 pub mod sim_swap;
 mod sweeper;
@@ -51,6 +52,7 @@ use crate::{
     rate_limit::{Limits, RateLimiter},
     requests::RequestLog,
     reverse_sms::Awaited,
+    search_limit::SearchLimiter,
     verified_tokens::VerifiedTokens,
 };
 
@@ -116,6 +118,7 @@ struct Inner {
     courier: Courier,
     activity: Arc<Activity>,
     limiter: RateLimiter,
+    search_limiter: SearchLimiter,
     passwords: Passwords,
     sign_in_delays: SignInDelays,
     request_log: RequestLog,
@@ -152,6 +155,7 @@ impl Engine {
             courier,
             activity,
             limiter: RateLimiter::new(settings.limits),
+            search_limiter: SearchLimiter::default(),
             passwords: Passwords::default(),
             sign_in_delays: SignInDelays::default(),
             request_log: RequestLog::new(settings.keep_requests),
@@ -225,6 +229,11 @@ impl Engine {
 
     pub fn limiter(&self) -> &RateLimiter {
         &self.0.limiter
+    }
+
+    /// Limits the searches of each workspace.
+    pub fn search_limiter(&self) -> &SearchLimiter {
+        &self.0.search_limiter
     }
 
     pub fn request_log(&self) -> &RequestLog {

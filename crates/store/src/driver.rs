@@ -21,6 +21,7 @@ use ringtrue_engine::ports::{
     Admitted, ClaimOutcome, ClaimRequest, CodeHash, Completion, Decision, KeyId, LeasedCallback, NewCallback, NewCheck,
     NodeId, Recorded, Revocation, SetOut, Settlement, StoreError, TokenHash, UsageCount,
 };
+use ringtrue_engine::search_limit::SearchPermit;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -83,6 +84,9 @@ pub(crate) trait Database: DataPlane {
     /// with the row locked.
     const RAISE_VERSION: &'static str;
 
+    /// The smallest id of the rows that are aggregated.
+    const MIN_ID: &'static str;
+
     /// Runs `work` as one transaction, and answers when its end is durable.
     fn transact<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
@@ -104,6 +108,20 @@ pub(crate) trait Database: DataPlane {
 
     /// As [`read`](Database::read), and never behind what tenants ask for: a revocation must reach every node at once.
     fn read_apart<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;
+
+    /// As [`read`](Database::read), for lists: on connections that nothing else waits for. Statements are stopped at the
+    /// deadline for searches.
+    fn read_list<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;
+
+    /// As [`read_list`](Database::read_list), for searches, on connections that lists do not wait for either. The permit
+    /// is dropped when the statements have ended, even if the future is dropped before.
+    fn search<T, W>(&self, permit: SearchPermit, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;

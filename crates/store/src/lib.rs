@@ -27,7 +27,7 @@ mod sqlite;
 mod url;
 mod verbs;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use ringtrue_engine::ports::{Store, StoreError};
@@ -41,16 +41,20 @@ use verbs::SqlStore;
 /// How much a store may use. The defaults suit one node of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// `PostgreSQL`: connections for everything that is not gathered. Up to 22 more are opened for what is, and for
-    /// the node itself.
+    /// `PostgreSQL`: connections for everything that is not gathered. Up to 24 more are opened for what is, for lists and
+    /// for the node itself.
     pub connections: usize,
-    /// `SQLite`: threads that read. One more reads for the node itself.
+    /// `SQLite`: threads that read. One more reads for the node itself, and two read lists.
     pub readers: usize,
+    /// Searches that run at the same time, on connections or threads of their own.
+    pub searches: usize,
+    /// How long a search or list may run before it is stopped.
+    pub search_timeout: Duration,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        StoreOptions { connections: 8, readers: 4 }
+        StoreOptions { connections: 8, readers: 4, searches: 1, search_timeout: Duration::from_secs(2) }
     }
 }
 

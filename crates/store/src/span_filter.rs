@@ -1,6 +1,6 @@
 //! What a filter says about time, and what else it says.
 
-use ringtrue_domain::search::{Choice, Filter, InstantTest, Test};
+use ringtrue_domain::search::{Choice, Filter, InstantTest, Test, TextTest};
 
 use crate::{
     filter::{millis_down, millis_up},
@@ -32,10 +32,45 @@ impl SpanFilter {
         SpanFilter { span, rest }
     }
 
+    /// How many comparisons the rest makes, an operand each.
+    pub(crate) fn comparisons(&self) -> u64 {
+        self.rest.as_ref().map_or(0, comparisons)
+    }
+
+    /// The part of the rest that only checks with a certain reference pass, if there is one.
+    pub(crate) fn reference(&self) -> Option<&Filter> {
+        let parts = match self.rest.as_ref()? {
+            Filter::And(parts) => parts,
+            other => std::slice::from_ref(other),
+        };
+        parts.iter().find(|part| {
+            matches!(part, Filter::Comparison { field, test: Test::Text(TextTest::Choice(Choice::OneOf(texts))) }
+                if field.name == "reference_id" && texts.len() == 1)
+        })
+    }
+
     /// Whether the counters know everything that the rest asks for.
     pub(crate) fn is_counted(&self) -> bool {
         self.rest.as_ref().is_none_or(is_counted)
     }
+}
+
+fn comparisons(filter: &Filter) -> u64 {
+    match filter {
+        Filter::And(parts) | Filter::Or(parts) => parts.iter().map(comparisons).sum(),
+        Filter::Comparison { test, .. } => match test {
+            Test::Text(TextTest::Choice(choice)) => operands(choice),
+            Test::Keyword(choice) => operands(choice),
+            Test::Identifier(choice) => operands(choice),
+            Test::Instant(InstantTest::Choice(choice)) => operands(choice),
+            Test::Boolean(_) | Test::Text(_) | Test::Instant(_) => 1,
+        },
+    }
+}
+
+fn operands<T>(choice: &Choice<T>) -> u64 {
+    let (Choice::OneOf(operands) | Choice::NoneOf(operands)) = choice;
+    operands.len() as u64
 }
 
 fn is_counted(filter: &Filter) -> bool {

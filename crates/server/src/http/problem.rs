@@ -59,6 +59,8 @@ pub fn is_token_endpoint(path: &str) -> bool {
 
 /// Seconds after which a caller may try again when the store was unavailable.
 const RETRY_UNAVAILABLE: u32 = 2;
+/// The same when a workspace has too many searches running.
+const RETRY_SEARCH: u32 = 1;
 /// The same when no source could tell a number's operator.
 const RETRY_LOOKUP: u32 = 5;
 /// Said of a silent check that failed, where there is another way.
@@ -192,6 +194,15 @@ impl From<StoreError> for Problem {
             StoreError::Unavailable(_) => {
                 tracing::warn!(%error, "a request could not be served");
                 Problem::unavailable("the service cannot reach its database at the moment")
+            }
+            StoreError::DeadlineExceeded(_) => {
+                tracing::info!(%error, "query stopped at its deadline");
+                Problem::unavailable(
+                    "the query took too long and was stopped; make it narrower, for example by a range of `created_at`",
+                )
+            }
+            StoreError::TooManySearches => {
+                Problem::new(Code::TooManyRequests, error.to_string()).retry_after(RETRY_SEARCH)
             }
             StoreError::Refused(_) | StoreError::Inconsistent { .. } => Problem::internal(&error),
         }
@@ -333,6 +344,15 @@ impl From<IdempotencyError> for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_that_was_stopped_may_be_repeated() {
+        let problem = Problem::from(StoreError::DeadlineExceeded(std::time::Duration::from_secs(2)));
+        assert_eq!(problem.code.entry().code, "service_unavailable");
+        let response = problem.into_response();
+        assert_eq!(response.status(), 503);
+        assert_eq!(response.headers()[header::RETRY_AFTER], "2");
+    }
 
     #[test]
     fn token_errors_are_plain_json_only_for_those_who_ask_for_it() {

@@ -45,6 +45,16 @@ impl Collector for Figures {
         ] {
             gauges(&mut encoder, name, help, [(vec![], value)])?;
         }
+        let searches = self.engine.search_limiter();
+        let running = [(vec![], searches.running())];
+        gauges(&mut encoder, "searches_running", "Searches that run or wait for a connection", running)?;
+        let rejected = [(vec![], searches.rejected())];
+        counters(
+            &mut encoder,
+            "searches_rejected",
+            "Searches rejected because their workspace ran too many",
+            rejected,
+        )?;
         let omitted = self.engine.request_log().omissions();
         for (name, help, count) in [
             ("request_log_skipped", "Requests that are not in their log because there were too many", omitted.skipped),

@@ -16,8 +16,8 @@ use crate::{
 
 /// No answer may take longer, whatever it is: the statement's five seconds, and time to spare.
 const LONGEST: Duration = Duration::from_secs(15);
-/// As `store.connections` has it.
-const POOL: usize = 8;
+/// Connections for lists.
+const POOL: usize = 2;
 
 #[track_caller]
 fn assert_unavailable(answer: Answer) {
@@ -62,7 +62,7 @@ async fn who_waits_for_a_lock_is_told_to_come_again() {
     assert_eq!(total(&asker).await, 2);
 }
 
-/// Checks are created and read on connections of their own.
+/// Checks are created and read on connections of their own, and so is everything but lists.
 #[tokio::test]
 async fn who_finds_all_connections_taken_is_told_to_come_again() {
     let world = World::postgres().await;

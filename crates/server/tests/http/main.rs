@@ -53,6 +53,7 @@ mod revoke;
 mod routes;
 mod scripted_operator;
 mod search;
+mod searches;
 mod seeker;
 mod shutdown;
 mod silent;

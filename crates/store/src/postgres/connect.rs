@@ -61,6 +61,11 @@ impl Connector {
         Self::with_session(address, &format!("{SESSION} {LANE_SESSION}"))
     }
 
+    /// For lists and searches, whose statements may run this long.
+    pub(super) fn for_searches(address: &PostgresAddress, timeout: Duration) -> Result<Self, StoreError> {
+        Self::with_session(address, &format!("{SESSION} -c statement_timeout={}", timeout.as_millis().max(1)))
+    }
+
     fn with_session(address: &PostgresAddress, session: &str) -> Result<Self, StoreError> {
         let mut config = address.config.clone();
         let options = match config.get_options() {

@@ -1,12 +1,19 @@
 //! A transaction as a verb sees it, and values on their way in and out.
 
-use std::{borrow::Cow, error::Error};
+use std::{
+    borrow::Cow,
+    error::Error,
+    time::{Duration, Instant},
+};
 
 use bytes::BytesMut;
 use deadpool_postgres::Transaction;
 use futures_util::future::BoxFuture;
 use ringtrue_engine::ports::StoreError;
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, WrongType, to_sql_checked};
+use tokio_postgres::{
+    error::SqlState,
+    types::{FromSql, IsNull, ToSql, Type, WrongType, to_sql_checked},
+};
 
 use super::error::store_error;
 use crate::{
@@ -18,11 +25,25 @@ pub(super) struct PostgresTx<'c> {
     transaction: Transaction<'c>,
     /// After an error `PostgreSQL` answers a `commit` with a rollback, and without an error.
     has_failed: bool,
+    deadline: Option<Deadline>,
+}
+
+/// When a transaction has to be over.
+#[derive(Clone, Copy)]
+struct Deadline {
+    at: Instant,
+    limit: Duration,
 }
 
 impl<'c> PostgresTx<'c> {
     pub(super) fn new(transaction: Transaction<'c>) -> Self {
-        PostgresTx { transaction, has_failed: false }
+        PostgresTx { transaction, has_failed: false, deadline: None }
+    }
+
+    /// All statements together may take `limit`. Those of the session may take as long each.
+    pub(super) fn with_deadline(transaction: Transaction<'c>, limit: Duration) -> Self {
+        let deadline = Deadline { at: Instant::now() + limit, limit };
+        PostgresTx { transaction, has_failed: false, deadline: Some(deadline) }
     }
 
     pub(super) async fn commit(self) -> Result<(), StoreError> {
@@ -36,7 +57,19 @@ impl<'c> PostgresTx<'c> {
         self.transaction.rollback().await.map_err(|error| store_error(&error))
     }
 
+    /// Leaves the next statement the time that is left, once some of it has gone.
+    async fn limit_statement(&self) -> Result<(), tokio_postgres::Error> {
+        let Some(Deadline { at, limit }) = self.deadline else { return Ok(()) };
+        let left = at.saturating_duration_since(Instant::now());
+        if left > limit * 9 / 10 {
+            return Ok(());
+        }
+        let millis = left.as_millis().max(1);
+        self.transaction.batch_execute(&format!("set local statement_timeout = {millis}")).await
+    }
+
     async fn rows(&self, sql: Sql, values: &[Value]) -> Result<Vec<Row>, tokio_postgres::Error> {
+        self.limit_statement().await?;
         let statement = match &sql {
             Cow::Borrowed(sql) => self.transaction.prepare_cached(sql).await?,
             Cow::Owned(sql) => self.transaction.prepare(sql).await?,
@@ -61,7 +94,12 @@ impl Tx for PostgresTx<'_> {
         Box::pin(async move {
             let rows = self.rows(sql, values).await;
             self.has_failed |= rows.is_err();
-            rows.map_err(|error| store_error(&error))
+            rows.map_err(|error| match self.deadline {
+                Some(Deadline { limit, .. }) if error.code() == Some(&SqlState::QUERY_CANCELED) => {
+                    StoreError::DeadlineExceeded(limit)
+                }
+                _ => store_error(&error),
+            })
         })
     }
 }

@@ -1,5 +1,5 @@
 //! The ports over `SQLite`: one thread that writes, one that sees to the disk, a few that read for tenants, and one that
-//! reads for the node.
+//! reads for the node. Lists and searches have threads of their own: nothing else waits for them.
 //!
 //! The file may be written by another process too, the command line for instance: `SQLite`'s own lock makes the two take
 //! turns, and whoever waits longer than [`connection::BUSY_TIMEOUT`] is told that the database is unavailable.
@@ -22,7 +22,7 @@ mod writer;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ringtrue_engine::ports::StoreError;
+use ringtrue_engine::{ports::StoreError, search_limit::SearchPermit};
 use tokio::sync::Notify;
 
 use crate::{
@@ -36,6 +36,7 @@ pub(crate) use schema::{migrate, schema_state};
 
 /// How long a caller waits for its answer, from the queue to the commit.
 const PATIENCE: Duration = Duration::from_secs(5);
+const LIST_THREADS: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {
@@ -44,6 +45,9 @@ pub(crate) struct Sqlite {
     lookups: lookups::Lookups,
     readers: readers::Readers,
     reader_apart: readers::Readers,
+    lists: readers::Readers,
+    searches: readers::Readers,
+    search_timeout: Duration,
     change_hint: Arc<Notify>,
 }
 
@@ -51,10 +55,23 @@ impl Sqlite {
     pub(crate) async fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         // The writer first: it makes the files that a reader needs to find.
         let (writer, tide) = writer::Writer::start(path.to_owned()).await?;
-        let readers = readers::Readers::start(path, options.readers.max(1)).await?;
-        let reader_apart = readers::Readers::start(path, 1).await?;
+        let readers = readers::Readers::start(path, "reader", options.readers.max(1), None).await?;
+        let reader_apart = readers::Readers::start(path, "node-reader", 1, None).await?;
+        let search_timeout = options.search_timeout;
+        let lists = readers::Readers::start(path, "list", LIST_THREADS, Some(search_timeout)).await?;
+        let searches = readers::Readers::start(path, "search", options.searches.max(1), Some(search_timeout)).await?;
         let lookups = lookups::Lookups::open(path.to_owned(), options.readers.max(1)).await?;
-        Ok(Sqlite { writer, tide, lookups, readers, reader_apart, change_hint: Arc::default() })
+        Ok(Sqlite {
+            writer,
+            tide,
+            lookups,
+            readers,
+            reader_apart,
+            lists,
+            searches,
+            search_timeout,
+            change_hint: Arc::default(),
+        })
     }
 
     fn step<S: writer::Step>(&self, step: S) -> impl Future<Output = Result<S::Answer, StoreError>> + use<'_, S> {
@@ -73,12 +90,20 @@ impl Sqlite {
 
     /// What was read is told: it must not be undone by a machine that loses its power.
     async fn told<T>(&self, reading: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        within_patience(async {
-            let read = reading.await?;
-            self.tide.has_come().await?;
-            Ok(read)
-        })
-        .await
+        within_patience(self.read_durable(reading)).await
+    }
+
+    /// As [`told`](Sqlite::told), for lists and searches: they wait for a thread, and then run to their deadline.
+    async fn listed<T>(&self, reading: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let limit = self.search_timeout;
+        let late = |_| StoreError::DeadlineExceeded(limit);
+        tokio::time::timeout(PATIENCE + limit, self.read_durable(reading)).await.map_err(late).flatten()
+    }
+
+    async fn read_durable<T>(&self, reading: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let read = reading.await?;
+        self.tide.has_come().await?;
+        Ok(read)
     }
 }
 
@@ -88,6 +113,8 @@ impl Database for Sqlite {
     /// Nobody listens in another process: there the poll must do.
     const RAISE_VERSION: &'static str =
         "update control_version set version = version + 1 where id = 1 returning version";
+
+    const MIN_ID: &'static str = "min(id)";
 
     async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>
     where
@@ -120,6 +147,22 @@ impl Database for Sqlite {
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
     {
         self.told(self.reader_apart.run(work)).await
+    }
+
+    async fn read_list<T, W>(&self, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+    {
+        self.listed(self.lists.run(work)).await
+    }
+
+    async fn search<T, W>(&self, permit: SearchPermit, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+    {
+        self.listed(self.searches.run_holding(permit, work)).await
     }
 
     fn change_hint(&self) -> &Arc<Notify> {

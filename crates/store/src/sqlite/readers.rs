@@ -1,10 +1,15 @@
 //! The threads that read, each with a connection of its own that cannot write.
 
 use std::{
+    ffi::c_int,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
+    time::{Duration, Instant},
 };
 
 use ringtrue_engine::ports::StoreError;
@@ -13,21 +18,32 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     connection::{Access, SqliteTx, at_once, execute, open},
+    error::store_error,
     stopped,
 };
 use crate::driver::{Reading, Tx};
 
 const QUEUE: usize = 8_192;
+/// Steps of SQLite's virtual machine between two looks at the deadline: less than a millisecond.
+const STEPS_PER_DEADLINE_CHECK: c_int = 1_000;
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 #[derive(Debug)]
 pub(super) struct Readers {
     queue: mpsc::Sender<Job>,
+    /// Work that runs longer is stopped, and so is work whose caller has gone away. `None`: it runs to its end.
+    time_limit: Option<Duration>,
 }
 
 impl Readers {
-    pub(super) async fn start(path: &Path, threads: usize) -> Result<Self, StoreError> {
+    /// `purpose` is part of the threads' names.
+    pub(super) async fn start(
+        path: &Path,
+        purpose: &str,
+        threads: usize,
+        time_limit: Option<Duration>,
+    ) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel::<Job>(QUEUE);
         let jobs = Arc::new(Mutex::new(jobs));
         for number in 1..=threads {
@@ -40,11 +56,11 @@ impl Readers {
                 }
                 Err(error) => drop(opened.send(Err(error))),
             };
-            let spawned = thread::Builder::new().name(format!("sqlite-reader-{number}")).spawn(work);
+            let spawned = thread::Builder::new().name(format!("sqlite-{purpose}-{number}")).spawn(work);
             spawned.map_err(|error| StoreError::Unavailable(format!("no thread can be started: {error}")))?;
             is_open.await.map_err(|_| stopped())??;
         }
-        Ok(Readers { queue })
+        Ok(Readers { queue, time_limit })
     }
 
     pub(super) async fn run<T, W>(&self, work: W) -> Result<T, StoreError>
@@ -52,11 +68,36 @@ impl Readers {
         T: Send + 'static,
         W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
     {
+        self.run_holding((), work).await
+    }
+
+    /// As [`run`](Readers::run). `permit` is dropped when the work has ended, even if the caller has gone away before.
+    pub(super) async fn run_holding<P, T, W>(&self, permit: P, work: W) -> Result<T, StoreError>
+    where
+        P: Send + 'static,
+        T: Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
+        let time_limit = self.time_limit;
         let job: Job = Box::new(move |connection| {
-            if !reply.is_closed() {
-                // A caller that has gone away does not need its answer.
-                drop(reply.send(read(connection, work)));
+            // A caller that has gone away does not need its answer.
+            if reply.is_closed() {
+                return;
+            }
+            let reply = Arc::new(reply);
+            let read = match time_limit {
+                None => read(connection, work),
+                Some(limit) => {
+                    let caller = Arc::downgrade(&reply);
+                    let is_waiting = move || caller.upgrade().is_some_and(|reply| !reply.is_closed());
+                    read_within(connection, limit, is_waiting, work)
+                }
+            };
+            // Before the answer: the caller's next search needs it.
+            drop(permit);
+            if let Some(reply) = Arc::into_inner(reply) {
+                drop(reply.send(read));
             }
         });
         self.queue.send(job).await.map_err(|_| stopped())?;
@@ -74,6 +115,36 @@ fn serve(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<Job>>) {
         if finished.is_err() && !connection.is_autocommit() {
             drop(connection.execute_batch("rollback"));
         }
+    }
+}
+
+/// As [`read`]. Interrupts the statement that is running when `limit` has passed or nobody waits for the answer.
+fn read_within<T, W>(
+    connection: &mut Connection,
+    limit: Duration,
+    is_waiting: impl Fn() -> bool + Send + 'static,
+    work: W,
+) -> Result<T, StoreError>
+where
+    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T>,
+{
+    let stop_at = Instant::now() + limit;
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let stops = Arc::clone(&is_stopped);
+    let interrupts = move || {
+        let interrupts = Instant::now() >= stop_at || !is_waiting();
+        stops.fetch_or(interrupts, Ordering::Relaxed);
+        interrupts
+    };
+    let failed = |error: rusqlite::Error| store_error(&error);
+    connection.progress_handler(STEPS_PER_DEADLINE_CHECK, Some(interrupts)).map_err(failed)?;
+    let answer = read(connection, work);
+    connection.progress_handler(0, None::<fn() -> bool>).map_err(failed)?;
+    match answer {
+        Err(StoreError::Unavailable(_)) if is_stopped.load(Ordering::Relaxed) => {
+            Err(StoreError::DeadlineExceeded(limit))
+        }
+        answer => answer,
     }
 }
 

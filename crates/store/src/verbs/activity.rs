@@ -84,7 +84,8 @@ impl<D: Database> ActivityStore for SqlStore<D> {
 
     async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<ActivityPeriod>, StoreError> {
         let (sql, values) = statement(project, &filter);
-        let rows = self.database.read(move |tx| Box::pin(async move { tx.query(sql.into(), &values).await })).await?;
+        let rows =
+            self.database.read_list(move |tx| Box::pin(async move { tx.query(sql.into(), &values).await })).await?;
         let period = |row: Row| {
             let mut row = row.of("activity");
             Ok(ActivityPeriod { start: row.instant("start_at")?, counts: counts(&mut row)? })
@@ -102,7 +103,7 @@ impl<D: Database> ActivityStore for SqlStore<D> {
                     where project_id = $1 and start_at >= $2 and start_at < $3 and network_id <> ''
                     order by network_id";
         let values = values![project, from, to].to_vec();
-        let rows = self.database.read(move |tx| Box::pin(async move { tx.run(sql, &values).await })).await?;
+        let rows = self.database.read_list(move |tx| Box::pin(async move { tx.run(sql, &values).await })).await?;
         rows.into_iter().map(|row| row.of("activity").parsed("network_id")).collect()
     }
 

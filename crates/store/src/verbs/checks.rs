@@ -1,18 +1,22 @@
 //! Checks.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
     lifecycle::{AnyCheck, AnyVerdict, CheckId, Concluded, Ending as CheckEnding, Lifecycle, NumberHash, Open, Status},
-    page::{Page, PageRequest},
+    page::Page,
     phone::Msisdn,
     product::Product,
-    search::Filter,
     tenancy::{Mode, ProjectId},
 };
-use ringtrue_engine::ports::{
-    Admitted, CheckStore, CodeHash, Completion, Course, Found, MarkedPending, NewCallback, NewCheck, Recorded,
-    StoreError, UsageCount,
+use ringtrue_engine::{
+    ports::{
+        Admitted, CheckQuery, CheckStore, CodeHash, Completion, Course, Found, MarkedPending, NewCallback, NewCheck,
+        Recorded, StoreError, UsageCount,
+    },
+    search_limit::SearchLimiter,
 };
 use uuid::Uuid;
 
@@ -131,15 +135,17 @@ impl<D: Database> CheckStore for SqlStore<D> {
         .await
     }
 
-    async fn list_checks(
-        &self,
-        project: ProjectId,
-        product: Product,
-        filter: Option<Filter>,
-        page: PageRequest,
-    ) -> Result<Page<AnyCheck>, StoreError> {
-        let list = CheckList::new(project, product, filter);
-        self.database.read(move |tx| Box::pin(list.read(tx, page))).await
+    async fn list_checks(&self, query: CheckQuery, limiter: &SearchLimiter) -> Result<Page<AnyCheck>, StoreError> {
+        let workspace = query.workspace;
+        let list = Arc::new(CheckList::new(query, D::MIN_ID));
+        let small = Arc::clone(&list);
+        let page =
+            self.database.read_list(move |tx| Box::pin(async move { small.read_within_budget(tx).await })).await?;
+        if let Some(page) = page {
+            return Ok(page);
+        }
+        let permit = limiter.try_acquire(workspace)?;
+        self.database.search(permit, move |tx| Box::pin(async move { list.read(tx).await })).await
     }
 }
 

@@ -73,13 +73,13 @@ impl<D: Database> SqlStore<D> {
         self.database.read(move |tx| Box::pin(async move { tx.first(sql, &values).await })).await
     }
 
-    /// Reads one page of a list and its total, both of one reading.
+    /// Reads one page of a list and its total, both of one snapshot.
     async fn read_page<T: Send + 'static>(
         &self,
         list: List,
         item: fn(Row) -> Result<T, StoreError>,
     ) -> Result<Page<T>, StoreError> {
-        self.database.read(move |tx| Box::pin(async move { list.read(tx, item).await })).await
+        self.database.read_list(move |tx| Box::pin(async move { list.read(tx, item).await })).await
     }
 }
 

@@ -125,7 +125,7 @@ impl<D: Database> UsageStore for SqlStore<D> {
         let (from, to) = (first_hour(filter.from), first_hour(filter.to));
         let mut usage = self
             .database
-            .read(move |tx| {
+            .read_list(move |tx| {
                 Box::pin(async move {
                     let sql = statement(filter.grouping, filter.project.is_some());
                     let mut values = values![workspace, from, to].to_vec();

@@ -2,6 +2,7 @@
 
 use std::{env, sync::Arc};
 
+use ringtrue_domain::tenancy::ProjectId;
 use ringtrue_engine::ports::Store;
 use ringtrue_store::{StoreOptions, StoreUrl, migrate, open};
 use tempfile::TempDir;
@@ -78,7 +79,11 @@ impl Database {
 
     /// Opens one more store over it, as another process would.
     pub async fn open(&self) -> Arc<dyn Store> {
-        open(&self.url(), &StoreOptions { connections: 4, readers: 2 }).await.unwrap()
+        self.open_with(StoreOptions { connections: 4, readers: 2, ..StoreOptions::default() }).await
+    }
+
+    pub async fn open_with(&self, options: StoreOptions) -> Arc<dyn Store> {
+        open(&self.url(), &options).await.unwrap()
     }
 
     /// Runs SQL behind the store's back.
@@ -139,6 +144,59 @@ impl Database {
                 Some(session)
             }
         }
+    }
+
+    /// Makes statements that look at the references of a project's checks run for ever.
+    pub async fn make_references_endless(&self, project: ProjectId) {
+        let columns = self.columns_of_checks().await.join(", ");
+        let id = project.0;
+        let (prepare, project, endless) = match self {
+            Database::Sqlite { .. } => (
+                "",
+                format!("x'{}'", id.simple()),
+                "(with recursive step (n) as (select 1 union all select n + 1 from step)
+                  select cast(count(*) as text) from step)",
+            ),
+            Database::Postgres { .. } => (
+                "create function endless(uuid) returns text stable language plpgsql
+                     as 'begin perform pg_sleep(3600); return null; end';",
+                format!("'{id}'"),
+                "endless(project_id)",
+            ),
+        };
+        self.execute(&format!(
+            "{prepare}
+             alter table checks rename to stored_checks;
+             create view checks as
+             select {columns}, case when project_id = {project} then {endless} else reference_id end as reference_id
+               from stored_checks"
+        ))
+        .await;
+    }
+
+    /// Undoes [`make_references_endless`](Database::make_references_endless).
+    pub async fn make_references_end(&self) {
+        self.execute("drop view checks; alter table stored_checks rename to checks").await;
+    }
+
+    /// All but the reference.
+    async fn columns_of_checks(&self) -> Vec<String> {
+        let mut columns: Vec<String> = match self {
+            Database::Sqlite { .. } => {
+                let connection = rusqlite::Connection::open(self.url().sqlite_path().unwrap()).unwrap();
+                let mut statement = connection.prepare("select name from pragma_table_info('checks')").unwrap();
+                statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+            }
+            Database::Postgres { server, name } => {
+                let session = Session::start(&in_database(server, name)).await;
+                let sql = "select column_name::text from information_schema.columns where table_name = 'checks'";
+                let rows = session.client.query(sql, &[]).await.unwrap();
+                session.end().await;
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+        };
+        columns.retain(|column| column != "reference_id");
+        columns
     }
 
     /// Ends all sessions, as a server that restarts does. A file has none.

@@ -152,7 +152,7 @@ pub async fn lists_agree_with_an_evaluation_in_memory(bench: &Bench) {
         let last = expected.len() / usize::try_from(size).unwrap() + 1;
         for number in [1, 2, u32::try_from(last).unwrap().div_ceil(2), u32::try_from(last).unwrap(), i32::MAX as u32] {
             let page = sample::page(size, number);
-            let listed = store.list_checks(shop, Product::ReverseSms, filter.clone(), page).await.unwrap();
+            let listed = check_sample::listed(store, shop, Product::ReverseSms, filter.clone(), page).await.unwrap();
             assert_eq!(listed.total_items, expected.len() as u64, "{text}");
             let offset = usize::try_from(page.offset()).unwrap();
             let wanted: Vec<_> = expected
@@ -169,8 +169,8 @@ pub async fn lists_agree_with_an_evaluation_in_memory(bench: &Bench) {
 pub async fn a_filter_on_a_field_that_is_not_there_is_refused(bench: &Bench) {
     static UNKNOWN: [Field; 1] = [Field { name: "colour", kind: Kind::Boolean }];
     let filter = parse("colour==true", &UNKNOWN).unwrap();
-    let refused =
-        bench.store.list_checks(ProjectId(sample::uuid()), Product::ReverseSms, Some(filter), sample::whole()).await;
+    let (store, shop) = (&*bench.store, ProjectId(sample::uuid()));
+    let refused = check_sample::listed(store, shop, Product::ReverseSms, Some(filter), sample::whole()).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
 }
 

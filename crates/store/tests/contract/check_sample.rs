@@ -6,14 +6,20 @@ use jiff::Timestamp;
 use ringtrue_domain::{
     id::time_ordered,
     lifecycle::{
-        AnyVerdict, Check, CheckId, ClaimedNumber, Concluded, Ending, Lifecycle, NumberHash, Open, Sealed, Verdict,
+        AnyCheck, AnyVerdict, Check, CheckId, ClaimedNumber, Concluded, Ending, Lifecycle, NumberHash, Open, Sealed,
+        Verdict,
     },
+    page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
     reverse_sms::{NumberGuard, ReceivedFrom, ReverseSmsCheck, SenderMatch},
-    tenancy::{Mode, ProjectId},
+    search::Filter,
+    tenancy::{Mode, ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{Admitted, Awaits, CodeHash, Found, NewCallback, NewCheck, Store};
+use ringtrue_engine::{
+    ports::{Admitted, Awaits, CheckQuery, CodeHash, Found, NewCallback, NewCheck, Store, StoreError},
+    search_limit::SearchLimiter,
+};
 
 use crate::sample;
 
@@ -61,6 +67,18 @@ pub async fn stored(store: &dyn Store, project: ProjectId) -> ReverseSmsCheck {
     let check = check(project, sample::now());
     assert_eq!(store.create_check(new(check.clone())).await.unwrap(), Admitted::Stored);
     check
+}
+
+/// A page of a project's checks.
+pub async fn listed(
+    store: &dyn Store,
+    project: ProjectId,
+    product: Product,
+    filter: Option<Filter>,
+    page: PageRequest,
+) -> Result<Page<AnyCheck>, StoreError> {
+    let query = CheckQuery { workspace: WorkspaceId(project.0), project, product, filter, page };
+    store.list_checks(query, &SearchLimiter::default()).await
 }
 
 /// A check as it is now.

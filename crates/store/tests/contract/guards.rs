@@ -83,7 +83,8 @@ pub async fn many_who_ask_about_a_number_pass_no_more_than_one(bench: &Bench) {
         assert_eq!(count(Admitted::Stored), 3);
         assert_eq!(count(Admitted::TooOften { until: sample::later(600) }), 17);
     }
-    let listed = bench.store.list_checks(project, Product::ReverseSms, None, sample::whole()).await.unwrap();
+    let listed =
+        check_sample::listed(&*bench.store, project, Product::ReverseSms, None, sample::whole()).await.unwrap();
     assert_eq!((listed.items.len(), listed.total_items), (15, 15), "what was refused was not stored");
 }
 

@@ -29,6 +29,7 @@ mod projects;
 mod requests;
 mod revocations;
 mod sample;
+mod searches;
 mod silent_sample;
 mod usage;
 mod workspaces;
@@ -235,6 +236,10 @@ contract! {
         counters_agree_with_the_checks,
         lists_agree_with_an_evaluation_in_memory,
         a_filter_on_a_field_that_is_not_there_is_refused;
+    searches:
+        a_search_is_stopped_at_its_deadline,
+        nothing_else_waits_for_searches,
+        a_workspace_has_two_searches_at_a_time;
     durability:
         what_was_answered_is_there_after_opening_again,
         two_processes_share_a_database;

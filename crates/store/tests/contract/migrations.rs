@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -25,6 +25,7 @@ const NAMES: [&str; 20] = [
     "0018_word_lists",
     "0019_redirects_kept",
     "0020_erasures",
+    "0021_checks_by_reference",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

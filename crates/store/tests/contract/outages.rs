@@ -109,7 +109,7 @@ async fn a_silent_postgres_is_unavailable_within_seconds() {
     ringtrue_store::migrate(&database.url(), sample::now()).await.unwrap();
     let wire = Wire::to(&database).await;
     let url = wire.url(&database).parse().unwrap();
-    let options = ringtrue_store::StoreOptions { connections: 2, readers: 1 };
+    let options = ringtrue_store::StoreOptions { connections: 2, readers: 1, ..Default::default() };
     let store = ringtrue_store::open(&url, &options).await.unwrap();
     store.ping().await.unwrap();
     store.revoke(sample::revocation()).await.unwrap();

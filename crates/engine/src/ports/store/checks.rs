@@ -12,10 +12,11 @@ use ringtrue_domain::{
     product::Product,
     reverse_sms::NumberGuard,
     search::Filter,
-    tenancy::{Mode, ProjectId},
+    tenancy::{Mode, ProjectId, WorkspaceId},
 };
 
 use super::{Completion, Found, StoreError};
+use crate::search_limit::SearchLimiter;
 
 /// A keyed hash of a code together with the number that it must be sent to: finding the hash is finding both.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,6 +100,17 @@ pub struct MarkedPending {
     pub created_at: Timestamp,
 }
 
+/// A page of a project's checks of one product.
+#[derive(Clone, Debug)]
+pub struct CheckQuery {
+    /// The workspace of the project, whose searches are limited.
+    pub workspace: WorkspaceId,
+    pub project: ProjectId,
+    pub product: Product,
+    pub filter: Option<Filter>,
+    pub page: PageRequest,
+}
+
 #[async_trait]
 pub trait CheckStore: Send + Sync {
     /// Stores the check, what it waits for, its count and the answer that its caller gets: all or nothing.
@@ -156,11 +168,9 @@ pub trait CheckStore: Send + Sync {
     ) -> Result<Vec<AnyCheck>, StoreError>;
 
     /// Newest first. Totals and deep pages come from the hourly counters wherever the filter allows it.
-    async fn list_checks(
-        &self,
-        project: ProjectId,
-        product: Product,
-        filter: Option<Filter>,
-        page: PageRequest,
-    ) -> Result<Page<AnyCheck>, StoreError>;
+    ///
+    /// A query that would read more than a few rows besides is a search: it takes a permit of its workspace or fails with
+    /// [`StoreError::TooManySearches`], and runs on connections that nothing else waits for. Lists and searches that run
+    /// too long are stopped, with [`StoreError::DeadlineExceeded`].
+    async fn list_checks(&self, query: CheckQuery, limiter: &SearchLimiter) -> Result<Page<AnyCheck>, StoreError>;
 }

@@ -20,6 +20,8 @@ mod requests;
 mod tenants;
 mod usage;
 
+use std::time::Duration;
+
 pub use accounts::{
     AccountRecord, AccountStore, Guess, Guesser, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash,
     SessionRecord, Wait,
@@ -28,7 +30,9 @@ pub use activity::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore,
 pub use callbacks::{
     AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, Resent, Settlement, Then,
 };
-pub use checks::{Admitted, Awaits, CheckStore, CodeHash, Course, MarkedPending, NewCallback, NewCheck, Recorded};
+pub use checks::{
+    Admitted, Awaits, CheckQuery, CheckStore, CodeHash, Course, MarkedPending, NewCallback, NewCheck, Recorded,
+};
 pub use control_plane::{
     Changes, ControlPlaneStore, KeyId, KeyPurpose, KeyStore, NotAKeyPurpose, Revocation, RevocationStore, SealedKey,
     TokenId, Version,
@@ -72,6 +76,12 @@ pub enum StoreError {
     /// The database refused for a reason that asking again will not mend.
     #[error("the database refused: {0}")]
     Refused(String),
+    /// A list or search was stopped because it ran longer than it may.
+    #[error("the query ran longer than {} ms and was stopped", .0.as_millis())]
+    DeadlineExceeded(Duration),
+    /// The workspace has as many searches running on this node as it may.
+    #[error("too many searches of this workspace are running; wait for one to end")]
+    TooManySearches,
     /// A row says something that cannot be.
     #[error("{table}: row {row}: {problem}")]
     Inconsistent { table: &'static str, row: String, problem: String },

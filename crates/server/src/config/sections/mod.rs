@@ -98,6 +98,9 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
             options: StoreOptions {
                 connections: settings.read("store.connections", &Whole(1..=1_000))?,
                 readers: settings.read("store.readers", &Whole(1..=100))?,
+                searches: settings.read("store.searches", &Whole(1..=100))?,
+                search_timeout: settings
+                    .read("store.search_timeout", &Span(Duration::from_millis(100)..=Duration::from_secs(15)))?,
             },
         },
         keys: KeysSection { master_key_file: settings.read("keys.master_key_file", &OrNone(kind::path()))? },

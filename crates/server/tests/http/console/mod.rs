@@ -1,6 +1,6 @@
 //! The console, as a browser meets it.
 
-mod browser;
+pub mod browser;
 mod checks;
 mod deployment;
 mod handset;

@@ -248,6 +248,6 @@ fn is_alive(connection: &Connection) -> Result<(), String> {
 fn run(connection: &Connection, sql: &'static str) -> Result<(), String> {
     execute(connection, sql, &[]).map(drop).map_err(|error| match error {
         StoreError::Unavailable(reason) | StoreError::Refused(reason) => reason,
-        inconsistent @ StoreError::Inconsistent { .. } => inconsistent.to_string(),
+        other => other.to_string(),
     })
 }
