@@ -11,11 +11,14 @@ use crate::ports::StatusClass;
 pub(super) struct Gate {
     served: Count,
     rejected: Count,
+    unauthenticated: Count,
 }
 
 /// Those that were served look alike; those that were not are what people look for.
 const SERVED: u32 = 20;
 const REJECTED: u32 = 50;
+/// Requests that only name a client. Anybody can send them, so they have a share of their own.
+const UNAUTHENTICATED: u32 = 2;
 
 /// The second in the upper half, how many have come in it in the lower.
 #[derive(Debug, Default)]
@@ -23,7 +26,10 @@ struct Count(AtomicU64);
 
 impl Gate {
     /// `Some`: it may pass, and so many could not since the last that did.
-    pub(super) fn admits(&self, class: StatusClass, at: Timestamp) -> Option<u32> {
+    pub(super) fn admits(&self, authenticated: bool, class: StatusClass, at: Timestamp) -> Option<u32> {
+        if !authenticated {
+            return self.unauthenticated.admits(UNAUTHENTICATED, at);
+        }
         match class {
             StatusClass::Served => self.served.admits(SERVED, at),
             StatusClass::CallersFault | StatusClass::OurFault => self.rejected.admits(REJECTED, at),
@@ -64,12 +70,22 @@ mod tests {
     fn so_many_pass_in_a_second_and_the_next_one_says_how_many_did_not() {
         let gate = Gate::default();
         for (class, most) in [(StatusClass::Served, 20), (StatusClass::CallersFault, 50)] {
-            let passed = (0..100).filter(|_| gate.admits(class, second(1)).is_some()).count();
+            let passed = (0..100).filter(|_| gate.admits(true, class, second(1)).is_some()).count();
             assert_eq!(passed, most, "{class:?}");
-            assert_eq!(gate.admits(class, second(2)), Some(100 - u32::try_from(most).unwrap()), "{class:?}");
-            assert_eq!(gate.admits(class, second(2)), Some(0), "{class:?}");
-            assert_eq!(gate.admits(class, second(3)), Some(0), "nothing was left out: {class:?}");
+            assert_eq!(gate.admits(true, class, second(2)), Some(100 - u32::try_from(most).unwrap()), "{class:?}");
+            assert_eq!(gate.admits(true, class, second(2)), Some(0), "{class:?}");
+            assert_eq!(gate.admits(true, class, second(3)), Some(0), "nothing was left out: {class:?}");
         }
-        assert_eq!(gate.admits(StatusClass::OurFault, second(3)), Some(0), "a second has room for both");
+        assert_eq!(gate.admits(true, StatusClass::OurFault, second(3)), Some(0), "a second has room for both");
+    }
+    #[test]
+    fn unauthenticated_requests_have_a_share_of_their_own() {
+        let gate = Gate::default();
+        let admitted = |authenticated| {
+            (0..100).filter(|_| gate.admits(authenticated, StatusClass::CallersFault, second(1)).is_some()).count()
+        };
+        assert_eq!((admitted(false), admitted(true)), (2, 50));
+        assert_eq!(gate.admits(false, StatusClass::CallersFault, second(2)), Some(98));
+        assert_eq!(gate.admits(true, StatusClass::CallersFault, second(2)), Some(50));
     }
 }

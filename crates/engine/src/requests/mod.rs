@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Engine,
     control_plane::Map,
-    ports::{RequestFilter, RequestRecord, StatusClass, StoreError},
+    ports::{KeptRequests, RequestFilter, RequestRecord, StatusClass, StoreError},
 };
 use gate::Gate;
 
@@ -36,8 +36,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 const QUEUE: usize = 4_096;
 /// How many are written in one statement.
 const BATCH: usize = 1_000;
+/// Unauthenticated requests are not written while more than so many wait: the rest of the queue is for the others.
+const UNAUTHENTICATED_QUEUE: usize = QUEUE / 4;
 /// How many requests of a project are kept, and how many more may come before the oldest go.
-const MOST: u32 = 10_000;
+const KEPT: KeptRequests = KeptRequests { authenticated: 10_000, unauthenticated: 500 };
 const STEP: u32 = 1_000;
 
 /// Lets requests into the log, or counts them.
@@ -87,11 +89,11 @@ impl RequestLog {
     }
 
     /// Whether a request that was answered with this status is to be put into the log; and how many like it were not,
-    /// since the last that was. Whoever is let in puts it there.
-    pub fn admits(&self, project: ProjectId, status: u16, at: Timestamp) -> Option<u32> {
+    /// since the last that was. Whoever is let in puts it there. `authenticated`: its sender has proved to be the client.
+    pub fn admits(&self, project: ProjectId, authenticated: bool, status: u16, at: Timestamp) -> Option<u32> {
         let gates = self.gates.pin();
         let gate = gates.get_or_insert_with(project, Gate::default);
-        let skipped = gate.admits(StatusClass::of(status), at)?;
+        let skipped = gate.admits(authenticated, StatusClass::of(status), at)?;
         if skipped > 0 {
             self.skipped.fetch_add(skipped.into(), Ordering::Relaxed);
         }
@@ -100,7 +102,9 @@ impl RequestLog {
 
     /// Never waits.
     pub fn put(&self, request: RequestRecord) {
-        if self.queue.try_send(request).is_err() {
+        let waiting = self.queue.max_capacity() - self.queue.capacity();
+        let is_crowded = !request.authenticated && waiting >= UNAUTHENTICATED_QUEUE;
+        if is_crowded || self.queue.try_send(request).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -149,7 +153,7 @@ impl Engine {
             let due: Vec<_> =
                 writer.untrimmed.iter().filter(|(_, count)| **count > STEP).map(|(project, _)| *project).collect();
             for project in due {
-                self.store().trim_requests(project, MOST).await?;
+                self.store().trim_requests(project, KEPT).await?;
                 writer.untrimmed.insert(project, 0);
             }
         }

@@ -159,8 +159,8 @@ impl<S: Required> FromRequestParts<Context> for Caller<S> {
         let bearer = match authenticate(app, parts, arrival.at) {
             Ok(bearer) => bearer,
             Err(problem) => {
-                if let Some(client) = whose(app, &parts.headers) {
-                    leave(arrival, client);
+                if let (Some(trail), Some(client)) = (&arrival.trail, whose(app, &parts.headers)) {
+                    trail.set_claimed_client(client);
                 }
                 meter.record(stranger(app, meter.kind, arrival.address))?;
                 return Err(problem);
@@ -258,7 +258,7 @@ fn whose(app: &App, headers: &HeaderMap) -> Option<Arc<Credential>> {
 /// Says for the log of requests whose this one is.
 fn leave(arrival: &Arrival, client: Arc<Credential>) {
     if let Some(trail) = &arrival.trail {
-        trail.is_of(client);
+        trail.set_client(client);
     }
 }
 

@@ -23,10 +23,17 @@ use super::{App, arrival::RequestId, problem::Problem};
 
 pub struct Trail {
     at: Timestamp,
-    client: OnceLock<Arc<Credential>>,
+    client: OnceLock<Client>,
     body: OnceLock<Bytes>,
     /// Kept only where there is a query.
     target: Option<PathAndQuery>,
+}
+
+/// The client of a request.
+struct Client {
+    credential: Arc<Credential>,
+    /// It has shown its secret, or a token that is good.
+    authenticated: bool,
 }
 
 /// How a request was answered.
@@ -51,9 +58,14 @@ impl Trail {
         Some(Trail { at, client: OnceLock::new(), body: OnceLock::new(), target })
     }
 
-    /// Whose request it is.
-    pub fn is_of(&self, client: Arc<Credential>) {
-        let _ = self.client.set(client);
+    /// Sets the client that has sent the request. The first call counts.
+    pub fn set_client(&self, credential: Arc<Credential>) {
+        let _ = self.client.set(Client { credential, authenticated: true });
+    }
+
+    /// Sets the client that the request names without proof.
+    pub fn set_claimed_client(&self, credential: Arc<Credential>) {
+        let _ = self.client.set(Client { credential, authenticated: false });
     }
 
     /// What came with it. Only its shape is kept, and only when the request is rejected.
@@ -64,11 +76,11 @@ impl Trail {
     /// Puts the request into the log, if it is known whose it is and there is room.
     pub fn end(&self, app: &App, answered: &Answered<'_>) {
         let Trail { at, client, body, target } = self;
-        let Some(client) = client.get() else { return };
-        let Some(project) = client.owner.project() else { return };
+        let Some(Client { credential, authenticated }) = client.get() else { return };
+        let Some(project) = credential.owner.project() else { return };
         let status = answered.response.status().as_u16();
         let log = app.engine.request_log();
-        let Some(skipped) = log.admits(project, status, *at) else { return };
+        let Some(skipped) = log.admits(project, *authenticated, status, *at) else { return };
         let problem = answered.response.extensions().get::<Problem>();
         log.put(RequestRecord {
             id: time_ordered(*at, app.engine.entropy().bytes()),
@@ -82,7 +94,8 @@ impl Trail {
                 error_code: problem.code.entry().code.to_owned(),
                 detail: mask::detail(&problem.detail),
             }),
-            client: client.client_id.clone(),
+            client: credential.client_id.clone(),
+            authenticated: *authenticated,
             micros: u64::try_from(answered.elapsed.as_micros()).unwrap_or(u64::MAX),
             query: target.as_ref().and_then(PathAndQuery::query).map(mask::query),
             body: body.get().filter(|_| problem.is_some()).map(|body| mask::body(body)),

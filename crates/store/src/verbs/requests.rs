@@ -6,7 +6,9 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass, StoreError};
+use ringtrue_engine::ports::{
+    KeptRequests, Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass, StoreError,
+};
 
 use super::{List, SqlStore};
 use crate::{
@@ -16,12 +18,12 @@ use crate::{
 
 macro_rules! columns {
     () => {
-        "id, project_id, at, request_id, method, route, status, error_code, detail, client_id, micros, query, body, \
-         skipped"
+        "id, project_id, at, request_id, method, route, status, error_code, detail, client_id, authenticated, \
+         micros, query, body, skipped"
     };
 }
 /// How many columns these are.
-const WIDTH: usize = 14;
+const WIDTH: usize = 15;
 /// How many rows one statement writes at most: both databases limit its values.
 const CHUNK: usize = 1_000;
 
@@ -74,19 +76,24 @@ impl<D: Database> RequestStore for SqlStore<D> {
         self.read_page(List { columns: columns!(), from, values, order: "id desc", page }, request).await
     }
 
-    async fn trim_requests(&self, project: ProjectId, most: u32) -> Result<u64, StoreError> {
+    async fn trim_requests(&self, project: ProjectId, kept: KeptRequests) -> Result<u64, StoreError> {
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
-                    let gone = tx
-                        .run(
-                            "delete from requests where project_id = $1 and id <=
-                               (select id from requests where project_id = $1 order by id desc limit 1 offset $2)
-                             returning 1",
-                            values![project, i64::from(most)],
-                        )
-                        .await?;
-                    Ok(Ending::Commit(gone.len() as u64))
+                    let mut deleted = 0;
+                    for (authenticated, most) in [(true, kept.authenticated), (false, kept.unauthenticated)] {
+                        let rows = tx
+                            .run(
+                                "delete from requests where project_id = $1 and authenticated = $2 and id <=
+                                   (select id from requests where project_id = $1 and authenticated = $2
+                                     order by id desc limit 1 offset $3)
+                                 returning 1",
+                                values![project, authenticated, i64::from(most)],
+                            )
+                            .await?;
+                        deleted += rows.len() as u64;
+                    }
+                    Ok(Ending::Commit(deleted))
                 })
             })
             .await
@@ -124,6 +131,7 @@ fn columns_of(request: &RequestRecord) -> [Value; WIDTH] {
         rejection.map(|rejection| rejection.error_code.as_str()).into(),
         rejection.map(|rejection| rejection.detail.as_str()).into(),
         request.client.as_str().into(),
+        request.authenticated.into(),
         i64::try_from(request.micros).unwrap_or(i64::MAX).into(),
         request.query.as_deref().into(),
         request.body.as_deref().into(),
@@ -142,7 +150,7 @@ fn request(row: Row) -> Result<RequestRecord, StoreError> {
         (Some(error_code), Some(detail)) => Some(Rejection { error_code, detail }),
         _ => None,
     };
-    let client = row.parsed("client_id")?;
+    let (client, authenticated) = (row.parsed("client_id")?, row.boolean("authenticated")?);
     let micros = row.int("micros")?.unsigned_abs();
     let (query, body) = (row.text_or_null("query")?, row.text_or_null("body")?);
     let skipped = u32::try_from(row.int("skipped")?).unwrap_or(u32::MAX);
@@ -156,6 +164,7 @@ fn request(row: Row) -> Result<RequestRecord, StoreError> {
         status,
         rejection,
         client,
+        authenticated,
         micros,
         query,
         body,

@@ -231,6 +231,7 @@ contract! {
         requests_come_back_as_they_were_kept,
         requests_are_found_by_what_they_were_answered,
         a_projects_oldest_requests_go_first,
+        unauthenticated_requests_displace_no_others,
         old_requests_are_forgotten_a_bounded_number_at_a_time;
     check_lists:
         counters_agree_with_the_checks,

@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 21] = [
+const NAMES: [&str; 22] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -26,6 +26,7 @@ const NAMES: [&str; 21] = [
     "0019_redirects_kept",
     "0020_erasures",
     "0021_checks_by_reference",
+    "0022_unauthenticated_requests",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 use ringtrue_domain::{page::PageRequest, tenancy::ProjectId};
-use ringtrue_engine::ports::{Rejection, RequestFilter, RequestRecord, StatusClass, Store};
+use ringtrue_engine::ports::{KeptRequests, Rejection, RequestFilter, RequestRecord, StatusClass, Store};
 
 use crate::{bench::Bench, sample};
 
@@ -16,6 +16,7 @@ fn record(project: ProjectId, status: u16, request_id: &str) -> RequestRecord {
         status,
         rejection: (status >= 400).then_some(rejection),
         client: "prj_shop".parse().unwrap(),
+        authenticated: true,
         micros: 1_234,
         query: Some("size=10".to_owned()),
         body: (status >= 400).then(|| "{\n}".to_owned()),
@@ -79,10 +80,26 @@ pub async fn a_projects_oldest_requests_go_first(bench: &Bench) {
     let (shop, other) = (project(store, "Shop").await, project(store, "Other").await);
     store.keep_requests((0..5).map(|n| record(shop, 200, &n.to_string())).collect()).await.unwrap();
     store.keep_requests(vec![record(other, 200, "x")]).await.unwrap();
-    assert_eq!(store.trim_requests(shop, 5).await.unwrap(), 0);
-    assert_eq!(store.trim_requests(shop, 2).await.unwrap(), 3);
+    assert_eq!(store.trim_requests(shop, kept(5, 0)).await.unwrap(), 0);
+    assert_eq!(store.trim_requests(shop, kept(2, 0)).await.unwrap(), 3);
     assert_eq!(ids(store, shop, &RequestFilter::default()).await, ["4", "3"]);
     assert_eq!(ids(store, other, &RequestFilter::default()).await, ["x"]);
+}
+
+fn kept(authenticated: u32, unauthenticated: u32) -> KeptRequests {
+    KeptRequests { authenticated, unauthenticated }
+}
+
+pub async fn unauthenticated_requests_displace_no_others(bench: &Bench) {
+    let store = &*bench.store;
+    let shop = project(store, "Shop").await;
+    let named = |id: &str| RequestRecord { authenticated: false, ..record(shop, 401, id) };
+    let flood = (0..5).map(|n| named(&format!("flood {n}")));
+    store.keep_requests([record(shop, 200, "own")].into_iter().chain(flood).collect()).await.unwrap();
+    let page = store.requests(shop, &RequestFilter::default(), PageRequest::default()).await.unwrap();
+    assert!(!page.items[0].authenticated && page.items[5].authenticated, "{:?}", page.items);
+    assert_eq!(store.trim_requests(shop, kept(3, 2)).await.unwrap(), 3);
+    assert_eq!(ids(store, shop, &RequestFilter::default()).await, ["flood 4", "flood 3", "own"]);
 }
 
 pub async fn old_requests_are_forgotten_a_bounded_number_at_a_time(bench: &Bench) {

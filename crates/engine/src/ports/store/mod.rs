@@ -41,7 +41,7 @@ pub use idempotency::{ClaimOutcome, ClaimRequest, Completion, IdempotencyStore};
 pub use journeys::{CameBack, Decision, JourneyRecord, JourneyStore, Progress, SetOut, TokenHash};
 pub use operation::{AuditFilter, AuditStore, Housekeeping, NodeId, NodeStore};
 pub use privacy::{Erased, PrivacyStore, StillOpen};
-pub use requests::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
+pub use requests::{KeptRequests, Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
 pub use tenants::{CredentialStore, ProjectStore, ProjectUpdated, ProjectWritten, WorkspaceStore};
 pub use usage::{UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore};
 

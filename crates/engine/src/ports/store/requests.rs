@@ -26,7 +26,10 @@ pub struct RequestRecord {
     pub route: String,
     pub status: u16,
     pub rejection: Option<Rejection>,
+    /// The client that sent it, or that it names.
     pub client: ClientId,
+    /// Whether the sender has proved to be that client, by its secret or by a token that is good.
+    pub authenticated: bool,
     /// How long the answer took.
     pub micros: u64,
     pub query: Option<String>,
@@ -67,6 +70,13 @@ impl StatusClass {
     }
 }
 
+/// How many requests of a project are kept, those of each kind by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptRequests {
+    pub authenticated: u32,
+    pub unauthenticated: u32,
+}
+
 /// Which requests are wanted. `None` is any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestFilter {
@@ -88,8 +98,8 @@ pub trait RequestStore: Send + Sync {
         page: PageRequest,
     ) -> Result<Page<RequestRecord>, StoreError>;
 
-    /// Forgets all but the newest `most` requests of a project. Gives how many went.
-    async fn trim_requests(&self, project: ProjectId, most: u32) -> Result<u64, StoreError>;
+    /// Deletes all but the newest requests of a project, of each kind as many as are kept. Gives how many were deleted.
+    async fn trim_requests(&self, project: ProjectId, kept: KeptRequests) -> Result<u64, StoreError>;
 
     /// Forgets requests that came before an instant, a bounded number at a time. Gives how many went.
     async fn forget_requests(&self, before: Timestamp) -> Result<u64, StoreError>;

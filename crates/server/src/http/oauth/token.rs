@@ -38,6 +38,7 @@ pub async fn issue(
         let grant_type = form.get("grant_type").ok_or_else(|| missing("grant_type"))?;
         let now = app.engine.clock().now();
         let client = client::authenticate(&app, arrival.address, &parts.headers, &form, now)?;
+        set_client(&arrival, &client);
         if grant_type != "client_credentials" {
             let detail = "unsupported grant_type; use `client_credentials`";
             return Err(Problem::new(Code::UnsupportedGrantType, detail));
@@ -46,7 +47,6 @@ pub async fn issue(
             MintError::Scope(error) => Problem::new(Code::InvalidScope, error.to_string()),
             MintError::NoKey => Problem::unavailable("no key for tokens is in use yet"),
         })?;
-        leave(&arrival, Some(client));
         // Written by hand: base64url, a number and a name of ours need no escape.
         let (expires_in, scope) = (token.expires_in.to_string(), token.scope.as_str());
         let body = [
@@ -67,7 +67,7 @@ pub async fn issue(
         Ok(response)
     };
     issue.await.map_err(|problem: Problem| {
-        leave(&arrival, client::named(&app, &parts.headers, posted.as_deref()));
+        set_claimed_client(&arrival, client::named(&app, &parts.headers, posted.as_deref()));
         problem.for_oauth(&parts.headers)
     })
 }
@@ -85,22 +85,29 @@ pub async fn revoke(
         let form = Form::parse(&body)?;
         posted = form.get("client_id").map(str::to_owned);
         let client = client::authenticate(&app, arrival.address, &parts.headers, &form, app.engine.clock().now())?;
+        set_client(&arrival, &client);
         let token = form.get("token").ok_or_else(|| missing("token"))?;
         app.engine.revoke_token(&client, token).await?;
-        leave(&arrival, Some(client));
         // Some clients parse the body of every success.
         Ok(json_bytes(StatusCode::OK, "{}"))
     };
     revoke.await.map_err(|problem: Problem| {
-        leave(&arrival, client::named(&app, &parts.headers, posted.as_deref()));
+        set_claimed_client(&arrival, client::named(&app, &parts.headers, posted.as_deref()));
         problem.for_oauth(&parts.headers)
     })
 }
 
-/// Says for the log of requests whose this one is.
-fn leave(arrival: &Arrival, client: Option<Arc<Credential>>) {
+/// Enters the client in the request log.
+fn set_client(arrival: &Arrival, client: &Arc<Credential>) {
+    if let Some(trail) = &arrival.trail {
+        trail.set_client(Arc::clone(client));
+    }
+}
+
+/// Enters the client that a rejected request names, unless it was authenticated before it was rejected.
+fn set_claimed_client(arrival: &Arrival, client: Option<Arc<Credential>>) {
     if let (Some(trail), Some(client)) = (&arrival.trail, client) {
-        trail.is_of(client);
+        trail.set_claimed_client(client);
     }
 }
 

@@ -10,7 +10,11 @@ use crate::{
     world::{ProjectOf, World},
 };
 
-on_both_stores!(a_rejected_request_is_found_by_its_id, nothing_secret_is_kept_of_a_wrong_request);
+on_both_stores!(
+    a_rejected_request_is_found_by_its_id,
+    nothing_secret_is_kept_of_a_wrong_request,
+    requests_with_a_known_client_id_and_no_secret_fill_no_log,
+);
 
 fn path_of(world: &World, project: &ProjectOf) -> String {
     format!("/console/workspaces/{}/projects/{}/requests", world.acme.workspace_id, project.project_id)
@@ -73,6 +77,29 @@ async fn a_rejected_request_is_found_by_its_id(world: World) {
         assert!(!others.iter().any(|answer| page.contains(&id_of(answer))), "{filter}: {page}");
     }
     viewer.get(&format!("{requests}/unknown")).await.assert(404);
+}
+
+/// Somebody of another workspace who knows a client id, and nothing else.
+async fn requests_with_a_known_client_id_and_no_secret_fill_no_log(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let project = &asker.project;
+    let stranger = world.project_of(&world.another_tenant().await, "Stranger", json!({})).await;
+    let scope = world.token_request(&project.client_id, &project.client_secret, "no_such_scope").await.assert(400);
+    for _ in 0..60 {
+        let flood = world.token_request(&project.client_id, &stranger.client_secret, "reverse_sms").await;
+        assert!([401, 429].contains(&flood.status), "{flood:?}");
+    }
+    let own = asker.post(json!({"phone_number": "0123"})).await.assert(400);
+    written(&world).await;
+
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let requests = path_of(&world, project);
+    for answer in [&own, &scope] {
+        let one = viewer.get(&format!("{requests}/{}", id_of(answer))).await.assert(200).text();
+        assert!(!one.contains("not authenticated"), "{one}");
+    }
+    let flood = viewer.get(&format!("{requests}?error_code=invalid_client")).await.assert(200).text();
+    assert!(flood.contains("2 in all"), "{flood}");
 }
 
 async fn nothing_secret_is_kept_of_a_wrong_request(world: World) {
