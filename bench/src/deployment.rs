@@ -4,6 +4,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
@@ -69,6 +70,18 @@ struct Access {
     client_secret: String,
 }
 
+impl Access {
+    /// Creates a workspace.
+    fn create(settings: &Settings, name: &str) -> anyhow::Result<Self> {
+        let created = settings.run(&["workspace", "create", name])?;
+        Ok(Access {
+            id: text(&created, "/workspace_id")?,
+            client_id: text(&created, "/client_id")?,
+            client_secret: text(&created, "/client_secret")?,
+        })
+    }
+}
+
 /// A project, and a token for its checks.
 pub struct Project {
     pub id: String,
@@ -98,12 +111,7 @@ impl<D> Deployment<D> {
         std::fs::write(&file, settings)?;
         let settings = Settings { file, store: url(folder.path()) };
         told(settings.command()?.arg("migrate"))?;
-        let created = settings.run(&["workspace", "create", "Bench"])?;
-        let workspace = Access {
-            id: text(&created, "/workspace_id")?,
-            client_id: text(&created, "/client_id")?,
-            client_secret: text(&created, "/client_secret")?,
-        };
+        let workspace = Access::create(&settings, "Bench")?;
         let process = Process::start(settings.command()?.arg("serve"), "\"ready\"")?;
         let ready: Value = serde_json::from_str(&process.first_line)?;
         let address = text(&ready, "/address")?.parse()?;
@@ -127,6 +135,14 @@ impl<D> Deployment<D> {
         self.project("sandbox", None, "reverse_sms").await
     }
 
+    /// A project of a workspace that is created for it.
+    pub async fn sandbox_project_of_another_workspace(&self) -> anyhow::Result<Project> {
+        let workspace = Access::create(&self.settings, "Other")?;
+        // The node loads changes of other processes within a second.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        self.project_of(&workspace, "sandbox", None, "reverse_sms").await
+    }
+
     pub async fn sandbox_project_for(&self, scope: &str) -> anyhow::Result<Project> {
         self.project("sandbox", None, scope).await
     }
@@ -142,7 +158,17 @@ impl<D> Deployment<D> {
     }
 
     async fn project(&self, mode: &str, network: Option<(&str, &[&str])>, scope: &str) -> anyhow::Result<Project> {
-        let Access { id: workspace, client_id, client_secret } = &self.workspace;
+        self.project_of(&self.workspace, mode, network, scope).await
+    }
+
+    async fn project_of(
+        &self,
+        workspace: &Access,
+        mode: &str,
+        network: Option<(&str, &[&str])>,
+        scope: &str,
+    ) -> anyhow::Result<Project> {
+        let Access { id: workspace, client_id, client_secret } = workspace;
         let manager = self.token(client_id, client_secret, "management").await?;
         let projects = format!("/v1/management/workspaces/{workspace}/projects");
         let created = self.ask("POST", &projects, &manager, &json!({ "name": "Bench", "mode": mode })).await?;

@@ -22,6 +22,7 @@ mod reads;
 mod receiver;
 mod report;
 mod rsql;
+mod search_isolation;
 mod silent;
 mod sim_swap;
 mod sms;
@@ -55,6 +56,8 @@ enum Comparison {
     Callbacks,
     /// The first page of a long list against one deep in it.
     Pages,
+    /// Reads by id while another workspace searches against reads without searches.
+    SearchIsolation,
     /// Parsing searches against npm `@rsql/parser`.
     Rsql,
     /// Whole Secure SNA flows through the sandbox operator against the same chain of bare handlers.
@@ -74,7 +77,7 @@ enum Comparison {
 }
 
 impl Comparison {
-    const ALL: [Comparison; 13] = [
+    const ALL: [Comparison; 14] = [
         Comparison::Tokens,
         Comparison::GroupCommit,
         Comparison::Creates,
@@ -87,6 +90,7 @@ impl Comparison {
         Comparison::Eligibility,
         Comparison::Addresses,
         Comparison::Rsql,
+        Comparison::SearchIsolation,
         Comparison::Pages,
     ];
 
@@ -101,6 +105,7 @@ impl Comparison {
             Comparison::Sms => sms::compare().await,
             Comparison::Callbacks => callbacks::compare().await,
             Comparison::Pages => pages::compare().await,
+            Comparison::SearchIsolation => search_isolation::compare().await,
             Comparison::Rsql => rsql::compare(),
             Comparison::Silent => silent::compare().await,
             Comparison::SimSwap => sim_swap::compare().await,

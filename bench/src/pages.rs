@@ -39,7 +39,7 @@ pub async fn compare() -> anyhow::Result<bool> {
     for (name, (first, deep)) in [("all checks", all), ("completed since an instant", filtered)] {
         report::times(&format!("{name}: page 1"), &first);
         report::times(&format!("{name}: page {DEEP}"), &deep);
-        reached &= report::at_most(name, &deep, &first, MOST);
+        reached &= report::at_most(&format!("{name}: deep / first"), &deep, &first, MOST);
     }
     Ok(reached)
 }

@@ -58,11 +58,11 @@ pub fn times(name: &str, times: &Times) {
     print(&format!("  {name:<44} {:>9.2} ms   (median of {})", times.median() * 1e3, times.0.len()));
 }
 
-/// Prints how many times as long `deep` takes as `first`, in the middle. Whether that is little enough.
-pub fn at_most(name: &str, deep: &Times, first: &Times, most: f64) -> bool {
-    let ratio = deep.median() / first.median();
+/// Prints the ratio of the medians of `ours` and `theirs` under a name. Whether that is little enough.
+pub fn at_most(name: &str, ours: &Times, theirs: &Times, most: f64) -> bool {
+    let ratio = ours.median() / theirs.median();
     let reached = ratio <= most;
-    print(&format!("  {name}: deep / first = {ratio:.2}   (at most {most}: {})", verdict(reached)));
+    print(&format!("  {name} = {ratio:.2}   (at most {most}: {})", verdict(reached)));
     reached
 }
 
