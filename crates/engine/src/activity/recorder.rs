@@ -19,7 +19,7 @@ use ringtrue_domain::{
 };
 use uuid::Uuid;
 
-use super::totals::{Total, Totals};
+use super::totals::{Total, Totals, duration_millis};
 use crate::ports::{ActivityCount, MarkedPending, Then};
 
 /// How many counters are kept while the store is away: some tens of megabytes.
@@ -196,11 +196,9 @@ fn end<V: Verdict + Clone>(counts: &mut Counts, check: &Check<V>) {
         Status::Expired => counts.expired += 1,
         Status::Error => counts.failed += 1,
         Status::Completed => {
-            let ended_at = check.updated_at().unwrap_or(check.created_at);
-            let took = ended_at.as_millisecond() - check.created_at.as_millisecond();
             counts.completed += 1;
             counts.matched += i64::from(check.verdict().and_then(Verdict::matched) != Some(false));
-            counts.latency[Counts::bucket(took)] += 1;
+            counts.latency[Counts::bucket(duration_millis(check))] += 1;
         }
     }
 }

@@ -1,14 +1,18 @@
 //! What the courier and the connectors count by themselves, for Prometheus.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{counter::ConstCounter, gauge::ConstGauge},
+    encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Unit,
 };
-use ringtrue_engine::{Engine, ports::BreakerPosition};
+use ringtrue_domain::activity;
+use ringtrue_engine::{
+    Engine, callback,
+    ports::{BreakerPosition, Condition},
+};
 
 use crate::connectors::Connectors;
 
@@ -24,13 +28,27 @@ impl Collector for Figures {
         let created = totals.iter().map(|total| (vec![("product", total.product.as_str())], total.created));
         counters(&mut encoder, "checks_created", "Checks created on this node", created)?;
         let ended = totals.iter().flat_map(|total| {
-            let labels = |end| vec![("product", total.product.as_str()), ("end", end)];
-            total.ended.iter().map(move |(end, count)| (labels(*end), *count))
+            let labels = |outcome| vec![("product", total.product.as_str()), ("outcome", outcome)];
+            total.ended.iter().map(move |(outcome, count)| (labels(*outcome), *count))
         });
-        counters(&mut encoder, "checks_ended", "Checks that ended on this node, by how", ended)?;
+        counters(&mut encoder, "checks_ended", "Checks that ended on this node, by outcome", ended)?;
+        let durations = totals.iter().map(|total| {
+            let buckets = total.durations.iter().zip(seconds(activity::LATENCY_BOUNDS.map(i64::unsigned_abs)));
+            let buckets = buckets.map(|(count, bound)| (bound, *count)).collect();
+            (
+                vec![("product", total.product.as_str())],
+                Observed { sum: Duration::from_millis(total.duration_millis).as_secs_f64(), buckets },
+            )
+        });
+        histograms(&mut encoder, "check_duration_seconds", "Time from creation to completion of checks", durations)?;
         let courier = self.engine.courier().figures();
         let attempts = courier.attempts.iter().map(|(result, count)| (vec![("result", *result)], *count));
         counters(&mut encoder, "callback_attempts", "Attempts to deliver a callback", attempts)?;
+        let buckets = courier.latency.iter().zip(seconds(callback::LATENCY_BOUNDS));
+        let buckets = buckets.map(|(count, bound)| (bound, *count)).collect();
+        let took = Observed { sum: Duration::from_micros(courier.latency_micros).as_secs_f64(), buckets };
+        let (name, help) = ("callback_attempt_duration_seconds", "Time that attempts to deliver a callback took");
+        histograms(&mut encoder, name, help, [(vec![], took)])?;
         for (name, help, count) in [
             ("callbacks_delivered", "Callbacks that were answered with 200", courier.delivered),
             ("callbacks_given_up", "Callbacks that failed seven times", courier.given_up),
@@ -70,6 +88,11 @@ impl Collector for Figures {
         let binds = binds.iter().map(|(name, binds)| (vec![("connector", &**name)], *binds as u64));
         gauges(&mut encoder, "smpp_binds", "SMPP binds that are up", binds)?;
         let reports = self.connectors.reports();
+        let up = reports.iter().map(|report| {
+            let is_up = !matches!(report.condition, Condition::Down);
+            (vec![("connector", &*report.name), ("kind", report.kind)], u64::from(is_up))
+        });
+        gauges(&mut encoder, "connector_up", "0 while a connector is down", up)?;
         let breakers = reports.iter().flat_map(|report| {
             let is_open = |position| u64::from(position != BreakerPosition::Closed);
             let labels = |of| vec![("connector", &*report.name), ("of", of)];
@@ -80,6 +103,32 @@ impl Collector for Figures {
 }
 
 type Labels<'a> = Vec<(&'a str, &'a str)>;
+
+/// Durations that were observed: their sum in seconds, and how many are in each class, by upper bound.
+struct Observed {
+    sum: f64,
+    buckets: Vec<(f64, u64)>,
+}
+
+/// Upper bounds in seconds, and one more for the rest.
+fn seconds(millis: impl IntoIterator<Item = u64>) -> impl Iterator<Item = f64> {
+    millis.into_iter().map(|millis| Duration::from_millis(millis).as_secs_f64()).chain([f64::INFINITY])
+}
+
+fn histograms<'a>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    series: impl IntoIterator<Item = (Labels<'a>, Observed)>,
+) -> Result<(), fmt::Error> {
+    let mut metric = encoder.encode_descriptor(name, help, None::<&Unit>, MetricType::Histogram)?;
+    for (labels, Observed { sum, buckets }) in series {
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        let labels = labels.as_slice();
+        metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+    }
+    Ok(())
+}
 
 fn counters<'a>(
     encoder: &mut DescriptorEncoder,

@@ -70,11 +70,13 @@ async fn metrics_count_checks_by_product() {
     let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
     for line in [
         r#"ringtrue_checks_created_total{product="sim_swap"} 4"#,
-        r#"ringtrue_checks_ended_total{product="sim_swap",end="match"} 2"#,
-        r#"ringtrue_checks_ended_total{product="sim_swap",end="no_match"} 1"#,
-        r#"ringtrue_checks_ended_total{product="sim_swap",end="error"} 1"#,
+        r#"ringtrue_checks_ended_total{product="sim_swap",outcome="match"} 2"#,
+        r#"ringtrue_checks_ended_total{product="sim_swap",outcome="no_match"} 1"#,
+        r#"ringtrue_checks_ended_total{product="sim_swap",outcome="error"} 1"#,
         r#"ringtrue_checks_created_total{product="reverse_sms"} 0"#,
         r#"ringtrue_breaker_open{connector="sandbox",of="SIM cards"} 0"#,
+        r#"ringtrue_check_duration_seconds_count{product="sim_swap"} 3"#,
+        r#"ringtrue_check_duration_seconds_bucket{le="0.001",product="sim_swap"} 3"#,
     ] {
         assert!(metrics.lines().any(|given| given == line), "{line} is not in\n{metrics}");
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The counts, in the order of [`numbers`].
-const COUNTS: [&str; 21] = [
+const COUNTS: [&str; 30] = [
     "created",
     "seen",
     "completed",
@@ -26,7 +26,15 @@ const COUNTS: [&str; 21] = [
     "attempts_delivered",
     "attempts_failed",
     "given_up",
-    "took_250",
+    "within_1_ms",
+    "within_2_ms",
+    "within_4_ms",
+    "within_8_ms",
+    "within_16_ms",
+    "within_32_ms",
+    "within_64_ms",
+    "within_125_ms",
+    "within_250_ms",
     "took_500",
     "took_1000",
     "took_2000",
@@ -38,7 +46,11 @@ const COUNTS: [&str; 21] = [
     "took_120000",
     "took_300000",
     "took_more",
+    // Written by releases that had no classes below it.
+    "took_250",
 ];
+/// Where the classes of durations begin.
+const LATENCY: usize = 9;
 
 /// How many rows one statement writes: both databases limit its values.
 const CHUNK: usize = 200;
@@ -250,7 +262,8 @@ fn numbers(counts: &Counts) -> [i64; COUNTS.len()] {
         counts.given_up,
     ];
     let mut numbers = [0; COUNTS.len()];
-    for (place, number) in numbers.iter_mut().zip(before_latency.into_iter().chain(counts.latency)) {
+    let all = before_latency.into_iter().chain(counts.latency).chain([counts.unresolved_latency]);
+    for (place, number) in numbers.iter_mut().zip(all) {
         *place = number;
     }
     numbers
@@ -270,10 +283,11 @@ fn counts(row: &mut Columns) -> Result<Counts, StoreError> {
         given_up: number(8)?,
         latency: {
             let mut latency = Counts::default().latency;
-            for (bucket, column) in latency.iter_mut().zip(9..) {
+            for (bucket, column) in latency.iter_mut().zip(LATENCY..) {
                 *bucket = number(column)?;
             }
             latency
         },
+        unresolved_latency: number(COUNTS.len() - 1)?,
     })
 }

@@ -58,6 +58,7 @@ pub async fn every_count_comes_back_as_it_was_added(bench: &Bench) {
     for (bucket, number) in counts.latency.iter_mut().zip(10..) {
         *bucket = number;
     }
+    counts.unresolved_latency = 99;
     store.add_activity(vec![]).await.unwrap();
     let minute = "2026-11-15T02:30:00Z";
     store.add_activity(vec![count(shop, minute, Some("23410"), counts)]).await.unwrap();
@@ -68,6 +69,27 @@ pub async fn every_count_comes_back_as_it_was_added(bench: &Bench) {
     let mut twice = counts;
     twice += &counts;
     assert_eq!(store.activity(shop, day(1)).await.unwrap(), [ActivityPeriod { start, counts: twice }]);
+}
+
+/// A node of an older release has written a row, and knows no classes below 250 ms.
+pub async fn counts_of_older_releases_are_read(bench: &Bench) {
+    let store = &*bench.store;
+    let shop = ProjectId(sample::uuid());
+    let minute = "2026-11-15T02:30:00Z";
+    store.add_activity(vec![count(shop, minute, Some("23410"), created(10))]).await.unwrap();
+    bench.database.execute("update activity set completed = 10, took_250 = 10").await;
+    let mut fast = Counts { completed: 30, ..Counts::default() };
+    fast.latency[Counts::bucket(8)] = 30;
+    store.add_activity(vec![count(shop, minute, Some("23410"), fast)]).await.unwrap();
+    let expected = Counts { created: 10, completed: 40, unresolved_latency: 10, ..fast };
+    let found = store.activity(shop, day(1)).await.unwrap();
+    assert_eq!(found, [ActivityPeriod { start: minute.parse().unwrap(), counts: expected }]);
+    assert_eq!(Counts::bucket(found[0].counts.latency_of(50).unwrap()), Counts::bucket(8));
+    assert_eq!(found[0].counts.latency_of(100), Some(250));
+
+    // They stay what they are when minutes become hours.
+    store.sum_activity_up("2026-11-16T00:00:00Z".parse().unwrap()).await.unwrap();
+    assert_eq!(store.activity(shop, day(60)).await.unwrap()[0].counts, expected);
 }
 
 pub async fn periods_are_summed_up(bench: &Bench) {

@@ -149,6 +149,7 @@ contract! {
         a_poisonous_count_fails_alone;
     activity:
         every_count_comes_back_as_it_was_added,
+        counts_of_older_releases_are_read,
         periods_are_summed_up,
         activity_is_found_by_product_and_network,
         activity_is_a_projects_own,

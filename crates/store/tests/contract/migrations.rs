@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -27,6 +27,7 @@ const NAMES: [&str; 22] = [
     "0020_erasures",
     "0021_checks_by_reference",
     "0022_unauthenticated_requests",
+    "0023_latency_classes",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -9,7 +9,7 @@ use std::{
 use crate::ports::Undelivered;
 
 /// The upper bounds of [`Figures::latency`], in milliseconds. One more bucket takes the rest.
-pub const LATENCY_BOUNDS: [u64; 9] = [5, 10, 25, 50, 100, 250, 1_000, 5_000, 10_000];
+pub const LATENCY_BOUNDS: [u64; 14] = [1, 2, 4, 8, 16, 32, 64, 125, 250, 500, 1_000, 2_000, 5_000, 10_000];
 
 /// What there was at one instant. Counters only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,8 +53,8 @@ impl Tally {
         if let Some(index) = RESULTS.iter().position(|known| *known == word) {
             add(&self.attempts[index], 1);
         }
-        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let bucket = LATENCY_BOUNDS.iter().position(|bound| millis <= *bound).unwrap_or(LATENCY_BOUNDS.len());
+        let is_within = |bound: &u64| took <= Duration::from_millis(*bound);
+        let bucket = LATENCY_BOUNDS.iter().position(is_within).unwrap_or(LATENCY_BOUNDS.len());
         add(&self.latency[bucket], 1);
         add(&self.latency_micros, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }

@@ -7,13 +7,14 @@ use super::{
     pages::assert_sound,
 };
 use crate::{
+    client::{self, Request},
     on_both_stores,
     receiver::Receiver,
     reverse_sms::{Asker, EVEN, ODD},
     world::{ProjectOf, World, eventually},
 };
 
-on_both_stores!(a_completed_check_is_in_the_overview);
+on_both_stores!(a_completed_check_is_in_the_overview, fast_checks_are_shown_in_milliseconds);
 
 fn path_of(world: &World, project: &ProjectOf) -> String {
     format!("/console/workspaces/{}/projects/{}", world.acme.workspace_id, project.project_id)
@@ -81,6 +82,28 @@ async fn a_completed_check_is_in_the_overview(world: World) {
         let delivered = if is_of_another_product { "0" } else { "1" };
         assert_eq!(figure(&text, "Delivered"), delivered, "callbacks are of all networks: {query}");
     }
+}
+
+async fn fast_checks_are_shown_in_milliseconds(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
+    world.advance(SignedDuration::from_millis(8));
+    asker.text(EVEN, &check.receiver, &check.body).await;
+    receiver.next().await;
+    let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
+    let text = viewer.get(&format!("{}/overview", path_of(&world, &asker.project))).await.assert(200).text();
+    assert_eq!(figure(&text, "Half completed within"), "8 ms", "{text}");
+
+    eventually("the attempt is in the metrics", async || {
+        let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
+        let is_counted = |line: &str| line == "ringtrue_callback_attempt_duration_seconds_count{} 1";
+        let resolves = |line: &str| line.starts_with("ringtrue_callback_attempt_duration_seconds_bucket{le=\"0.001\"}");
+        let took = r#"ringtrue_check_duration_seconds_bucket{le="0.008",product="reverse_sms"} 1"#;
+        assert!(metrics.lines().any(|line| line == took), "{metrics}");
+        metrics.lines().any(is_counted) && metrics.lines().any(resolves)
+    })
+    .await;
 }
 
 #[tokio::test]
