@@ -47,6 +47,7 @@ use crate::{
     keys::MasterKey,
     live::Live,
     networks::Networks,
+    nodes::SkewReport,
     number_lookup::NumberLookup,
     ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
     rate_limit::{Limits, RateLimiter},
@@ -129,12 +130,15 @@ struct Inner {
     verified_tokens: VerifiedTokens,
     awaited: Awaited,
     node: NodeId,
+    skew_report: SkewReport,
 }
 
 impl Engine {
     /// Loads the control plane, makes missing keys, and joins the other nodes.
     pub async fn start(parts: Parts, settings: Settings) -> Result<Self, StartError> {
         let Parts { store, clock, entropy, transport, master } = parts;
+        // Before anything is decided or stamped by the clock.
+        nodes::sample_database_time(&*store, &*clock).await?;
         let node = NodeId(time_ordered(clock.now(), entropy.bytes()));
         let control_plane = Arc::new(ControlPlane::empty(master));
         let activity = Arc::<Activity>::default();
@@ -168,6 +172,7 @@ impl Engine {
             entropy,
             settings,
             node,
+            skew_report: SkewReport::default(),
         }));
         // Existing keys are opened first: a wrong master key must not add a key of its own.
         engine.refresh().await?;
@@ -175,6 +180,7 @@ impl Engine {
         engine.region().holds_only_its_own(engine.control_plane().residences())?;
         keys::ensure_keys(engine.store(), engine.control_plane().master(), engine.clock(), engine.entropy()).await?;
         engine.refresh().await?;
+        engine.follow_database_time().await?;
         engine.beat().await?;
         Ok(engine)
     }
@@ -283,6 +289,10 @@ impl Engine {
 
     fn discovery_retention(&self) -> SignedDuration {
         self.0.settings.discovery_retention
+    }
+
+    fn skew_report(&self) -> &SkewReport {
+        &self.0.skew_report
     }
 
     pub fn node(&self) -> NodeId {

@@ -1,15 +1,75 @@
-//! Knowing which nodes are alive, and forgetting what has expired.
+//! The shared time, which nodes are alive, and forgetting what has expired.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::{Duration, Instant},
+};
 
 use jiff::SignedDuration;
 
-use crate::{Engine, ports::StoreError, rate_limit::Share};
+use crate::{
+    Engine,
+    ports::{Clock, DatabaseTime, Store, StoreError, TimeSample},
+    rate_limit::Share,
+};
 
 const BEAT: Duration = Duration::from_secs(1);
 /// A node that was not heard of for so long is dead.
 const DEAD_AFTER: SignedDuration = SignedDuration::from_secs(5);
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
+/// A machine whose clock differs by more from the database's time is reported.
+const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
+
+/// Samples the database's time for a clock that follows it.
+pub async fn sample_database_time(store: &dyn Store, clock: &dyn Clock) -> Result<(), StoreError> {
+    let requested_at = Instant::now();
+    let DatabaseTime { clock: database, latest } = store.database_time(clock.machine_now()).await?;
+    clock.follow(TimeSample { requested_at, received_at: Instant::now(), clock: database, latest });
+    Ok(())
+}
+
+/// How far the machine's own clock is ahead of the database's time.
+pub fn clock_skew(clock: &dyn Clock) -> SignedDuration {
+    clock.machine_now().duration_since(clock.now())
+}
+
+/// Whether a machine's clock is wrong enough to be reported.
+pub fn is_skewed(skew: SignedDuration) -> bool {
+    skew.abs() > MAX_CLOCK_SKEW
+}
+
+/// Logs the skew of the machine's clock when it appears, changes or ends.
+#[derive(Debug, Default)]
+pub(crate) struct SkewReport {
+    /// In milliseconds; zero while the clock is right.
+    logged: AtomicI64,
+}
+
+impl SkewReport {
+    fn update(&self, skew: SignedDuration) {
+        let logged = SignedDuration::from_millis(self.logged.load(Ordering::Relaxed));
+        let seconds = skew.as_secs_f64();
+        if is_skewed(skew) {
+            if !is_skewed(skew - logged) {
+                return;
+            }
+            tracing::warn!(
+                clock.skew_seconds = seconds,
+                "the clock of this machine differs from the database's time; the database's time is used. Correct the \
+                 clock, for example with NTP"
+            );
+        } else if logged.is_zero() {
+            return;
+        } else {
+            tracing::info!(
+                clock.skew_seconds = seconds,
+                "the clock of this machine agrees with the database's time again"
+            );
+        }
+        let reported = if is_skewed(skew) { i64::try_from(skew.as_millis()).unwrap_or(i64::MAX) } else { 0 };
+        self.logged.store(reported, Ordering::Relaxed);
+    }
+}
 
 impl Engine {
     /// Says that this node is alive, and divides the rate limits among those that are.
@@ -22,10 +82,20 @@ impl Engine {
         Ok(())
     }
 
+    /// Lets the clock follow the database's time, and reports a machine whose own clock is wrong.
+    pub async fn follow_database_time(&self) -> Result<(), StoreError> {
+        sample_database_time(self.store(), self.clock()).await?;
+        self.skew_report().update(clock_skew(self.clock()));
+        Ok(())
+    }
+
     /// Beats until the future is dropped.
     pub async fn keep_beating(&self) {
         loop {
             tokio::time::sleep(BEAT).await;
+            if let Err(error) = self.follow_database_time().await {
+                tracing::debug!(%error, "failed to read the database's time; counting on without it");
+            }
             if let Err(error) = self.beat().await {
                 tracing::debug!(%error, "no heartbeat");
             }

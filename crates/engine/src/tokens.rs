@@ -30,6 +30,10 @@ use crate::{
 /// Seconds that a token lives, unless its credential expires before.
 pub const TOKEN_LIFETIME: i64 = 3600;
 
+/// Seconds that a revocation is kept after its token has expired: a token must not come back to life where the time is
+/// told differently for a while.
+const REVOCATION_KEPT_AFTER_EXPIRY: i64 = 6 * 3600;
+
 /// base64url, by the instructions that this machine has for it.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
 
@@ -218,7 +222,8 @@ impl Engine {
         if !is_theirs || has_expired || self.control_plane().is_revoked(TokenId(claims.jti)) {
             return Ok(());
         }
-        let expires_at = Timestamp::from_second(claims.exp).unwrap_or(Timestamp::MAX);
+        let kept_until = claims.exp.saturating_add(REVOCATION_KEPT_AFTER_EXPIRY);
+        let expires_at = Timestamp::from_second(kept_until).unwrap_or(Timestamp::MAX);
         let revocation = Revocation { token: TokenId(claims.jti), expires_at };
         self.store().revoke(revocation).await?;
         self.control_plane().revoke(revocation);

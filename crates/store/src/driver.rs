@@ -87,6 +87,10 @@ pub(crate) trait Database: DataPlane {
     /// The smallest id of the rows that are aggregated.
     const MIN_ID: &'static str;
 
+    /// Reads the latest recorded time and the server's clock, which is null for a database without a server. Both are
+    /// in milliseconds since 1970.
+    const READ_TIME: &'static str;
+
     /// Runs `work` as one transaction, and answers when its end is durable.
     fn transact<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where

@@ -166,7 +166,9 @@ impl<V: Clone> Check<V> {
         if self.expires_at <= at { self.expire() } else { self.conclude(outcome, at) }
     }
 
+    /// Nodes may differ by milliseconds, so an end never lies before what it follows.
     fn conclude(mut self, outcome: Outcome<V>, at: Timestamp) -> Result<Concluded<V>, AlreadyConcluded> {
+        let at = at.max(self.updated_at().unwrap_or(self.created_at));
         match self.state {
             Lifecycle::Concluded { .. } => Err(AlreadyConcluded),
             Lifecycle::Open(_) => {

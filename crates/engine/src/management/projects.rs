@@ -166,7 +166,7 @@ impl Engine {
                 return Ok(current);
             }
             let audit = self.audit(manager, action, id.to_string(), members);
-            changed.updated_at = audit.at;
+            changed.updated_at = audit.at.max(current.updated_at);
             changed.revision = current.revision.next();
             match self.store().update_project(&changed, &audit).await? {
                 ProjectUpdated::Done => {

@@ -12,7 +12,7 @@ mod store;
 mod transport;
 
 pub use addresses::{AddressBook, Located};
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, DatabaseClock, ManualClock, SystemClock, TimeSample};
 pub use entropy::{Entropy, SystemEntropy};
 pub use inbox::{Disposition, Glimpse, Inbox};
 pub use numbers::{NumberSource, Resolved, SimSwapQuestion, SimSwapRoute, SourceFault};
@@ -21,10 +21,10 @@ pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
     AccountRecord, AccountStore, Admitted, AttemptLog, AuditFilter, AuditStore, Awaits, CallbackRecord, CallbackState,
     CallbackStore, CameBack, Changes, CheckQuery, CheckStore, ClaimOutcome, ClaimRequest, CodeHash, Completion,
-    ControlPlaneStore, CredentialStore, Decision, Erased, Found, Housekeeping, IdempotencyStore, JourneyRecord,
-    JourneyStore, KeptRequests, KeyId, KeyPurpose, KeyStore, LeasedCallback, LinkPurpose, LinkRecord, NewCallback,
-    NewCheck, NewLink, NewSession, NodeId, NodeStore, NotAKeyPurpose, PasswordHash, PrivacyStore, Progress,
-    ProjectStore, ProjectUpdated, ProjectWritten, Recorded, Resent, Revocation, RevocationStore, SealedKey,
+    ControlPlaneStore, CredentialStore, DatabaseTime, Decision, Erased, Found, Housekeeping, IdempotencyStore,
+    JourneyRecord, JourneyStore, KeptRequests, KeyId, KeyPurpose, KeyStore, LeasedCallback, LinkPurpose, LinkRecord,
+    NewCallback, NewCheck, NewLink, NewSession, NodeId, NodeStore, NotAKeyPurpose, PasswordHash, PrivacyStore,
+    Progress, ProjectStore, ProjectUpdated, ProjectWritten, Recorded, Resent, Revocation, RevocationStore, SealedKey,
     SessionRecord, SetOut, Settlement, StillOpen, Store, StoreError, Then, TokenHash, TokenId, UsageCount, UsageFilter,
     UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
 };

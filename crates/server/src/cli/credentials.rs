@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use ringtrue_domain::tenancy::WorkspaceId;
-use ringtrue_engine::ports::{Clock, SystemClock};
+use ringtrue_engine::Engine;
 use serde_json::json;
 
 use super::{
@@ -34,11 +34,13 @@ pub(super) async fn run(desk: &Desk, arguments: CredentialsArguments) -> Result<
 }
 
 async fn create(desk: &Desk, workspace: WorkspaceId, expires_at: Option<Timestamp>) -> Result<(), Failure> {
-    if expires_at.is_some_and(|at| at <= SystemClock.now()) {
-        return Err(Failure::refused("--expires-at is in the past", "Give an instant that is still to come."));
-    }
-    let issued =
-        desk.with_engine(async |engine| Ok(engine.create_workspace_credential(workspace, expires_at).await?)).await?;
+    let issue = async |engine: &Engine| {
+        if expires_at.is_some_and(|at| at <= engine.clock().now()) {
+            return Err(Failure::refused("--expires-at is in the past", "Give an instant that is still to come."));
+        }
+        Ok(engine.create_workspace_credential(workspace, expires_at).await?)
+    };
+    let issued = desk.with_engine(issue).await?;
     desk.printer.record(vec![
         ("workspace_id", json!(workspace.to_string())),
         ("client_id", json!(issued.credential.client_id.as_str())),

@@ -5,7 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use ringtrue_engine::{
     Engine, Parts,
     keys::{KeyRing, MasterKey},
-    ports::{Store, SystemClock, SystemEntropy},
+    nodes::sample_database_time,
+    ports::{DatabaseClock, Store, StoreError, SystemClock, SystemEntropy},
 };
 
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
@@ -56,8 +57,8 @@ impl Desk {
         let base_url = config.base_url.as_ref().map(ToString::to_string);
         let base_url = base_url.unwrap_or_else(|| format!("http://{}", config.http.listen));
         let parts = Parts {
+            clock: Arc::new(database_clock(&*store).await?),
             store,
-            clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy::default()),
             transport: Arc::new(Outbound::new(OutboundSettings::default()).map_err(anyhow::Error::new)?),
             master,
@@ -75,6 +76,13 @@ pub(super) async fn open_store(config: &Config) -> Result<Arc<dyn Store>, Failur
     ringtrue_store::open(&config.store.url, &config.store.options)
         .await
         .map_err(|problem| Failure::Open { url: config.store.url.to_string(), problem })
+}
+
+/// A clock that shows the time of this database.
+pub(super) async fn database_clock(store: &dyn Store) -> Result<DatabaseClock, StoreError> {
+    let clock = DatabaseClock::new(Arc::new(SystemClock));
+    sample_database_time(store, &clock).await?;
+    Ok(clock)
 }
 
 /// Opens the keys, so that nothing is sealed with a master key that is not this deployment's.

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use ringtrue_engine::{
     keys::{self, KeySummary, Rotation},
-    ports::{KeyPurpose, SystemClock, SystemEntropy},
+    ports::{KeyPurpose, SystemEntropy},
 };
 use serde_json::{Value, json};
 
 use super::{
     arguments::KeysAction,
-    desk::{Desk, open_keys, open_store},
+    desk::{Desk, database_clock, open_keys, open_store},
     failure::Failure,
     printer::Record,
 };
@@ -26,7 +26,7 @@ pub(super) async fn run(desk: &Desk, action: KeysAction) -> Result<(), Failure> 
 
 async fn list(desk: &Desk) -> Result<(), Failure> {
     let store = open_store(&desk.config()?).await?;
-    let keys = keys::key_summaries(&*store, &SystemClock).await?;
+    let keys = keys::key_summaries(&*store, &database_clock(&*store).await?).await?;
     Ok(desk.printer.list(&COLUMNS, keys.iter().map(record).collect())?)
 }
 
@@ -36,7 +36,8 @@ async fn rotate(desk: &Desk, purpose: KeyPurpose, emergency: bool) -> Result<(),
     let store = open_store(&config).await?;
     open_keys(&*store, &master).await?;
     let rotation = Rotation::by_operator(purpose, emergency);
-    let successor = keys::rotate(rotation, &*store, &master, &SystemClock, &SystemEntropy::default()).await?;
+    let clock = database_clock(&*store).await?;
+    let successor = keys::rotate(rotation, &*store, &master, &clock, &SystemEntropy::default()).await?;
     Ok(desk.printer.record(record(&successor))?)
 }
 

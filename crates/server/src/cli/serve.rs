@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ringtrue_engine::ports::{SystemClock, SystemEntropy};
+use ringtrue_engine::ports::SystemEntropy;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    desk::{Desk, open_store},
+    desk::{Desk, database_clock, open_store},
     failure::Failure,
     signals::{Signals, run_until_stopped},
 };
@@ -33,8 +33,8 @@ async fn serve_until_stopped(desk: &Desk, config: Config) -> Result<(), Failure>
     let master = desk.master_key(&config)?;
     let store = open_store(&config).await?;
     let shutdown = CancellationToken::new();
-    let assembly =
-        Assembly { config, store, master, clock: Arc::new(SystemClock), entropy: Arc::new(SystemEntropy::default()) };
+    let clock = Arc::new(database_clock(&*store).await?);
+    let assembly = Assembly { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
     let running = wiring::start(assembly, shutdown.clone()).await?;
     tracing::info!(
         base_url = running.base_url,

@@ -1,6 +1,7 @@
 //! The edge: what happens to every request before its handler, and to every answer after it.
 
 use std::{
+    cell::RefCell,
     future::poll_fn,
     net::{IpAddr, SocketAddr},
     panic::AssertUnwindSafe,
@@ -17,6 +18,8 @@ use axum::{
 };
 use futures_util::FutureExt;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, header};
+use jiff::Timestamp;
+use ringtrue_engine::callback::signature;
 use tokio::time::{Instant, Sleep, sleep};
 use tracing::{Instrument, Span, field};
 
@@ -155,6 +158,7 @@ impl Door {
         };
         let headers = response.headers_mut();
         headers.insert(X_API_VERSION, API_VERSION);
+        headers.insert(header::DATE, date_header(self.app.engine.clock().now()));
         headers.insert(X_REQUEST_ID, request_id.to_header());
         headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
         headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
@@ -261,6 +265,23 @@ fn hop_address(hop: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(hop).ok()?.trim();
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
+}
+
+/// The `Date` of an answer. hyper would write the machine's time.
+fn date_header(now: Timestamp) -> HeaderValue {
+    thread_local! {
+        /// The header of one second: most answers of a thread need the same as the one before.
+        static LAST: RefCell<(i64, HeaderValue)> =
+            const { RefCell::new((i64::MIN, HeaderValue::from_static(""))) };
+    }
+    LAST.with_borrow_mut(|(second, value)| {
+        if *second != now.as_second()
+            && let Ok(date) = HeaderValue::try_from(signature::date(now))
+        {
+            (*second, *value) = (now.as_second(), date);
+        }
+        value.clone()
+    })
 }
 
 /// Routes, never paths: a path can hold a phone number.

@@ -11,6 +11,7 @@ use prometheus_client::{
 use ringtrue_domain::activity;
 use ringtrue_engine::{
     Engine, callback,
+    nodes::clock_skew,
     ports::{BreakerPosition, Condition},
 };
 
@@ -73,6 +74,11 @@ impl Collector for Figures {
             "Searches rejected because their workspace ran too many",
             rejected,
         )?;
+        let skew = clock_skew(self.engine.clock()).as_secs_f64();
+        let name = "clock_skew_seconds";
+        let help = "How far the clock of this machine is ahead of the database's time";
+        let gauge = ConstGauge::new(skew);
+        gauge.encode(encoder.encode_descriptor(name, help, None::<&Unit>, gauge.metric_type())?)?;
         let omitted = self.engine.request_log().omissions();
         for (name, help, count) in [
             ("request_log_skipped", "Requests that are not in their log because there were too many", omitted.skipped),

@@ -15,6 +15,7 @@ mod callback_urls;
 mod callbacks;
 mod checks;
 mod client;
+mod clocks;
 mod console;
 mod contract;
 mod credentials;

@@ -10,7 +10,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_engine::{
     management::CreatedWorkspace,
-    ports::{ManualClock, Store, SystemEntropy},
+    ports::{Clock, DatabaseClock, ManualClock, Store, SystemEntropy},
     rate_limit::Limits,
 };
 use ringtrue_server::{
@@ -90,13 +90,37 @@ impl World {
     }
 
     async fn on(database: Database, store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
+        let clock = Arc::new(ManualClock::at(BEGINNING));
+        let mut world = World::at(database, store, Arc::clone(&clock) as _, change).await;
+        world.clock = clock;
+        world
+    }
+
+    async fn at(
+        database: Database,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let mut config = config(database.address());
         change(&mut config);
-        let clock = Arc::new(ManualClock::at(BEGINNING));
         let shutdown = CancellationToken::new();
         let node = start(&config, store, &clock, &shutdown).await;
         let acme = tenant(&node, "Acme").await;
-        World { node, clock, acme, database, shutdown, config }
+        World { node, clock: Arc::new(ManualClock::at(BEGINNING)), acme, database, shutdown, config }
+    }
+
+    /// A world that lives by the time of its database, on a machine with this clock.
+    pub async fn following(database: Database, machine: Arc<dyn Clock>) -> Self {
+        let store = database.open().await;
+        furnish(&*store).await;
+        World::at(database, store, Arc::new(DatabaseClock::new(machine)), |_| {}).await
+    }
+
+    /// Another node on the same database, which follows its time, on a machine with this clock.
+    pub async fn following_node(&self, machine: Arc<dyn Clock>) -> Running {
+        let clock: Arc<dyn Clock> = Arc::new(DatabaseClock::new(machine));
+        start(&self.config, self.database.open().await, &clock, &self.shutdown).await
     }
 
     /// Another node on the same database.
@@ -108,19 +132,23 @@ impl World {
     pub async fn refusal(&self, change: impl FnOnce(&mut Config)) -> String {
         let mut config = self.config.clone();
         change(&mut config);
-        let started = try_start(&config, self.database.open().await, &self.clock, &self.shutdown).await;
+        let started = try_start(&config, self.database.open().await, &self.manual_clock(), &self.shutdown).await;
         started.expect_err("it starts").to_string()
     }
 
     /// Another node on the same database, and what ends it.
     pub async fn mortal_node(&self) -> (Running, CancellationToken) {
         let shutdown = self.shutdown.child_token();
-        (start(&self.config, self.database.open().await, &self.clock, &shutdown).await, shutdown)
+        (start(&self.config, self.database.open().await, &self.manual_clock(), &shutdown).await, shutdown)
     }
 
     /// A second customer.
     pub async fn another_tenant(&self) -> Tenant {
         tenant(&self.node, "Other").await
+    }
+
+    fn manual_clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock) as _
     }
 
     pub fn advance(&self, by: SignedDuration) {
@@ -281,7 +309,7 @@ fn config(store: &str) -> Config {
 async fn start(
     config: &Config,
     store: Arc<dyn Store>,
-    clock: &Arc<ManualClock>,
+    clock: &Arc<dyn Clock>,
     shutdown: &CancellationToken,
 ) -> Running {
     try_start(config, store, clock, shutdown).await.expect("a node")
@@ -290,14 +318,14 @@ async fn start(
 async fn try_start(
     config: &Config,
     store: Arc<dyn Store>,
-    clock: &Arc<ManualClock>,
+    clock: &Arc<dyn Clock>,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<Running> {
     let assembly = Assembly {
         config: config.clone(),
         store,
         master: master(),
-        clock: Arc::clone(clock) as _,
+        clock: Arc::clone(clock),
         entropy: Arc::new(SystemEntropy::default()),
     };
     wiring::start(assembly, shutdown.clone()).await

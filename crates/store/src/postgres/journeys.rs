@@ -117,7 +117,7 @@ fn give_tickets(steps: &[&SetOut]) -> Call<'static> {
 
 fn become_pending(steps: &[&SetOut]) -> Call<'static> {
     Call::new(
-        "update checks set pending_at = coalesce(pending_at, new.at), status = 'PENDING', network_id = new.network_id
+        "update checks set pending_at = coalesce(pending_at, greatest(new.at, created_at)), status = 'PENDING', network_id = new.network_id
            from unnest($1::uuid[], $2::bigint[], $3::text[]) as new (id, at, network_id)
           where checks.id = new.id",
     )

@@ -223,6 +223,9 @@ impl Database for Postgres {
     /// There is no `min` of UUIDs. Their text sorts as they do.
     const MIN_ID: &'static str = r#"min(id::text collate "C")::uuid"#;
 
+    const READ_TIME: &'static str =
+        "select latest_at, floor(extract(epoch from clock_timestamp()) * 1000)::bigint from roll_call where id = 1";
+
     async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,

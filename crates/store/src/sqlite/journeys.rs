@@ -39,7 +39,7 @@ impl Step for SetOut {
         }
         if let Some(counts) = counts {
             turn.change(
-                "update checks set pending_at = coalesce(pending_at, $1), status = 'PENDING', network_id = $2
+                "update checks set pending_at = coalesce(pending_at, max($1, created_at)), status = 'PENDING', network_id = $2
                   where id = $3",
                 values![self.at, &self.network, self.check],
             )?;

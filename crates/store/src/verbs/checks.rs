@@ -183,7 +183,7 @@ async fn mark_pending(
         let id = id.of("checks").uuid("id")?;
         let marked = tx
             .first(
-                "update checks set pending_at = $1, connector = $2, status = 'PENDING'
+                "update checks set pending_at = case when created_at < $1 then $1 else created_at end, connector = $2, status = 'PENDING'
                   where id = $3 and status = 'ACCEPTED'
                  returning id, project_id, product, created_at, network_id",
                 values![at, connector, id],

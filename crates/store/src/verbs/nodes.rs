@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use ringtrue_engine::ports::{Housekeeping, NodeId, NodeStore, Revocation, RevocationStore, StoreError};
+use ringtrue_engine::ports::{DatabaseTime, Housekeeping, NodeId, NodeStore, Revocation, RevocationStore, StoreError};
 use tokio::time::timeout;
 
 use super::{SqlStore, guesses};
@@ -20,13 +20,18 @@ const PING_PATIENCE: Duration = Duration::from_secs(2);
 /// For how long a deleted credential is kept, so that a node that was cut off hears of it.
 const DELETED_ARE_KEPT_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
 
-/// A write that costs next to nothing and cannot be done on a read-only or full database.
-async fn call_the_roll(tx: &mut dyn Tx) -> Result<(), StoreError> {
-    tx.run("update roll_call set calls = calls + 1 where id = 1", &[]).await?;
+/// Locks the row for which heartbeats take turns, and records the time.
+async fn record_time(tx: &mut dyn Tx, now: Timestamp) -> Result<(), StoreError> {
+    tx.run(
+        "update roll_call set calls = calls + 1, latest_at = case when latest_at < $1 then $1 else latest_at end
+          where id = 1",
+        values![now],
+    )
+    .await?;
     Ok(())
 }
 
-/// The same, and how many of the `known` migrations the database has behind it. Newer ones do not count: during an
+/// A write that costs next to nothing and cannot be done on a read-only or full database; and how many of the `known` migrations the database has behind it. Newer ones do not count: during an
 /// upgrade the schema is expanded first, and nodes of the previous release go on until they are replaced.
 async fn call_the_roll_and_count_steps(tx: &mut dyn Tx, known: &[Migration]) -> Result<Option<usize>, StoreError> {
     let newest = known.last().map_or(0, |step| step.version);
@@ -42,13 +47,26 @@ async fn call_the_roll_and_count_steps(tx: &mut dyn Tx, known: &[Migration]) -> 
 
 #[async_trait]
 impl<D: Database> NodeStore for SqlStore<D> {
+    async fn database_time(&self, machine_now: Timestamp) -> Result<DatabaseTime, StoreError> {
+        let row = self.database.read_apart(|tx| Box::pin(async move { tx.first(D::READ_TIME, &[]).await })).await?;
+        let missing = || StoreError::Inconsistent {
+            table: "roll_call",
+            row: "1".to_owned(),
+            problem: "the row is missing".to_owned(),
+        };
+        let mut row = row.ok_or_else(missing)?.of("roll_call");
+        let latest = row.instant("latest_at")?;
+        let clock = row.instant_or_null("clock")?.unwrap_or(machine_now);
+        Ok(DatabaseTime { clock, latest })
+    }
+
     async fn heartbeat(&self, node: NodeId, now: Timestamp, dead_before: Timestamp) -> Result<Vec<NodeId>, StoreError> {
         self.database
             .transact_apart(move |tx| {
                 Box::pin(async move {
                     // Nodes take turns: after an outage each may take the other for dead, and two of them would wait
                     // for each other's row.
-                    call_the_roll(tx).await?;
+                    record_time(tx, now).await?;
                     tx.run(
                         "insert into nodes (id, seen_at) values ($1, $2)
                          on conflict (id) do update set seen_at = excluded.seen_at",

@@ -158,6 +158,7 @@ contract! {
         waiting_callbacks_are_counted_by_project;
     nodes:
         a_node_lives_while_it_is_heard_of,
+        the_latest_time_is_kept,
         a_node_leaves,
         many_nodes_are_heard_at_once,
         a_node_lives_on_while_tenants_keep_the_database_busy,

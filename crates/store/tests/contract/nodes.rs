@@ -2,7 +2,10 @@ use futures_util::future::{Either, join_all, select};
 use ringtrue_domain::audit::{Action, Actor, AuditEvent};
 use ringtrue_engine::ports::{ClaimOutcome, Found, NodeId, Revocation, Version};
 
-use crate::{bench::Bench, sample};
+use crate::{
+    bench::{Bench, Database},
+    sample,
+};
 
 pub async fn a_node_lives_while_it_is_heard_of(bench: &Bench) {
     let store = &*bench.store;
@@ -14,6 +17,24 @@ pub async fn a_node_lives_while_it_is_heard_of(bench: &Bench) {
     assert_eq!(beat(first, 10).await, [first, second], "ten seconds are not too long");
     assert_eq!(beat(first, 11).await, [first]);
     assert_eq!(beat(second, 12).await, [first, second]);
+}
+
+pub async fn the_latest_time_is_kept(bench: &Bench) {
+    let store = &*bench.store;
+    let machine_now = sample::now();
+    let read = store.database_time(machine_now).await.unwrap();
+    assert_eq!(read.latest, jiff::Timestamp::UNIX_EPOCH);
+    for (seconds, latest) in [(60, 60), (30, 60), (90, 90)] {
+        let now = sample::later(seconds);
+        store.heartbeat(NodeId(sample::uuid()), now, now).await.unwrap();
+        assert_eq!(store.database_time(machine_now).await.unwrap().latest, sample::later(latest), "after {seconds} s");
+    }
+    let clocks = [store.database_time(machine_now).await.unwrap(), store.database_time(machine_now).await.unwrap()];
+    if matches!(bench.database, Database::Postgres { .. }) {
+        assert!(machine_now < clocks[0].clock && clocks[0].clock <= clocks[1].clock, "the server's clock");
+    } else {
+        assert_eq!(clocks[0].clock, machine_now, "there is no other clock");
+    }
 }
 
 pub async fn a_node_leaves(bench: &Bench) {

@@ -127,10 +127,11 @@ pub trait KeyStore: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenId(pub Uuid);
 
-/// A token that must not be accepted any more. Of no interest once the token has expired by itself.
+/// A token that must not be accepted any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revocation {
     pub token: TokenId,
+    /// Until when the revocation is kept: hours after the token has expired.
     pub expires_at: Timestamp,
 }
 

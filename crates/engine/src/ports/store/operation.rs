@@ -41,10 +41,22 @@ pub trait AuditStore: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub Uuid);
 
+/// What a database knows of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatabaseTime {
+    /// The clock of the database server.
+    pub clock: Timestamp,
+    /// The latest time that was recorded with a heartbeat.
+    pub latest: Timestamp,
+}
+
 #[async_trait]
 pub trait NodeStore: Send + Sync {
+    /// Reads the time. `machine_now` is the clock of a database that has no server of its own.
+    async fn database_time(&self, machine_now: Timestamp) -> Result<DatabaseTime, StoreError>;
+
     /// Says that `node` is alive `now`, forgets nodes last heard of before `dead_before`, and gives the live ones in
-    /// the order of their ids.
+    /// the order of their ids. Records `now` as the latest time, unless a later one is recorded.
     async fn heartbeat(&self, node: NodeId, now: Timestamp, dead_before: Timestamp) -> Result<Vec<NodeId>, StoreError>;
 
     async fn leave(&self, node: NodeId) -> Result<(), StoreError>;

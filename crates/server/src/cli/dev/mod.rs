@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use ringtrue_engine::ports::{Clock, SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{Clock, DatabaseClock, SystemClock, SystemEntropy};
 use tokio_util::sync::CancellationToken;
 
 use self::{demo::Demo, folder::Folder};
@@ -55,7 +55,8 @@ async fn serve_until_stopped(
     let signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
     let grace = config.http.shutdown_grace;
     let shutdown = CancellationToken::new();
-    let (running, demo, file) = start(folder, config, Arc::new(SystemClock), shutdown.clone()).await?;
+    let (running, demo, file) =
+        start(folder, config, Arc::new(DatabaseClock::new(Arc::new(SystemClock))), shutdown.clone()).await?;
     let binary = std::env::current_exe().unwrap_or_else(|_| "ringtrue".into());
     printer::text(&welcome::text(&demo, &file, &binary))?;
     run_until_stopped(running, &shutdown, grace, signals, read_config).await

@@ -5,7 +5,8 @@ use std::{fs, io, path::Path};
 use ringtrue_domain::region::Region;
 use ringtrue_engine::{
     keys::{KeyRing, KeySummary, MasterKey, key_summaries},
-    ports::{Clock, KeyPurpose, Store, SystemClock, Version},
+    nodes::{clock_skew, is_skewed},
+    ports::{Clock, DatabaseClock, KeyPurpose, Store, Version},
 };
 use ringtrue_store::{SchemaState, schema_state};
 use rustix::fs::{Access, access};
@@ -13,7 +14,7 @@ use rustix::fs::{Access, access};
 use super::{Finding, bad, good, skipped};
 use crate::{
     cli::{
-        desk::{Desk, open_store},
+        desk::{Desk, database_clock, open_store},
         failure::WHERE_DATA_BELONGS,
     },
     config::Config,
@@ -23,6 +24,7 @@ const MASTER_KEY: &str = "master key";
 const DATABASE: &str = "database";
 const SCHEMA: &str = "schema";
 const WRITES: &str = "writes";
+const CLOCK: &str = "clock";
 const KEYS: &str = "keys";
 const RESIDENCY: &str = "data residency";
 
@@ -41,7 +43,8 @@ pub(super) async fn examine(desk: &Desk, config: &Config) -> Vec<Finding> {
 async fn examine_database(config: &Config, master: Option<&MasterKey>) -> Vec<Finding> {
     let url = &config.store.url;
     let unreachable = |database: Finding| {
-        let rest = [SCHEMA, WRITES, KEYS, RESIDENCY].map(|check| skipped(check, "the database cannot be reached"));
+        let rest =
+            [SCHEMA, WRITES, CLOCK, KEYS, RESIDENCY].map(|check| skipped(check, "the database cannot be reached"));
         [database].into_iter().chain(rest).collect()
     };
     if let Some(problem) = url.sqlite_path().and_then(directory_problem) {
@@ -57,15 +60,24 @@ async fn examine_database(config: &Config, master: Option<&MasterKey>) -> Vec<Fi
     };
     let mut findings = vec![good(DATABASE, url.to_string()), schema(&state)];
     if state != SchemaState::Current {
-        findings.extend([WRITES, KEYS, RESIDENCY].map(|check| skipped(check, "the schema does not fit")));
+        findings.extend([WRITES, CLOCK, KEYS, RESIDENCY].map(|check| skipped(check, "the schema does not fit")));
         return findings;
     }
     match open_store(config).await {
-        Ok(store) => findings.extend([
-            writes(&*store).await,
-            keys(&*store, master).await,
-            residency(&*store, config.region).await,
-        ]),
+        Ok(store) => {
+            findings.push(writes(&*store).await);
+            match database_clock(&*store).await {
+                Ok(clock) => findings.extend([
+                    machine_clock(&clock),
+                    keys(&*store, master, &clock).await,
+                    residency(&*store, config.region, &clock).await,
+                ]),
+                Err(error) => {
+                    findings.push(bad(CLOCK, error.to_string(), "Look at the database's own log."));
+                    findings.extend([KEYS, RESIDENCY].map(|check| skipped(check, "the time cannot be read")));
+                }
+            }
+        }
         Err(failure) => findings.push(bad(WRITES, failure.to_string(), "Look at the database's own log.")),
     }
     findings
@@ -117,9 +129,22 @@ async fn writes(store: &dyn Store) -> Finding {
     }
 }
 
-async fn keys(store: &dyn Store, master: Option<&MasterKey>) -> Finding {
+fn machine_clock(clock: &DatabaseClock) -> Finding {
+    let skew = clock_skew(clock).as_secs_f64();
+    let side = if skew < 0.0 { "behind" } else { "ahead of" };
+    let found = format!("{:.3} s {side} the database's time", skew.abs());
+    if is_skewed(clock_skew(clock)) {
+        let remedy = "Correct the clock of this machine, for example with NTP. Nothing is decided by it; until then, \
+                      times in logs are wrong.";
+        bad(CLOCK, found, remedy)
+    } else {
+        good(CLOCK, found)
+    }
+}
+
+async fn keys(store: &dyn Store, master: Option<&MasterKey>, clock: &DatabaseClock) -> Finding {
     let Some(master) = master else { return skipped(KEYS, "there is no master key to open them with") };
-    let (stored, summaries) = match (store.all_keys().await, key_summaries(store, &SystemClock).await) {
+    let (stored, summaries) = match (store.all_keys().await, key_summaries(store, clock).await) {
         (Ok(stored), Ok(summaries)) => (stored, summaries),
         (Err(error), _) | (_, Err(error)) => return bad(KEYS, error.to_string(), "Look at the database's own log."),
     };
@@ -128,7 +153,7 @@ async fn keys(store: &dyn Store, master: Option<&MasterKey>) -> Finding {
     }
     match KeyRing::open(&stored, master, &KeyRing::default()) {
         Err(error) => bad(KEYS, error.to_string(), "Use the master key that this database was set up with."),
-        Ok(ring) if ring.is_complete(SystemClock.now()) => good(KEYS, states(&summaries)),
+        Ok(ring) if ring.is_complete(clock.now()) => good(KEYS, states(&summaries)),
         Ok(_) => bad(
             KEYS,
             format!("not every purpose has a key in use ({})", states(&summaries)),
@@ -137,8 +162,8 @@ async fn keys(store: &dyn Store, master: Option<&MasterKey>) -> Finding {
     }
 }
 
-async fn residency(store: &dyn Store, here: Region) -> Finding {
-    let everything = match store.changes_since(Version(0), SystemClock.now()).await {
+async fn residency(store: &dyn Store, here: Region, clock: &DatabaseClock) -> Finding {
+    let everything = match store.changes_since(Version(0), clock.now()).await {
         Ok(everything) => everything,
         Err(error) => return bad(RESIDENCY, error.to_string(), "Look at the database's own log."),
     };
