@@ -19,7 +19,7 @@ use ringtrue_engine::{
 };
 use ringtrue_operators::{
     camara::Camara,
-    client::Client,
+    client::{CertificateClock, Client, ClientSettings, NoRoots},
     header_enrichment::{HeaderEnrichment, HeaderEnrichmentConfig},
     smpp::{self, Counters, SmppConfig, Surroundings},
     sms_http::{self, SoundConfig, Webhook},
@@ -249,11 +249,22 @@ impl Workbench {
 
     fn prepare(&self, connector: Connector) -> anyhow::Result<Prepared> {
         Ok(match connector {
-            Connector::Smpp(config) => Prepared::Link(config),
+            Connector::Smpp(mut config) => {
+                if let Some(tls) = &mut config.tls {
+                    Arc::make_mut(&mut tls.config).time_provider = Arc::new(CertificateClock(Arc::clone(&self.clock)));
+                }
+                Prepared::Link(config)
+            }
             Connector::SmsHttp(config) => Prepared::Webhook(Box::new(config.sound()?)),
             Connector::Camara(section) => Prepared::Asking(self.camara_of(*section)?),
             Connector::HeaderEnrichment(config) => Prepared::Asking(self.enrichment_of(*config)?),
         })
+    }
+
+    /// A client for an operator's endpoints.
+    pub fn client(&self, settings: ClientSettings) -> Result<Client, NoRoots> {
+        let certificate_clock = CertificateClock(Arc::clone(&self.clock));
+        Client::new(&ClientSettings { certificate_clock, ..settings })
     }
 
     fn camara_of(&self, section: CamaraSection) -> anyhow::Result<Asking> {
@@ -263,7 +274,7 @@ impl Workbench {
         }
         let (name, networks) = (Arc::clone(&config.name), config.networks.clone());
         let named = || format!("connectors.{name}");
-        let client = Arc::new(Client::new(&client).with_context(named)?);
+        let client = Arc::new(self.client(client).with_context(named)?);
         let camara = Camara::new(config, client, Arc::clone(&self.clock), Arc::clone(&self.entropy));
         let camara = Arc::new(camara.with_context(named)?);
         let devices = camara.sends_devices().then(|| Route { networks: networks.clone(), connector: camara.clone() });

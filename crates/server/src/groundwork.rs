@@ -14,7 +14,7 @@ use ringtrue_engine::{
 };
 use ringtrue_operators::{
     ip_routing::IpRouting,
-    outbound::{Outbound, OutboundSettings},
+    outbound::{CertificateClock, Outbound, OutboundSettings},
 };
 use url::Url;
 
@@ -67,6 +67,7 @@ impl Groundwork {
         let transport = Outbound::new(OutboundSettings {
             addresses: settings.urls.addresses.clone(),
             extra_roots: config.callbacks.ca_file.clone(),
+            certificate_clock: CertificateClock(Arc::clone(clock)),
             ..OutboundSettings::default()
         });
         let workbench = Workbench::new(config, base_url, enrichment_address, (Arc::clone(clock), Arc::clone(entropy)))?;

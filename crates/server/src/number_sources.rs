@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use ringtrue_engine::{number_lookup::Sources, ports::NumberSource};
-use ringtrue_operators::{
-    client::Client,
-    number_lookup::{EnumDns, HttpHlr, TelcoFinder},
-};
+use ringtrue_operators::number_lookup::{EnumDns, HttpHlr, TelcoFinder};
 
 use crate::{
     config::{NumberLookupSection, NumberSourceSection},
@@ -30,12 +27,12 @@ fn source(workbench: &Workbench, section: NumberSourceSection) -> anyhow::Result
         }
         NumberSourceSection::Hlr(config, client) => {
             let named = format!("number_sources.{}", config.name);
-            let client = Arc::new(Client::new(&client).with_context(|| named.clone())?);
+            let client = Arc::new(workbench.client(client).with_context(|| named.clone())?);
             Arc::new(HttpHlr::new(*config, client, clock, entropy).context(named)?)
         }
         NumberSourceSection::TelcoFinder(config, client) => {
             let named = format!("number_sources.{}", config.name);
-            let client = Arc::new(Client::new(&client).with_context(|| named.clone())?);
+            let client = Arc::new(workbench.client(client).with_context(|| named.clone())?);
             Arc::new(TelcoFinder::new(*config, client, clock, entropy).context(named)?)
         }
     })

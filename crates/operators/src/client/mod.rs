@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 use url::{Host, Position, Url};
 
-pub use crate::outbound::{Identity, NoRoots};
+pub use crate::outbound::{CertificateClock, Identity, NoRoots};
 use crate::outbound::{
     Resolver, SystemResolver, dial,
     line::{Line, Work},
@@ -42,6 +42,7 @@ pub struct ClientSettings {
     pub extra_roots: Option<PathBuf>,
     /// What we show to operators that want to see a certificate.
     pub identity: Option<Identity>,
+    pub certificate_clock: CertificateClock,
     /// How long opening a connection may take, TLS included.
     pub connect: Duration,
     /// How long everything may take.
@@ -53,6 +54,7 @@ impl Default for ClientSettings {
         ClientSettings {
             extra_roots: None,
             identity: None,
+            certificate_clock: CertificateClock::default(),
             connect: Duration::from_secs(2),
             total: Duration::from_secs(8),
         }
@@ -87,7 +89,8 @@ impl Client {
     }
 
     pub fn with_resolver(settings: &ClientSettings, resolver: Arc<dyn Resolver>) -> Result<Self, NoRoots> {
-        let tls = tls::client_config(settings.extra_roots.as_deref(), settings.identity.as_ref())?;
+        let ClientSettings { extra_roots, identity, certificate_clock, .. } = settings;
+        let tls = tls::client_config(extra_roots.as_deref(), identity.as_ref(), certificate_clock)?;
         Ok(Client {
             resolver,
             tls: tls.into(),

@@ -32,7 +32,7 @@ use connector::Connector;
 use line::{Line, Work};
 use pool::Pool;
 pub use resolver::{Resolver, SystemResolver};
-pub use tls::{Identity, NoRoots};
+pub use tls::{CertificateClock, Identity, NoRoots};
 
 /// How much of an answer's body is read: a connection whose answer was read whole can be used again.
 const READ: usize = 64 * 1_024;
@@ -44,6 +44,7 @@ pub struct OutboundSettings {
     pub addresses: AddressPolicy,
     /// Certificates (PEM) that are trusted in addition to the machine's.
     pub extra_roots: Option<PathBuf>,
+    pub certificate_clock: CertificateClock,
     /// How long opening a connection may take, TLS included.
     pub connect: Duration,
     /// How long everything may take.
@@ -55,6 +56,7 @@ impl Default for OutboundSettings {
         OutboundSettings {
             addresses: AddressPolicy::default(),
             extra_roots: None,
+            certificate_clock: CertificateClock::default(),
             connect: Duration::from_secs(5),
             total: Duration::from_secs(10),
         }
@@ -74,7 +76,7 @@ impl Outbound {
     }
 
     pub fn with_resolver(settings: OutboundSettings, resolver: Arc<dyn Resolver>) -> Result<Self, NoRoots> {
-        let tls = tls::client_config(settings.extra_roots.as_deref(), None)?;
+        let tls = tls::client_config(settings.extra_roots.as_deref(), None, &settings.certificate_clock)?;
         let connector = Connector::new(resolver, settings.addresses, tls, settings.connect);
         Ok(Outbound { connector, pool: Pool::default(), total: settings.total })
     }

@@ -1,14 +1,18 @@
 //! Whom we believe to be the host that a URL names, and who we say that we are.
 
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
+use ringtrue_engine::ports::{Clock, SystemClock};
 use tokio_rustls::rustls::{
     ClientConfig, RootCertStore,
     crypto::aws_lc_rs,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    time_provider::TimeProvider,
 };
 
 /// Why the certificates to trust could not be read.
@@ -33,7 +37,34 @@ pub struct Identity {
     pub key: PathBuf,
 }
 
-pub fn client_config(extra_roots: Option<&Path>, identity: Option<&Identity>) -> Result<Arc<ClientConfig>, NoRoots> {
+/// The clock by which certificates have expired or not.
+#[derive(Clone)]
+pub struct CertificateClock(pub Arc<dyn Clock>);
+
+impl Default for CertificateClock {
+    fn default() -> Self {
+        CertificateClock(Arc::new(SystemClock))
+    }
+}
+
+impl TimeProvider for CertificateClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from(self.0.now().as_second()).ok()?;
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    }
+}
+
+impl fmt::Debug for CertificateClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CertificateClock")
+    }
+}
+
+pub fn client_config(
+    extra_roots: Option<&Path>,
+    identity: Option<&Identity>,
+    clock: &CertificateClock,
+) -> Result<Arc<ClientConfig>, NoRoots> {
     let mut roots = RootCertStore::empty();
     let machine = rustls_native_certs::load_native_certs();
     for error in &machine.errors {
@@ -63,5 +94,6 @@ pub fn client_config(extra_roots: Option<&Path>, identity: Option<&Identity>) ->
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.time_provider = Arc::new(clock.clone());
     Ok(Arc::new(config))
 }

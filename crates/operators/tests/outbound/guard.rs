@@ -121,7 +121,8 @@ async fn the_operator_vouches_for_names_and_our_own_are_refused() {
 
     let settings = allowing(&["127.0.0.1/32"]);
     let addresses = AddressPolicy { own_hosts: vec![Host::parse("eu.ours.example").unwrap()], ..settings.addresses };
-    let settings = OutboundSettings { addresses, connect: settings.connect, total: settings.total, extra_roots: None };
+    let settings =
+        OutboundSettings { addresses, connect: settings.connect, total: settings.total, ..OutboundSettings::default() };
     let client = Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap();
     assert_eq!(post(&client, &url("eu.ours.example")).await, Err(Undelivered::BlockedAddress));
     assert_eq!(peer.connections(), 1);

@@ -1,8 +1,8 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use ringtrue_engine::ports::Undelivered;
-use ringtrue_operators::outbound::{NoRoots, Outbound, OutboundSettings};
+use ringtrue_engine::ports::{ManualClock, Undelivered};
+use ringtrue_operators::outbound::{CertificateClock, NoRoots, Outbound, OutboundSettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::{
     TlsAcceptor,
@@ -84,6 +84,20 @@ async fn whoever_cannot_prove_its_name_is_not_told() {
     .await;
     let url = format!("https://receiver.example:{}/", plain.port);
     assert_eq!(post(&world.client(true), &url).await, Err(Undelivered::Tls));
+}
+
+#[tokio::test]
+async fn certificates_expire_by_the_clock_that_is_given() {
+    let world = World::new("receiver.example").await;
+    for (now, is_reached) in [("2026-11-14T09:30:00Z", true), ("5000-01-01T00:00:00Z", false)] {
+        let settings = OutboundSettings {
+            extra_roots: Some(world.authority.clone()),
+            certificate_clock: CertificateClock(Arc::new(ManualClock::at(now.parse().unwrap()))),
+            ..allowing(&["127.0.0.1/32"])
+        };
+        let client = Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap();
+        assert_eq!(post(&client, &world.url("receiver.example")).await.is_ok(), is_reached, "{now}");
+    }
 }
 
 #[test]

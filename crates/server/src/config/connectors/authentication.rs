@@ -118,6 +118,7 @@ pub(in crate::config) fn client(reader: &mut Reader<'_>) -> Result<ClientSetting
     Ok(ClientSettings {
         extra_roots,
         identity,
+        certificate_clock: usual.certificate_clock,
         connect: section.read_if("connect_timeout", &span)?.unwrap_or(usual.connect),
         total: section.read_if("timeout", &span)?.unwrap_or(usual.total),
     })
