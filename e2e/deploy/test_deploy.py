@@ -176,14 +176,34 @@ def substituted(text, values):
 def test_the_binary_takes_the_settings_of_the_image_and_of_compose(tmp_path):
     example = (DEPLOY / "compose.env.example").read_text()
     values = dict(line.split("=", 1) for line in example.splitlines() if line and not line.startswith("#"))
-    values |= {"MASTER_KEY": MASTER_KEY, "POSTGRES_PASSWORD": "1234"}
+    for name, text in [("master_key", MASTER_KEY), ("postgres_password", "1234")]:
+        (tmp_path / name).write_text(text + "\n")
+        (tmp_path / name).chmod(0o600)
     image = dict(re.findall(r"(RINGTRUE_[A-Z_]+)=(\S+)", (DEPLOY / "Dockerfile").read_text()))
     assert image
     for service in ("migrate", "ringtrue"):
         settings = compose()["services"][service]["environment"]
         settings = {**image, **{name: substituted(value, values) for name, value in settings.items()}}
+        assert json.loads(settings["RINGTRUE_HTTP__TRUSTED_PROXIES"]) == [], "nobody is trusted unless it is asked for"
+        settings = {name: value.replace("/run/secrets", str(tmp_path)) for name, value in settings.items()}
         said = run(BINARY, "config", "check", env=environment(**settings), cwd=tmp_path)
         assert "store.url" in said and "1234" not in said
+
+
+def test_compose_takes_secrets_from_files_alone():
+    document = compose()
+    for name, service in document["services"].items():
+        used = set(re.findall(r"/run/secrets/([a-z_]+)", json.dumps(service.get("environment", {}))))
+        assert used == set(service.get("secrets", [])), name
+        for setting, value in service.get("environment", {}).items():
+            secret = re.search("PASSWORD|SECRET|KEY", setting)
+            assert not secret or value.startswith("/run/secrets/"), setting
+            assert not re.search(r"://[^/]*:[^/]*@", value), f"{setting} holds a password"
+    for name, secret in document["secrets"].items():
+        assert secret["file"].startswith("./secrets/"), name
+    example = (DEPLOY / "compose.env.example").read_text()
+    settings = [line.split("=")[0] for line in example.splitlines() if line and not line.startswith("#")]
+    assert not any(re.search("PASSWORD|SECRET|KEY", name) for name in settings), settings
 
 
 def test_compose_names_what_is_there():

@@ -33,6 +33,7 @@ pub enum Action {
     CredentialDeleted,
     KeyCreated,
     KeyRotated,
+    KeysResealed,
     NumberErased,
     AccountCreated,
     AccountMadeAdmin,
@@ -42,10 +43,11 @@ pub enum Action {
     MembershipGranted,
     MembershipWithdrawn,
     CallbackResent,
+    DatabaseRestored,
 }
 
 impl Action {
-    pub const ALL: [Action; 18] = [
+    pub const ALL: [Action; 20] = [
         Action::WorkspaceCreated,
         Action::WorkspaceUpdated,
         Action::ProjectCreated,
@@ -55,6 +57,7 @@ impl Action {
         Action::CredentialDeleted,
         Action::KeyCreated,
         Action::KeyRotated,
+        Action::KeysResealed,
         Action::NumberErased,
         Action::AccountCreated,
         Action::AccountMadeAdmin,
@@ -64,6 +67,7 @@ impl Action {
         Action::MembershipGranted,
         Action::MembershipWithdrawn,
         Action::CallbackResent,
+        Action::DatabaseRestored,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -77,6 +81,7 @@ impl Action {
             Action::CredentialDeleted => "credential.deleted",
             Action::KeyCreated => "key.created",
             Action::KeyRotated => "key.rotated",
+            Action::KeysResealed => "key.resealed",
             Action::NumberErased => "number.erased",
             Action::AccountCreated => "account.created",
             Action::AccountMadeAdmin => "account.made_admin",
@@ -86,6 +91,7 @@ impl Action {
             Action::MembershipGranted => "membership.granted",
             Action::MembershipWithdrawn => "membership.withdrawn",
             Action::CallbackResent => "callback.resent",
+            Action::DatabaseRestored => "database.restored",
         }
     }
 
@@ -95,7 +101,7 @@ impl Action {
             Action::WorkspaceCreated | Action::WorkspaceUpdated => "workspace",
             Action::ProjectCreated | Action::ProjectUpdated | Action::AllowedNetworksReplaced => "project",
             Action::CredentialCreated | Action::CredentialDeleted => "credential",
-            Action::KeyCreated | Action::KeyRotated => "key",
+            Action::KeyCreated | Action::KeyRotated | Action::KeysResealed => "key",
             Action::NumberErased => "number",
             Action::AccountCreated
             | Action::AccountMadeAdmin
@@ -105,6 +111,7 @@ impl Action {
             | Action::MembershipGranted
             | Action::MembershipWithdrawn => "account",
             Action::CallbackResent => "check",
+            Action::DatabaseRestored => "database",
         }
     }
 }

@@ -20,6 +20,7 @@ pub mod ports;
 mod privacy;
 pub mod rate_limit;
 pub mod requests;
+pub mod restore;
 pub mod reverse_sms;
 pub mod search_limit;
 pub mod silent;
@@ -52,6 +53,7 @@ use crate::{
     ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
     rate_limit::{Limits, RateLimiter},
     requests::RequestLog,
+    restore::Lineage,
     reverse_sms::Awaited,
     search_limit::SearchLimiter,
     verified_tokens::VerifiedTokens,
@@ -131,6 +133,7 @@ struct Inner {
     awaited: Awaited,
     node: NodeId,
     skew_report: SkewReport,
+    lineage: Lineage,
 }
 
 impl Engine {
@@ -173,7 +176,16 @@ impl Engine {
             settings,
             node,
             skew_report: SkewReport::default(),
+            lineage: Lineage::default(),
         }));
+        keys::upgrade(
+            engine.region(),
+            engine.store(),
+            engine.control_plane().master(),
+            engine.clock(),
+            engine.entropy(),
+        )
+        .await?;
         // Existing keys are opened first: a wrong master key must not add a key of its own.
         engine.refresh().await?;
         // A database by mistake, or a copy of one. Nothing is written to it.
@@ -289,6 +301,10 @@ impl Engine {
 
     fn discovery_retention(&self) -> SignedDuration {
         self.0.settings.discovery_retention
+    }
+
+    fn lineage(&self) -> &Lineage {
+        &self.0.lineage
     }
 
     fn skew_report(&self) -> &SkewReport {

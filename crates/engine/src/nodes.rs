@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 
 use crate::{
     Engine,
-    ports::{Clock, DatabaseTime, Store, StoreError, TimeSample},
+    ports::{Clock, DatabaseTime, KnownDatabase, Store, StoreError, TimeSample},
     rate_limit::Share,
 };
 
@@ -74,8 +74,21 @@ impl SkewReport {
 impl Engine {
     /// Says that this node is alive, and divides the rate limits among those that are.
     pub async fn beat(&self) -> Result<(), StoreError> {
+        self.beat_knowing(None).await
+    }
+
+    /// As [`beat`](Engine::beat), and compares the identity of the database.
+    pub(crate) async fn beat_with_identity(&self) -> Result<(), StoreError> {
+        let identity = self.store().database_identity().await?;
+        self.beat_knowing(identity).await
+    }
+
+    async fn beat_knowing(&self, identity: Option<String>) -> Result<(), StoreError> {
         let now = self.clock().now();
-        let alive = self.store().heartbeat(self.node(), now, now - DEAD_AFTER).await?;
+        let known = KnownDatabase { generation: self.lineage().generation(), identity };
+        let heartbeat = self.store().heartbeat(self.node(), now, now - DEAD_AFTER, known).await?;
+        self.lineage().update(&heartbeat);
+        let alive = heartbeat.nodes;
         let nodes = u32::try_from(alive.len()).unwrap_or(u32::MAX).max(1);
         let rank = alive.iter().position(|node| *node == self.node()).unwrap_or(0);
         self.limiter().set_share(Share { nodes, rank: u32::try_from(rank).unwrap_or(0) });
@@ -96,7 +109,7 @@ impl Engine {
             if let Err(error) = self.follow_database_time().await {
                 tracing::debug!(%error, "failed to read the database's time; counting on without it");
             }
-            if let Err(error) = self.beat().await {
+            if let Err(error) = self.beat_with_identity().await {
                 tracing::debug!(%error, "no heartbeat");
             }
         }

@@ -16,7 +16,7 @@ use ringtrue_domain::{
     id::time_ordered,
     product::{Product, Scope},
     region::Region,
-    tenancy::{ClientId, Credential, CredentialOwner, Project, SecretDigest},
+    tenancy::{ClientId, Credential, CredentialOwner, Project, SecretDigest, WorkspaceId},
 };
 use serde::Deserialize;
 use uuid::Uuid;
@@ -131,10 +131,8 @@ impl Engine {
         secret: &str,
         now: Timestamp,
     ) -> Result<Arc<Credential>, ClientError> {
-        let given = digest_of(secret);
         let credential = self.control_plane().credential(client_id);
-        let expected = credential.as_ref().map_or(SecretDigest([0; 32]), |credential| credential.secret_digest);
-        let secret_is_right = constant_time::verify_slices_are_equal(&given.0, &expected.0).is_ok();
+        let secret_is_right = self.has_secret(credential.as_deref().unwrap_or(&NOBODY), secret);
         let credential = credential.filter(|_| secret_is_right).ok_or(ClientError::InvalidClient)?;
         if !credential.is_live(now) {
             return Err(ClientError::CredentialRevoked);
@@ -143,6 +141,18 @@ impl Engine {
             return Err(ClientError::ProjectDisabled);
         }
         Ok(credential)
+    }
+
+    /// Whether this is the secret of a credential.
+    pub fn has_secret(&self, credential: &Credential, secret: &str) -> bool {
+        let given = self.control_plane().keys().credential_digest(credential, &hash_of(secret));
+        given.is_some_and(|given| constant_time::verify_slices_are_equal(&given.0, &credential.secret_digest.0).is_ok())
+    }
+
+    /// The digest under which a secret is stored.
+    pub(crate) fn credential_digest(&self, credential: &Credential, secret: &str) -> Result<SecretDigest, StoreError> {
+        let digest = self.control_plane().keys().credential_digest(credential, &hash_of(secret));
+        digest.ok_or_else(|| StoreError::Refused("no hash key is in use".to_owned()))
     }
 
     pub fn mint(&self, credential: &Credential, scope: Scope, now: Timestamp) -> Result<AccessToken, MintError> {
@@ -287,11 +297,23 @@ fn grant(credential: &Credential, scope: Scope, has: impl FnOnce(Product) -> boo
     }
 }
 
-/// The digest under which a secret is stored.
-pub fn digest_of(secret: &str) -> SecretDigest {
-    let mut digest = [0; 32];
-    digest.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
-    SecretDigest(digest)
+/// Stands in for a client that is not known, so that it takes as long to refuse as one that is.
+static NOBODY: LazyLock<Credential> = LazyLock::new(|| Credential {
+    #[expect(clippy::expect_used, reason = "these are letters")]
+    client_id: "nobody".parse().expect("a client id"),
+    owner: CredentialOwner::Workspace(WorkspaceId(Uuid::nil())),
+    secret_digest: SecretDigest([0; 32]),
+    scopes: vec![Scope::Management],
+    created_at: Timestamp::UNIX_EPOCH,
+    expires_at: None,
+    deleted_at: None,
+});
+
+/// The SHA-256 of a secret. Secrets are random with 256 bits, so a slow hash would only slow us down.
+fn hash_of(secret: &str) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
+    hash
 }
 
 /// The claims that all tokens of a deployment share, as the beginning of a JSON object.

@@ -11,5 +11,6 @@ mod listener;
 mod number_sources;
 pub mod pages;
 mod sandbox_operator;
+mod state_file;
 pub mod telemetry;
 pub mod wiring;

@@ -22,6 +22,7 @@ use crate::{
     http::{self, App, Readiness, Shared, Site, ToldNetworks},
     listener::{self, Tls},
     sandbox_operator::{Authorizer, SandboxOperator},
+    state_file::StateFile,
     telemetry::metrics::Metrics,
 };
 
@@ -56,6 +57,7 @@ pub struct Running {
     /// The simulated operator's directory of numbers.
     pub directory: Option<Directory>,
     certificates: Vec<Arc<Tls>>,
+    state_file: Option<Arc<StateFile>>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 }
@@ -84,6 +86,8 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     let base_url = settings.base_url.clone();
     let transport = Arc::new(transport);
     let engine = Engine::start(Parts { store, clock, entropy, transport, master }, settings).await?;
+    let state_file = StateFile::of(&config.store).map(Arc::new);
+    engine.recognise_database(state_file.as_ref().and_then(|file| file.read())).await?;
     let connectors = Arc::new(Connectors::new(&engine, workbench));
     let prepared = ways.tell(&engine);
     let sandbox = if config.sandbox.enabled { Some(SandboxOperator::start(&engine).await?) } else { None };
@@ -113,6 +117,9 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     };
     connectors.put_to_work(prepared).await;
     work_in_background(&tasks, &shutdown, &engine);
+    if let Some(file) = state_file.clone() {
+        background(&tasks, &shutdown, &engine, |engine| file.keep(engine));
+    }
 
     let serve = |listener: TcpListener, tls: Option<Arc<Tls>>, door: http::Door, proxies: Proxies<'_>| {
         let limits = listener::Limits {
@@ -161,6 +168,7 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         sandbox,
         directory,
         certificates,
+        state_file,
         tasks,
         shutdown,
     })
@@ -275,6 +283,9 @@ impl Running {
             tracing::warn!(%error, "the counts of the last seconds are lost");
         }
         self.engine.leave().await;
+        if let Some(file) = &self.state_file {
+            file.remember(&self.engine).await;
+        }
     }
 }
 

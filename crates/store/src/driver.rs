@@ -91,6 +91,9 @@ pub(crate) trait Database: DataPlane {
     /// in milliseconds since 1970.
     const READ_TIME: &'static str;
 
+    /// Reads what tells this copy of the database from one that it was restored from. `None`: there is no such thing.
+    const IDENTITY: Option<&'static str>;
+
     /// Runs `work` as one transaction, and answers when its end is durable.
     fn transact<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where

@@ -35,6 +35,18 @@ pub(crate) enum Tls {
 }
 
 impl StoreUrl {
+    /// The same server with another password. `None`: the database is a file.
+    #[must_use]
+    pub fn with_password(mut self, password: &str) -> Option<Self> {
+        match &mut self.0 {
+            Address::Sqlite(_) => None,
+            Address::Postgres(address) => {
+                address.config.password(password);
+                Some(self)
+            }
+        }
+    }
+
     /// The file, when the database is one.
     pub fn sqlite_path(&self) -> Option<&Path> {
         match &self.0 {
@@ -164,6 +176,16 @@ mod tests {
 
     fn shown(text: &str) -> Result<String, InvalidStoreUrl> {
         text.parse::<StoreUrl>().map(|url| format!("{url} {url:?}"))
+    }
+
+    #[test]
+    fn a_password_is_replaced() {
+        for url in ["postgres://ann@db/ringtrue", "postgres://ann:old@db/ringtrue"] {
+            let url = url.parse::<StoreUrl>().unwrap().with_password("p@ss").unwrap();
+            let Address::Postgres(address) = &url.0 else { panic!("{url}") };
+            assert_eq!(address.config.get_password(), Some(b"p@ss".as_slice()));
+        }
+        assert!("sqlite:ringtrue.db".parse::<StoreUrl>().unwrap().with_password("p@ss").is_none());
     }
 
     #[test]

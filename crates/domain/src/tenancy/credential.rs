@@ -109,7 +109,7 @@ impl fmt::Debug for ClientSecret {
     }
 }
 
-/// SHA-256 of a secret. Secrets are random with 256 bits, so a slow hash would only slow us down.
+/// Keyed digest of a secret and of what its credential opens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SecretDigest(pub [u8; 32]);
 

@@ -5,10 +5,13 @@
 
 mod callback;
 mod master;
+mod rewrap;
 mod ring;
 mod rotation;
 
 pub use callback::CallbackSigner;
 pub use master::{MasterKey, NotAMasterKey};
+pub(crate) use rewrap::upgrade;
+pub use rewrap::{RewrapError, are_without_schedules, rewrap};
 pub use ring::{KeyRing, PublicKey, UnopenedKey};
 pub use rotation::{KeySummary, RotateError, Rotation, ensure_keys, key_summaries, policy, rotate};

@@ -5,7 +5,11 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use aws_lc_rs::hmac;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
-use ringtrue_domain::key_schedule::{KeySchedule, KeyState};
+use ringtrue_domain::{
+    key_schedule::{KeySchedule, KeyState},
+    tenancy::{Credential, SecretDigest},
+};
+use zeroize::Zeroizing;
 
 use super::{CallbackSigner, MasterKey, master::SealingKey};
 use crate::ports::{Entropy, KeyId, KeyPurpose, SealedKey};
@@ -34,23 +38,33 @@ pub struct PublicKey {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the master key does not open the {purpose} key {id}: it is not the one that this database was set up with")]
+#[error(
+    "the master key does not open the {purpose} key {id}: it is not the one that this database was set up with, or the \
+     key was changed by other means than Ringtrue"
+)]
 pub struct UnopenedKey {
     pub purpose: KeyPurpose,
     pub id: uuid::Uuid,
 }
 
+impl UnopenedKey {
+    pub(super) fn of(key: &SealedKey) -> Self {
+        UnopenedKey { purpose: key.purpose, id: key.id.0 }
+    }
+}
+
 impl KeyRing {
-    /// Opens the stored keys. What `previous` has open already is taken from it: opening an RSA key takes a while.
+    /// Opens the stored keys. What `previous` has open already, with the same schedule, is taken from it: opening an RSA
+    /// key takes a while.
     pub fn open(stored: &[SealedKey], master: &MasterKey, previous: &KeyRing) -> Result<Self, UnopenedKey> {
-        let known: HashMap<KeyId, &Arc<Material>> =
-            previous.keys.iter().map(|(id, _, material)| (*id, material)).collect();
+        let known: HashMap<KeyId, (&KeySchedule, &Arc<Material>)> =
+            previous.keys.iter().map(|(id, schedule, material)| (*id, (schedule, material))).collect();
         let keys = stored
             .iter()
             .map(|key| {
                 let material = match known.get(&key.id) {
-                    Some(material) => Arc::clone(material),
-                    None => Arc::new(open_one(key, master)?),
+                    Some((schedule, material)) if **schedule == key.schedule => Arc::clone(material),
+                    _ => Arc::new(open_one(key, master)?),
                 };
                 Ok((key.id, key.schedule, material))
             })
@@ -133,6 +147,26 @@ impl KeyRing {
         context.sign().as_ref().try_into().ok()
     }
 
+    /// The digest that a credential is stored with, of the SHA-256 of its secret. It covers what the credential opens, so
+    /// that a row written or changed in the database by other means is not accepted. `None`: there is no hash key.
+    pub(crate) fn credential_digest(&self, credential: &Credential, secret_hash: &[u8; 32]) -> Option<SecretDigest> {
+        let Credential { client_id, owner, scopes, created_at, expires_at, .. } = credential;
+        let (workspace, project) = (owner.workspace(), owner.project());
+        let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
+        let millis = |at: Timestamp| at.as_millisecond().to_be_bytes();
+        let parts: [&[u8]; 8] = [
+            b"credential",
+            client_id.as_str().as_bytes(),
+            workspace.0.as_bytes(),
+            project.as_ref().map_or(&[][..], |project| &project.0.as_bytes()[..]),
+            &scopes.join(" ").into_bytes(),
+            &millis(*created_at),
+            &expires_at.map(millis).map_or_else(Vec::new, Vec::from),
+            secret_hash,
+        ];
+        self.hash(&parts).map(SecretDigest)
+    }
+
     /// Whether every purpose has a key in use.
     pub fn is_complete(&self, now: Timestamp) -> bool {
         KeyPurpose::ALL.into_iter().all(|purpose| {
@@ -179,14 +213,28 @@ impl fmt::Debug for KeyRing {
     }
 }
 
-/// What a key is bound to when it is sealed: a key of one purpose cannot be passed off as one of another.
-pub(super) fn context(id: KeyId, purpose: KeyPurpose) -> Vec<u8> {
+/// What a key is bound to when it is sealed: a key of one purpose cannot be passed off as one of another, and none can
+/// be given another schedule.
+pub(super) fn context(id: KeyId, purpose: KeyPurpose, schedule: &KeySchedule) -> Vec<u8> {
+    let KeySchedule { published_at, active_from, retires_at, gone_at } = schedule;
+    let millis = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| at.as_millisecond().to_string());
+    let instants = [Some(*published_at), Some(*active_from), *retires_at, *gone_at].map(millis);
+    format!("{purpose}:{}:{}", id.0, instants.join(":")).into_bytes()
+}
+
+/// What earlier releases bound a key to.
+pub(super) fn context_without_schedule(id: KeyId, purpose: KeyPurpose) -> Vec<u8> {
     format!("{purpose}:{}", id.0).into_bytes()
 }
 
+pub(super) fn open_sealed(key: &SealedKey, master: &MasterKey) -> Result<Zeroizing<Vec<u8>>, UnopenedKey> {
+    let context = context(key.id, key.purpose, &key.schedule);
+    master.open(&context, &key.sealed).ok_or_else(|| UnopenedKey::of(key))
+}
+
 fn open_one(key: &SealedKey, master: &MasterKey) -> Result<Material, UnopenedKey> {
-    let unopened = || UnopenedKey { purpose: key.purpose, id: key.id.0 };
-    let plain = master.open(&context(key.id, key.purpose), &key.sealed).ok_or_else(unopened)?;
+    let unopened = || UnopenedKey::of(key);
+    let plain = open_sealed(key, master)?;
     match key.purpose {
         KeyPurpose::Token => Ok(Material::Token {
             header: BASE64_URL_SAFE_NO_PAD
@@ -198,6 +246,40 @@ fn open_one(key: &SealedKey, master: &MasterKey) -> Result<Material, UnopenedKey
         KeyPurpose::Seal => {
             let bytes = plain.as_slice().try_into().map_err(|_| unopened())?;
             Ok(Material::Seal(SealingKey::new(bytes)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ports::SystemEntropy;
+
+    #[test]
+    fn a_key_with_another_schedule_is_refused() {
+        let entropy = SystemEntropy::default();
+        let master = MasterKey::from_base64(&MasterKey::generate(&entropy)).unwrap();
+        let (id, purpose) = (KeyId(Uuid::from_u128(1)), KeyPurpose::Token);
+        let now = Timestamp::UNIX_EPOCH;
+        let later = now + SignedDuration::from_hours(1);
+        let schedule = KeySchedule { published_at: now, active_from: now, retires_at: Some(now), gone_at: Some(later) };
+        let sealed = master.seal(&entropy, &context(id, purpose, &schedule), &[7; 32]);
+        let stored = SealedKey { id, purpose, schedule, sealed };
+        let ring = KeyRing::open(std::slice::from_ref(&stored), &master, &KeyRing::default()).unwrap();
+        for altered in [
+            KeySchedule { published_at: later, ..schedule },
+            KeySchedule { active_from: later, ..schedule },
+            KeySchedule { retires_at: None, ..schedule },
+            KeySchedule { gone_at: None, ..schedule },
+            KeySchedule { gone_at: Some(later + SignedDuration::from_millis(1)), ..schedule },
+        ] {
+            let altered = [SealedKey { schedule: altered, ..stored.clone() }];
+            for previous in [&KeyRing::default(), &ring] {
+                assert!(KeyRing::open(&altered, &master, previous).is_err(), "{altered:?}");
+            }
         }
     }
 }

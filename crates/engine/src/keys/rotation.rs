@@ -1,7 +1,5 @@
 //! Making keys, and relieving them by new ones.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
@@ -10,7 +8,11 @@ use ringtrue_domain::{
 };
 use zeroize::Zeroizing;
 
-use super::{CallbackSigner, MasterKey, master::SealingKey, ring::context};
+use super::{
+    CallbackSigner, MasterKey, UnopenedKey,
+    master::SealingKey,
+    ring::{context, open_sealed},
+};
 use crate::{
     ports::{Clock, Entropy, KeyId, KeyPurpose, SealedKey, Store, StoreError},
     tokens::TOKEN_LIFETIME,
@@ -66,6 +68,8 @@ pub enum RotateError {
     #[error("there is no {0} key yet: start the service once")]
     NoKey(KeyPurpose),
     #[error(transparent)]
+    Unopened(#[from] UnopenedKey),
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 
@@ -109,22 +113,29 @@ pub async fn rotate(
     let (schedule, relieved) = match (emergency, purpose) {
         (false, _) => {
             let (successor, relieved) = policy(purpose).rotate(newest.schedule, now);
-            (successor, BTreeMap::from([(newest.id, relieved)]))
+            (successor, vec![(newest, relieved)])
         }
         // Without its seal key, what was sealed is lost: the old ones only stop being used.
         (true, KeyPurpose::Seal) => {
-            let stop_using = |key: &SealedKey| {
-                let gone_at = Some(now + policy(purpose).keep);
-                (key.id, KeySchedule { retires_at: Some(now), gone_at, ..key.schedule })
-            };
+            let gone_at = Some(now + policy(purpose).keep);
             let in_use = keys.iter().filter(|key| matches!(key.schedule.state(now), KeyState::Active | KeyState::Next));
-            (KeySchedule::active_at_once(now), in_use.map(stop_using).collect())
+            let stopped = in_use.map(|key| (key, KeySchedule { retires_at: Some(now), gone_at, ..key.schedule }));
+            (KeySchedule::active_at_once(now), stopped.collect())
         }
         (true, KeyPurpose::Token | KeyPurpose::Callback | KeyPurpose::Hash) => {
-            let relieved = keys.iter().map(|key| (key.id, rotate_at_once(key.schedule, now).1)).collect();
+            let relieved = keys.iter().map(|key| (key, rotate_at_once(key.schedule, now).1)).collect();
             (KeySchedule::active_at_once(now), relieved)
         }
     };
+    // A key is sealed with its schedule.
+    let relieved = relieved
+        .into_iter()
+        .map(|(key, schedule)| {
+            let plain = open_sealed(key, master)?;
+            let sealed = master.seal(entropy, &context(key.id, purpose, &schedule), &plain);
+            Ok(SealedKey { id: key.id, purpose, schedule, sealed })
+        })
+        .collect::<Result<Vec<_>, UnopenedKey>>()?;
     let successor = generate(purpose, schedule, master, now, entropy);
     let audit = AuditEvent { request_id, ..audit(Action::KeyRotated, &successor, actor, now, entropy) };
     if store.rotate_key(newest.id, &successor, &relieved, &audit).await? {
@@ -171,7 +182,8 @@ fn generate(
         }
         KeyPurpose::Callback => CallbackSigner::generate(),
     };
-    SealedKey { id, purpose, schedule, sealed: master.seal(entropy, &context(id, purpose), &plain) }
+    let sealed = master.seal(entropy, &context(id, purpose, &schedule), &plain);
+    SealedKey { id, purpose, schedule, sealed }
 }
 
 fn audit(action: Action, key: &SealedKey, actor: Actor, now: Timestamp, entropy: &dyn Entropy) -> AuditEvent {

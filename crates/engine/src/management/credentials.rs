@@ -6,7 +6,7 @@ use ringtrue_domain::{
     audit::{Action, Actor},
     page::{Page, PageRequest},
     product::{Product, Scope},
-    tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, WorkspaceId},
+    tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, SecretDigest, WorkspaceId},
 };
 
 use super::{ManagementError, Manager};
@@ -14,7 +14,6 @@ use crate::{
     Engine,
     idempotency::Once,
     ports::{Found, StoreError},
-    tokens::digest_of,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -52,7 +51,7 @@ impl Engine {
             };
             return Err(ManagementError::InvalidMember { member: "/scopes", problem: problem.to_owned() });
         }
-        let issued = self.issue(owner, scopes, new.expires_at);
+        let issued = self.issue(owner, scopes, new.expires_at)?;
         let target = issued.credential.client_id.to_string();
         let audit = self.audit(manager, Action::CredentialCreated, target, vec![]);
         let completion = self.completion(once, &issued)?;
@@ -79,7 +78,7 @@ impl Engine {
         owner: CredentialOwner,
         expires_at: Option<Timestamp>,
     ) -> Result<IssuedCredential, StoreError> {
-        let issued = self.issue(owner, every_scope(owner), expires_at);
+        let issued = self.issue(owner, every_scope(owner), expires_at)?;
         let target = issued.credential.client_id.to_string();
         let audit = self.audit_by(Actor::Operator, Action::CredentialCreated, owner.workspace(), target, vec![]);
         self.store().create_credential(&issued.credential, &audit, None).await?;
@@ -135,7 +134,7 @@ impl Engine {
         owner: CredentialOwner,
         scopes: Vec<Scope>,
         expires_at: Option<Timestamp>,
-    ) -> IssuedCredential {
+    ) -> Result<IssuedCredential, StoreError> {
         let prefix = match owner {
             CredentialOwner::Workspace(_) => "wsp",
             CredentialOwner::Project(..) => "prj",
@@ -145,16 +144,17 @@ impl Engine {
         let secret = format!("rts_{}", BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<32>()));
         #[expect(clippy::expect_used, reason = "base64url is within the alphabet of client ids")]
         let client_id = id.parse().expect("a drawn client id is one");
-        let credential = Credential {
+        let mut credential = Credential {
             client_id,
             owner,
-            secret_digest: digest_of(&secret),
+            secret_digest: SecretDigest([0; 32]),
             scopes,
             created_at: self.clock().now(),
             expires_at,
             deleted_at: None,
         };
-        IssuedCredential { credential, secret: ClientSecret::new(secret) }
+        credential.secret_digest = self.credential_digest(&credential, &secret)?;
+        Ok(IssuedCredential { credential, secret: ClientSecret::new(secret) })
     }
 
     async fn enter_owner(&self, manager: &Manager, owner: CredentialOwner) -> Result<(), ManagementError> {

@@ -60,7 +60,7 @@ impl Engine {
             revision: Revision::FIRST,
         };
         let owner = CredentialOwner::Project(workspace, id);
-        let credential = self.issue(owner, every_scope(owner), None);
+        let credential = self.issue(owner, every_scope(owner), None)?;
         let client_id = credential.credential.client_id.to_string();
         let audit = [
             self.audit(manager, Action::ProjectCreated, id.to_string(), vec![]),

@@ -33,7 +33,7 @@ impl Engine {
             created_at: now,
             updated_at: now,
         };
-        let credential = self.issue(CredentialOwner::Workspace(id), vec![Scope::Management], None);
+        let credential = self.issue(CredentialOwner::Workspace(id), vec![Scope::Management], None)?;
         let client_id = credential.credential.client_id.to_string();
         let audit = [
             self.audit_by(Actor::Operator, Action::WorkspaceCreated, id, id.to_string(), vec![]),

@@ -85,6 +85,10 @@ impl CallbackStore for Shelf {
         Ok(true)
     }
 
+    async fn give_up_overdue(&self, _: Timestamp, _: u32) -> Result<u64, StoreError> {
+        unreachable!("nothing is restored here")
+    }
+
     async fn release(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {
         let mut contents = self.contents();
         for (check, lease_until) in leases {

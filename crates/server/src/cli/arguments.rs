@@ -77,6 +77,9 @@ pub(super) enum Command {
     Console(super::console::ConsoleAction),
     /// Looks for what is wrong with this deployment, and says what to do about it.
     Doctor,
+    /// To be run after the database was restored from a backup, before servers are started: ends all access tokens and
+    /// sessions, gives up callbacks whose time is over, and records the restore.
+    Restored(RestoredArguments),
     #[command(flatten)]
     Caller(CallerCommand),
     /// Prints a script that completes commands in a shell. For bash: `source <(ringtrue completion bash)`
@@ -118,6 +121,13 @@ pub(super) struct ListenArguments {
     /// Ends after this many callbacks.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     pub once: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RestoredArguments {
+    /// Forgets the latest recorded time as well: for a deployment whose time was set ahead by mistake.
+    #[arg(long)]
+    pub reset_clock: bool,
 }
 
 #[derive(Debug, Args)]
@@ -276,6 +286,12 @@ pub(super) enum KeysAction {
         #[arg(long)]
         emergency: bool,
     },
+    /// Seals all keys with a new master key, in one transaction. Servers must then be started with the new one.
+    Rewrap {
+        /// The file with the new master key, which only its owner can read. The old one is that of the configuration.
+        #[arg(long, value_name = "PATH")]
+        new_master_key_file: PathBuf,
+    },
 }
 
 fn purpose() -> impl TypedValueParser<Value = KeyPurpose> {
@@ -368,6 +384,7 @@ mod tests {
             "ringtrue completion tcsh",
             "ringtrue keys rotate",
             "ringtrue keys rotate --purpose other",
+            "ringtrue keys rewrap",
             "ringtrue listen --listen localhost",
             "ringtrue listen --jwks http://example.com/jwks.json",
             "ringtrue listen --jwks http://127.0.0.1/jwks.json --data elsewhere",

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use ringtrue_engine::{
     Engine, Parts,
-    keys::{KeyRing, MasterKey},
+    keys::{KeyRing, MasterKey, are_without_schedules},
     nodes::sample_database_time,
     ports::{DatabaseClock, Store, StoreError, SystemClock, SystemEntropy},
 };
@@ -87,5 +87,12 @@ pub(super) async fn database_clock(store: &dyn Store) -> Result<DatabaseClock, S
 
 /// Opens the keys, so that nothing is sealed with a master key that is not this deployment's.
 pub(super) async fn open_keys(store: &dyn Store, master: &MasterKey) -> Result<KeyRing, Failure> {
-    Ok(KeyRing::open(&store.all_keys().await?, master, &KeyRing::default())?)
+    let stored = store.all_keys().await?;
+    if are_without_schedules(&stored, master) {
+        return Err(Failure::refused(
+            "the keys were sealed by an earlier release",
+            "Start a server once: it seals them again in the present form.",
+        ));
+    }
+    Ok(KeyRing::open(&stored, master, &KeyRing::default())?)
 }

@@ -6,7 +6,7 @@ use ringtrue_domain::region::Misplaced;
 use ringtrue_engine::{
     StartError,
     control_plane::RefreshError,
-    keys::{RotateError, UnopenedKey},
+    keys::{RewrapError, RotateError, UnopenedKey},
     management::ManagementError,
     ports::StoreError,
 };
@@ -138,7 +138,18 @@ impl From<RotateError> for Failure {
     fn from(error: RotateError) -> Self {
         match error {
             RotateError::Store(error) => Failure::Store(error),
+            RotateError::Unopened(error) => Failure::UnopenedKey(error),
             other => Failure::Rotate(other),
+        }
+    }
+}
+
+impl From<RewrapError> for Failure {
+    fn from(error: RewrapError) -> Self {
+        match error {
+            RewrapError::Store(error) => Failure::Store(error),
+            RewrapError::Key(error) => Failure::UnopenedKey(error),
+            RewrapError::Overtaken => Failure::refused(error.to_string(), "Run the command again."),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `ringtrue keys`.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use ringtrue_engine::{
     keys::{self, KeySummary, Rotation},
@@ -11,9 +13,9 @@ use super::{
     arguments::KeysAction,
     desk::{Desk, database_clock, open_keys, open_store},
     failure::Failure,
-    printer::Record,
+    printer::{self, Record},
 };
-use crate::http::time;
+use crate::{config::read_master_key, http::time};
 
 const COLUMNS: [&str; 7] = ["key_id", "purpose", "state", "published_at", "active_from", "retires_at", "gone_at"];
 
@@ -21,6 +23,7 @@ pub(super) async fn run(desk: &Desk, action: KeysAction) -> Result<(), Failure> 
     match action {
         KeysAction::List => list(desk).await,
         KeysAction::Rotate { purpose, emergency } => rotate(desk, purpose, emergency).await,
+        KeysAction::Rewrap { new_master_key_file } => rewrap(desk, &new_master_key_file).await,
     }
 }
 
@@ -39,6 +42,22 @@ async fn rotate(desk: &Desk, purpose: KeyPurpose, emergency: bool) -> Result<(),
     let clock = database_clock(&*store).await?;
     let successor = keys::rotate(rotation, &*store, &master, &clock, &SystemEntropy::default()).await?;
     Ok(desk.printer.record(record(&successor))?)
+}
+
+async fn rewrap(desk: &Desk, new_master_key_file: &Path) -> Result<(), Failure> {
+    let config = desk.config()?;
+    let old = desk.master_key(&config)?;
+    let new = read_master_key(new_master_key_file)?;
+    let store = open_store(&config).await?;
+    open_keys(&*store, &old).await?;
+    let clock = database_clock(&*store).await?;
+    let keys = keys::rewrap(&old, &new, &*store, &clock, &SystemEntropy::default()).await?;
+    desk.printer.record(vec![("keys", json!(keys))])?;
+    printer::remark(
+        "The keys are sealed with the new master key. Put it in place of the old one, and restart every server; until \
+         then a server that runs goes on, but cannot rotate keys.",
+    );
+    Ok(())
 }
 
 fn record(key: &KeySummary) -> Record {

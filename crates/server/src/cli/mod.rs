@@ -23,6 +23,7 @@ mod keys;
 mod listen;
 mod migrate;
 mod printer;
+mod restored;
 mod serve;
 mod signals;
 mod typed;
@@ -86,6 +87,7 @@ async fn execute(desk: &Desk, command: Command) -> Result<(), Failure> {
         Command::Eligibility(action) => eligibility::run(desk, action).await,
         Command::Console(action) => console::run(desk, action).await,
         Command::Doctor => doctor::doctor(desk).await,
+        Command::Restored(arguments) => restored::restored(desk, &arguments).await,
         Command::Caller(command) => caller::run(desk, command).await,
         Command::Completion { shell } => completion::completion(shell),
     }

@@ -84,9 +84,12 @@ async fn rotate(State(app): State<App>, form: SignedForm) -> Result<Response, Re
             let error = format!("The newest {purpose} key is not in use yet: wait for it, or rotate in an emergency.");
             shown(&app, &who, StatusCode::CONFLICT, None, Some(error)).await
         }
-        Err(error @ (RotateError::Overtaken(_) | RotateError::Fixed(_) | RotateError::NoKey(_))) => {
-            shown(&app, &who, StatusCode::CONFLICT, None, Some(sentence(&error.to_string()))).await
-        }
+        Err(
+            error @ (RotateError::Overtaken(_)
+            | RotateError::Fixed(_)
+            | RotateError::NoKey(_)
+            | RotateError::Unopened(_)),
+        ) => shown(&app, &who, StatusCode::CONFLICT, None, Some(sentence(&error.to_string()))).await,
     }
 }
 

@@ -11,6 +11,7 @@ mod eligibility;
 mod erase;
 mod listen;
 mod process;
+mod restored;
 mod serve;
 mod setup;
 mod traces;

@@ -13,7 +13,7 @@ use ringtrue_domain::id::time_ordered;
 use ringtrue_engine::{
     callback::signature::read_date,
     nodes::clock_skew,
-    ports::{Clock, Entropy, NodeId, SystemClock, SystemEntropy},
+    ports::{Clock, Entropy, KnownDatabase, NodeId, SystemClock, SystemEntropy},
 };
 use ringtrue_server::wiring::Running;
 use serde_json::json;
@@ -59,7 +59,8 @@ impl Clock for WrongClock {
 async fn advance(node: &Running, by: SignedDuration) {
     let now = node.engine.clock().now();
     let id = NodeId(time_ordered(now, (&SystemEntropy::default() as &dyn Entropy).bytes()));
-    node.engine.store().heartbeat(id, now + by, Timestamp::UNIX_EPOCH).await.unwrap();
+    let known = KnownDatabase::default();
+    node.engine.store().heartbeat(id, now + by, Timestamp::UNIX_EPOCH, known).await.unwrap();
     node.engine.store().leave(id).await.unwrap();
 }
 

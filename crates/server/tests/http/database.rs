@@ -109,6 +109,35 @@ impl Database {
         psql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
     }
 
+    /// A database restored from a backup that was taken now.
+    pub fn restored_copy(&self) -> Self {
+        match &self.place {
+            Place::Folder(original) => {
+                let copy = folder();
+                let path = copy.path().join("ringtrue.db");
+                let backup = Command::new("sqlite3")
+                    .arg(original.path().join("ringtrue.db"))
+                    .arg(format!(".backup {}", path.display()))
+                    .status();
+                assert!(backup.expect("sqlite3 runs").success());
+                Database { address: sqlite_address(&path), place: Place::Folder(copy) }
+            }
+            Place::Server { .. } => {
+                let name = unused_name();
+                psql(&format!("create database {name}"));
+                let mut restore = Command::new("psql")
+                    .args([&postgres_address(&name), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"])
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::null())
+                    .spawn()
+                    .expect("psql runs");
+                restore.stdin.take().expect("its input").write_all(&self.dump()).expect("it reads");
+                assert!(restore.wait().expect("it ends").success());
+                Database { address: postgres_address(&name), place: Place::Server { name } }
+            }
+        }
+    }
+
     /// Everything that a thief of the disk would see. Binary columns are in hex on PostgreSQL.
     pub fn dump(&self) -> Vec<u8> {
         match &self.place {

@@ -7,6 +7,7 @@
 mod addresses;
 mod allowed_networks;
 mod answers;
+mod at_rest;
 mod audit;
 mod bearer;
 mod busy_database;
@@ -48,6 +49,7 @@ mod race;
 mod rate_limits;
 mod receiver;
 mod regions;
+mod restores;
 mod retention;
 mod reverse_sms;
 mod revoke;

@@ -89,14 +89,14 @@ impl World {
         World::on(database, store, change).await
     }
 
-    async fn on(database: Database, store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
+    pub async fn on(database: Database, store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
         let clock = Arc::new(ManualClock::at(BEGINNING));
         let mut world = World::at(database, store, Arc::clone(&clock) as _, change).await;
         world.clock = clock;
         world
     }
 
-    async fn at(
+    pub async fn at(
         database: Database,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -145,6 +145,10 @@ impl World {
     /// A second customer.
     pub async fn another_tenant(&self) -> Tenant {
         tenant(&self.node, "Other").await
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     fn manual_clock(&self) -> Arc<dyn Clock> {

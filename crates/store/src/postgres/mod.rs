@@ -223,6 +223,14 @@ impl Database for Postgres {
     /// There is no `min` of UUIDs. Their text sorts as they do.
     const MIN_ID: &'static str = r#"min(id::text collate "C")::uuid"#;
 
+    /// A restored dump has another table, a copy another database, and a server that was recovered or promoted another
+    /// timeline, with whose number the names of its log files begin.
+    const IDENTITY: Option<&'static str> = Some(
+        "select substring(pg_walfile_name(pg_current_wal_lsn()) for 8) || '-' || database.oid || '-' ||
+                'roll_call'::regclass::oid
+           from pg_database database where datname = current_database()",
+    );
+
     const READ_TIME: &'static str =
         "select latest_at, floor(extract(epoch from clock_timestamp()) * 1000)::bigint from roll_call where id = 1";
 

@@ -116,6 +116,8 @@ impl Database for Sqlite {
 
     const MIN_ID: &'static str = "min(id)";
 
+    const IDENTITY: Option<&'static str> = None;
+
     const READ_TIME: &'static str = "select latest_at, null from roll_call where id = 1";
 
     async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>

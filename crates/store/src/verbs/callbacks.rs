@@ -34,6 +34,26 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         self.database.settle(settlement).await
     }
 
+    async fn give_up_overdue(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let given_up = tx
+                        .run(
+                            "update callbacks set state = 'given_up', due_at = null where check_id in
+                               (select check_id from callbacks where state = 'waiting' and due_at < $1
+                                 order by due_at, check_id limit $2)
+                               and state = 'waiting'
+                             returning 1",
+                            values![due_before, i64::from(limit)],
+                        )
+                        .await?;
+                    Ok(Ending::Commit(given_up.len() as u64))
+                })
+            })
+            .await
+    }
+
     async fn release(&self, mut leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError> {
         leases.sort_unstable();
         self.database

@@ -1,9 +1,10 @@
 //! The sealed keys.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
-use ringtrue_domain::{audit::AuditEvent, key_schedule::KeySchedule};
+use ringtrue_domain::{
+    audit::AuditEvent,
+    tenancy::{ClientId, SecretDigest},
+};
 use ringtrue_engine::ports::{KeyId, KeyPurpose, KeyStore, SealedKey, StoreError, Version};
 
 use super::{SqlStore, audit, control_plane};
@@ -37,10 +38,10 @@ impl<D: Database> KeyStore for SqlStore<D> {
         &self,
         newest_known: KeyId,
         successor: &SealedKey,
-        relieved: &BTreeMap<KeyId, KeySchedule>,
+        relieved: &[SealedKey],
         audit: &AuditEvent,
     ) -> Result<bool, StoreError> {
-        let (successor, relieved, event) = (successor.clone(), relieved.clone(), audit.clone());
+        let (successor, relieved, event) = (successor.clone(), relieved.to_vec(), audit.clone());
         self.change(move |tx, version| {
             Box::pin(async move {
                 if newest(tx, successor.purpose).await? != Some(newest_known) {
@@ -48,10 +49,40 @@ impl<D: Database> KeyStore for SqlStore<D> {
                 }
                 // Before the new schedules are written: a key that this rotation ends is still to be seen ending.
                 tx.run("delete from sealed_keys where gone_at <= $1", values![successor.schedule.published_at]).await?;
-                for (&id, schedule) in &relieved {
-                    reschedule(tx, id, schedule, version).await?;
+                for key in &relieved {
+                    reschedule(tx, key, version).await?;
                 }
                 insert(tx, &successor, version).await?;
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(true))
+            })
+        })
+        .await
+    }
+
+    async fn reseal(
+        &self,
+        read_at: Version,
+        keys: &[SealedKey],
+        digests: &[(ClientId, SecretDigest)],
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let (keys, digests, event) = (keys.to_vec(), digests.to_vec(), audit.clone());
+        self.change(move |tx, version| {
+            Box::pin(async move {
+                if version.0 != read_at.0 + 1 {
+                    return Ok(Ending::Rollback(false));
+                }
+                for key in &keys {
+                    reschedule(tx, key, version).await?;
+                }
+                for (client_id, digest) in &digests {
+                    tx.run(
+                        "update credentials set secret_digest = $1, changed = $2 where client_id = $3",
+                        values![digest.0, version.0, client_id.as_str()],
+                    )
+                    .await?;
+                }
                 audit::record(tx, &event).await?;
                 Ok(Ending::Commit(true))
             })
@@ -93,12 +124,21 @@ async fn insert(tx: &mut dyn Tx, key: &SealedKey, version: Version) -> Result<()
     Ok(())
 }
 
-async fn reschedule(tx: &mut dyn Tx, id: KeyId, schedule: &KeySchedule, version: Version) -> Result<(), StoreError> {
+async fn reschedule(tx: &mut dyn Tx, key: &SealedKey, version: Version) -> Result<(), StoreError> {
+    let SealedKey { id, schedule, sealed, .. } = key;
     tx.run(
         "update sealed_keys
-            set published_at = $1, active_from = $2, retires_at = $3, gone_at = $4, changed = $5
-          where id = $6",
-        values![schedule.published_at, schedule.active_from, schedule.retires_at, schedule.gone_at, version.0, id],
+            set published_at = $1, active_from = $2, retires_at = $3, gone_at = $4, sealed = $5, changed = $6
+          where id = $7",
+        values![
+            schedule.published_at,
+            schedule.active_from,
+            schedule.retires_at,
+            schedule.gone_at,
+            sealed.as_slice(),
+            version.0,
+            *id,
+        ],
     )
     .await?;
     Ok(())

@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use ringtrue_engine::ports::{DatabaseTime, Housekeeping, NodeId, NodeStore, Revocation, RevocationStore, StoreError};
+use ringtrue_domain::audit::AuditEvent;
+use ringtrue_engine::ports::{
+    DatabaseHistory, DatabaseTime, Heartbeat, Housekeeping, KnownDatabase, NodeId, NodeStore, Revocation,
+    RevocationStore, StoreError,
+};
 use tokio::time::timeout;
 
-use super::{SqlStore, guesses};
+use super::{SqlStore, audit, guesses};
 use crate::{
     driver::{Database, Ending, Tx, values},
     migration::Migration,
@@ -20,15 +24,36 @@ const PING_PATIENCE: Duration = Duration::from_secs(2);
 /// For how long a deleted credential is kept, so that a node that was cut off hears of it.
 const DELETED_ARE_KEPT_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
 
-/// Locks the row for which heartbeats take turns, and records the time.
-async fn record_time(tx: &mut dyn Tx, now: Timestamp) -> Result<(), StoreError> {
-    tx.run(
-        "update roll_call set calls = calls + 1, latest_at = case when latest_at < $1 then $1 else latest_at end
-          where id = 1",
-        values![now],
-    )
-    .await?;
-    Ok(())
+/// How far a restore raises the generation: more heartbeats than any node can have seen and remembered.
+const GENERATIONS_PER_RESTORE: i64 = 1_000_000_000;
+
+/// Locks the row for which heartbeats take turns, records the time, and compares the database with what is known of it.
+/// Gives the generation, and when it was noticed that the database went back.
+async fn record_heartbeat(
+    tx: &mut dyn Tx,
+    now: Timestamp,
+    known: &KnownDatabase,
+) -> Result<(i64, Option<Timestamp>), StoreError> {
+    let row = tx
+        .first(
+            "update roll_call
+                set calls = calls + 1,
+                    latest_at = case when latest_at < $1 then $1 else latest_at end,
+                    went_back_at = case when calls < $2 then $1
+                                        when $2 = 0 and identity <> $3 then $1
+                                        else went_back_at end,
+                    identity = coalesce($3, identity)
+              where id = 1
+             returning calls, went_back_at",
+            values![now, known.generation, known.identity.as_deref()],
+        )
+        .await?;
+    let mut row = row.ok_or_else(missing)?.of("roll_call");
+    Ok((row.int("calls")?, row.instant_or_null("went_back_at")?))
+}
+
+fn missing() -> StoreError {
+    StoreError::Inconsistent { table: "roll_call", row: "1".to_owned(), problem: "the row is missing".to_owned() }
 }
 
 /// A write that costs next to nothing and cannot be done on a read-only or full database; and how many of the `known` migrations the database has behind it. Newer ones do not count: during an
@@ -49,24 +74,25 @@ async fn call_the_roll_and_count_steps(tx: &mut dyn Tx, known: &[Migration]) -> 
 impl<D: Database> NodeStore for SqlStore<D> {
     async fn database_time(&self, machine_now: Timestamp) -> Result<DatabaseTime, StoreError> {
         let row = self.database.read_apart(|tx| Box::pin(async move { tx.first(D::READ_TIME, &[]).await })).await?;
-        let missing = || StoreError::Inconsistent {
-            table: "roll_call",
-            row: "1".to_owned(),
-            problem: "the row is missing".to_owned(),
-        };
         let mut row = row.ok_or_else(missing)?.of("roll_call");
         let latest = row.instant("latest_at")?;
         let clock = row.instant_or_null("clock")?.unwrap_or(machine_now);
         Ok(DatabaseTime { clock, latest })
     }
 
-    async fn heartbeat(&self, node: NodeId, now: Timestamp, dead_before: Timestamp) -> Result<Vec<NodeId>, StoreError> {
+    async fn heartbeat(
+        &self,
+        node: NodeId,
+        now: Timestamp,
+        dead_before: Timestamp,
+        known: KnownDatabase,
+    ) -> Result<Heartbeat, StoreError> {
         self.database
             .transact_apart(move |tx| {
                 Box::pin(async move {
                     // Nodes take turns: after an outage each may take the other for dead, and two of them would wait
                     // for each other's row.
-                    record_time(tx, now).await?;
+                    let (generation, went_back_at) = record_heartbeat(tx, now, &known).await?;
                     tx.run(
                         "insert into nodes (id, seen_at) values ($1, $2)
                          on conflict (id) do update set seen_at = excluded.seen_at",
@@ -76,7 +102,63 @@ impl<D: Database> NodeStore for SqlStore<D> {
                     tx.run("delete from nodes where seen_at < $1 and id <> $2", values![dead_before, node]).await?;
                     let rows = tx.run("select id from nodes order by id", &[]).await?;
                     let id = |row: Row| row.of("nodes").uuid("id").map(NodeId);
-                    rows.into_iter().map(id).collect::<Result<_, _>>().map(Ending::Commit)
+                    let nodes = rows.into_iter().map(id).collect::<Result<_, _>>()?;
+                    Ok(Ending::Commit(Heartbeat { nodes, generation, went_back_at }))
+                })
+            })
+            .await
+    }
+
+    async fn database_identity(&self) -> Result<Option<String>, StoreError> {
+        let Some(sql) = D::IDENTITY else { return Ok(None) };
+        let read = self.database.read_apart(move |tx| Box::pin(async move { tx.first(sql, &[]).await })).await;
+        match read {
+            Ok(row) => row.map_or(Ok(None), |row| row.of("(identity)").text_or_null("identity")),
+            // Some managed servers allow nobody to ask.
+            Err(StoreError::Refused(reason)) => {
+                tracing::debug!(reason, "the database does not tell its identity");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn database_history(&self) -> Result<DatabaseHistory, StoreError> {
+        let sql = "select calls, went_back_at, identity from roll_call where id = 1";
+        let row = self.database.read_apart(move |tx| Box::pin(async move { tx.first(sql, &[]).await })).await?;
+        let mut row = row.ok_or_else(missing)?.of("roll_call");
+        Ok(DatabaseHistory {
+            generation: row.int("calls")?,
+            went_back_at: row.instant_or_null("went_back_at")?,
+            identity: row.text_or_null("identity")?,
+        })
+    }
+
+    async fn accept_restored_database(&self, audit: &AuditEvent) -> Result<u64, StoreError> {
+        let (event, identity) = (audit.clone(), self.database_identity().await?);
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    tx.run(
+                        "update roll_call set calls = calls + $1, went_back_at = null, identity = $2 where id = 1",
+                        values![GENERATIONS_PER_RESTORE, identity.as_deref()],
+                    )
+                    .await?;
+                    let sessions = tx.run("delete from sessions returning 1", &[]).await?.len();
+                    let links = tx.run("delete from account_links returning 1", &[]).await?.len();
+                    audit::record(tx, &event).await?;
+                    Ok(Ending::Commit((sessions + links) as u64))
+                })
+            })
+            .await
+    }
+
+    async fn reset_latest_time(&self) -> Result<(), StoreError> {
+        self.database
+            .transact(|tx| {
+                Box::pin(async move {
+                    tx.run("update roll_call set latest_at = 0 where id = 1", &[]).await?;
+                    Ok(Ending::Commit(()))
                 })
             })
             .await

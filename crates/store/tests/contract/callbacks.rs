@@ -202,3 +202,19 @@ pub async fn a_callback_is_sent_again_in_a_new_series(bench: &Bench) {
     bench.database.execute("update callbacks set body = null").await;
     assert_eq!(resend(project, check).await, Found::Mine(Resent::Erased));
 }
+
+pub async fn callbacks_long_overdue_are_given_up(bench: &Bench) {
+    let store = &*bench.store;
+    let project = ProjectId(sample::uuid());
+    let mut checks = Vec::new();
+    for due in [10, 20, 30] {
+        checks.push(check_sample::ended(store, project, sample::later(due)).await.id);
+    }
+    assert_eq!(store.give_up_overdue(sample::later(30), 1).await.unwrap(), 1);
+    assert_eq!(store.give_up_overdue(sample::later(30), 9).await.unwrap(), 1);
+    assert_eq!(store.give_up_overdue(sample::later(30), 9).await.unwrap(), 0);
+    for (check, is_given_up) in checks.into_iter().zip([true, true, false]) {
+        let Found::Mine(callback) = store.callback(project, check).await.unwrap() else { panic!("no callback") };
+        assert_eq!(callback.state == CallbackState::GivenUp, is_given_up);
+    }
+}

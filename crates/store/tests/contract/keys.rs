@@ -1,12 +1,11 @@
-use std::collections::BTreeMap;
-
 use futures_util::future::join_all;
 use jiff::SignedDuration;
 use ringtrue_domain::{
     audit::Action,
     key_schedule::{KeySchedule, RotationPolicy, rotate_at_once},
+    tenancy::{Credential, SecretDigest},
 };
-use ringtrue_engine::ports::{KeyId, KeyPurpose, SealedKey, Store};
+use ringtrue_engine::ports::{KeyId, KeyPurpose, SealedKey, Store, Version};
 
 use crate::{bench::Bench, sample};
 
@@ -21,7 +20,7 @@ async fn add(store: &dyn Store, key: &SealedKey) -> bool {
 async fn rotate(store: &dyn Store, current: &SealedKey, hours: i64) -> (bool, SealedKey, KeySchedule) {
     let (next, relieved) = POLICY.rotate(current.schedule, sample::later(hours * 3600));
     let successor = SealedKey { schedule: next, ..sample::key(current.purpose) };
-    let relieved_keys = BTreeMap::from([(current.id, relieved)]);
+    let relieved_keys = [SealedKey { schedule: relieved, sealed: sample::random::<40>().to_vec(), ..current.clone() }];
     let event = sample::event(None, Action::KeyRotated);
     let done = store.rotate_key(current.id, &successor, &relieved_keys, &event).await.unwrap();
     (done, successor, relieved)
@@ -59,8 +58,10 @@ pub async fn a_key_is_rotated(bench: &Bench) {
     assert!(add(store, &first).await && add(store, &other).await);
     let (done, second, relieved) = rotate(store, &first, 1).await;
     assert!(done);
-    let first = SealedKey { schedule: relieved, ..first };
-    assert_eq!(store.all_keys().await.unwrap(), [first, other, second]);
+    let keys = store.all_keys().await.unwrap();
+    assert_eq!((keys[0].id, keys[0].schedule), (first.id, relieved));
+    assert_ne!(keys[0].sealed, first.sealed, "it is sealed with its schedule");
+    assert_eq!(keys[1..], [other, second]);
 }
 
 pub async fn a_rotation_of_an_old_reading_does_nothing(bench: &Bench) {
@@ -71,7 +72,7 @@ pub async fn a_rotation_of_an_old_reading_does_nothing(bench: &Bench) {
     let (next, relieved) = rotate_at_once(first.schedule, sample::now());
     let second = SealedKey { id: KeyId(uuid::Uuid::nil()), schedule: next, ..sample::key(KeyPurpose::Callback) };
     let event = sample::event(None, Action::KeyRotated);
-    let relieved = BTreeMap::from([(first.id, relieved)]);
+    let relieved = [SealedKey { schedule: relieved, ..first.clone() }];
     assert!(store.rotate_key(first.id, &second, &relieved, &event).await.unwrap());
 
     let keys = store.all_keys().await.unwrap();
@@ -103,4 +104,29 @@ pub async fn keys_that_were_gone_are_deleted(bench: &Bench) {
     let (_, fourth, _) = rotate(store, &third, 48).await;
     let ids: Vec<_> = store.all_keys().await.unwrap().iter().map(|key| key.id).collect();
     assert_eq!(ids, [second.id, third.id, fourth.id]);
+}
+
+pub async fn keys_and_digests_are_replaced_as_they_were_read(bench: &Bench) {
+    let store = &*bench.store;
+    let workspace = sample::stored_workspace(store).await;
+    let key = sample::key(KeyPurpose::Token);
+    assert!(add(store, &key).await);
+    let read = store.changes_since(Version(0), sample::now()).await.unwrap();
+    let credential = read.credentials[0].clone();
+    assert_eq!(credential.owner.workspace(), workspace.id);
+    let resealed = SealedKey { sealed: sample::random::<40>().to_vec(), ..key.clone() };
+    let digests = [(credential.client_id.clone(), SecretDigest(sample::random()))];
+    let reseal = async |read_at| {
+        let event = sample::event(None, Action::KeysResealed);
+        store.reseal(read_at, std::slice::from_ref(&resealed), &digests, &event).await.unwrap()
+    };
+    assert!(!reseal(Version(read.version.0 - 1)).await, "something has changed since");
+    assert_eq!(store.all_keys().await.unwrap(), [key]);
+
+    assert!(reseal(read.version).await);
+    assert!(!reseal(read.version).await);
+    let changes = store.changes_since(read.version, sample::now()).await.unwrap();
+    assert_eq!(changes.keys, Some(vec![resealed]));
+    let digest = |credential: &Credential| (credential.client_id.clone(), credential.secret_digest);
+    assert_eq!(changes.credentials.iter().map(digest).collect::<Vec<_>>(), digests);
 }

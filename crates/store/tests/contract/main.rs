@@ -122,7 +122,8 @@ contract! {
         a_key_is_rotated,
         a_rotation_of_an_old_reading_does_nothing,
         of_many_who_rotate_a_key_one_does,
-        keys_that_were_gone_are_deleted;
+        keys_that_were_gone_are_deleted,
+        keys_and_digests_are_replaced_as_they_were_read;
     revocations:
         revoking_twice_is_revoking_once,
         many_revoke_at_once,
@@ -159,6 +160,7 @@ contract! {
     nodes:
         a_node_lives_while_it_is_heard_of,
         the_latest_time_is_kept,
+        a_database_that_went_back_is_noticed,
         a_node_leaves,
         many_nodes_are_heard_at_once,
         a_node_lives_on_while_tenants_keep_the_database_busy,
@@ -218,6 +220,7 @@ contract! {
         an_attempt_is_settled_once,
         a_callback_is_sent_again_in_a_new_series,
         many_attempts_are_settled_at_once,
+        callbacks_long_overdue_are_given_up,
         a_lease_is_given_back;
     privacy:
         a_number_is_erased,

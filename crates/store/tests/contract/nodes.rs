@@ -1,17 +1,22 @@
 use futures_util::future::{Either, join_all, select};
+use jiff::Timestamp;
 use ringtrue_domain::audit::{Action, Actor, AuditEvent};
-use ringtrue_engine::ports::{ClaimOutcome, Found, NodeId, Revocation, Version};
+use ringtrue_engine::ports::{ClaimOutcome, Found, KnownDatabase, NodeId, Revocation, Store, Version};
 
 use crate::{
     bench::{Bench, Database},
     sample,
 };
 
+/// The live nodes after a heartbeat of one of them.
+async fn live(store: &dyn Store, node: NodeId, now: Timestamp, dead_before: Timestamp) -> Vec<NodeId> {
+    store.heartbeat(node, now, dead_before, KnownDatabase::default()).await.unwrap().nodes
+}
+
 pub async fn a_node_lives_while_it_is_heard_of(bench: &Bench) {
     let store = &*bench.store;
     let (first, second) = (NodeId(sample::uuid()), NodeId(sample::uuid()));
-    let beat =
-        async |node, seconds| store.heartbeat(node, sample::later(seconds), sample::later(seconds - 10)).await.unwrap();
+    let beat = async |node, seconds| live(store, node, sample::later(seconds), sample::later(seconds - 10)).await;
     assert_eq!(beat(second, 0).await, [second]);
     assert_eq!(beat(first, 5).await, [first, second], "in the order of their ids");
     assert_eq!(beat(first, 10).await, [first, second], "ten seconds are not too long");
@@ -23,10 +28,10 @@ pub async fn the_latest_time_is_kept(bench: &Bench) {
     let store = &*bench.store;
     let machine_now = sample::now();
     let read = store.database_time(machine_now).await.unwrap();
-    assert_eq!(read.latest, jiff::Timestamp::UNIX_EPOCH);
+    assert_eq!(read.latest, Timestamp::UNIX_EPOCH);
     for (seconds, latest) in [(60, 60), (30, 60), (90, 90)] {
         let now = sample::later(seconds);
-        store.heartbeat(NodeId(sample::uuid()), now, now).await.unwrap();
+        live(store, NodeId(sample::uuid()), now, now).await;
         assert_eq!(store.database_time(machine_now).await.unwrap().latest, sample::later(latest), "after {seconds} s");
     }
     let clocks = [store.database_time(machine_now).await.unwrap(), store.database_time(machine_now).await.unwrap()];
@@ -37,15 +42,44 @@ pub async fn the_latest_time_is_kept(bench: &Bench) {
     }
 }
 
+pub async fn a_database_that_went_back_is_noticed(bench: &Bench) {
+    let store = &*bench.store;
+    let (node, now) = (NodeId(sample::uuid()), sample::now());
+    let beat = async |generation, identity: Option<&str>| {
+        let known = KnownDatabase { generation, identity: identity.map(str::to_owned) };
+        store.heartbeat(node, now, now, known).await.unwrap()
+    };
+    let first = beat(0, Some("one")).await;
+    assert_eq!((first.generation, first.went_back_at), (1, None));
+    assert_eq!(beat(1, Some("two")).await.went_back_at, None, "nothing is lost, so a standby took over");
+    assert_eq!(beat(0, Some("two")).await.went_back_at, None, "its identity is recorded");
+    assert_eq!(beat(0, None).await.went_back_at, None, "nothing is known");
+    assert_eq!(beat(0, Some("three")).await.went_back_at, Some(now), "nobody knows what is lost");
+    assert_eq!(beat(5, Some("three")).await.went_back_at, Some(now), "until somebody says that it is right");
+
+    let event = sample::event(None, Action::DatabaseRestored);
+    assert_eq!(store.accept_restored_database(&event).await.unwrap(), 0);
+    assert_eq!(store.database_history().await.unwrap().went_back_at, None);
+    let after = beat(7, None).await;
+    assert_eq!(after.went_back_at, None, "no node remembers more");
+    assert_eq!(beat(after.generation, None).await.went_back_at, None);
+    assert_eq!(beat(after.generation + 2, None).await.went_back_at, Some(now));
+
+    store.reset_latest_time().await.unwrap();
+    assert_eq!(store.database_time(now).await.unwrap().latest, Timestamp::UNIX_EPOCH);
+    let identity = store.database_identity().await.unwrap();
+    assert_eq!(identity.is_some(), matches!(bench.database, Database::Postgres { .. }), "{identity:?}");
+}
+
 pub async fn a_node_leaves(bench: &Bench) {
     let store = &*bench.store;
     let (first, second) = (NodeId(sample::uuid()), NodeId(sample::uuid()));
     for node in [first, second] {
-        store.heartbeat(node, sample::now(), sample::later(-10)).await.unwrap();
+        live(store, node, sample::now(), sample::later(-10)).await;
     }
     store.leave(second).await.unwrap();
     store.leave(second).await.unwrap();
-    assert_eq!(store.heartbeat(first, sample::now(), sample::later(-10)).await.unwrap(), [first]);
+    assert_eq!(live(store, first, sample::now(), sample::later(-10)).await, [first]);
 }
 
 /// After an outage all are heard of again, and each takes the others for dead.
@@ -54,12 +88,11 @@ pub async fn many_nodes_are_heard_at_once(bench: &Bench) {
     let nodes: Vec<_> = (0..16).map(|_| NodeId(sample::uuid())).collect();
     for round in 1..=5 {
         let now = sample::later(round * 60);
-        let beats = nodes.iter().zip(stores.iter().cycle()).map(|(&node, store)| store.heartbeat(node, now, now));
+        let beats = nodes.iter().zip(stores.iter().cycle()).map(|(&node, store)| live(&**store, node, now, now));
         for live in join_all(beats).await {
-            assert!(!live.unwrap().is_empty());
+            assert!(!live.is_empty());
         }
-        let live = bench.store.heartbeat(nodes[0], now, now).await.unwrap();
-        assert_eq!(live, nodes, "round {round}");
+        assert_eq!(live(&*bench.store, nodes[0], now, now).await, nodes, "round {round}");
     }
 }
 
@@ -74,7 +107,7 @@ pub async fn a_node_lives_on_while_tenants_keep_the_database_busy(bench: &Bench)
         let id = NodeId(sample::uuid());
         let changes = store.changes_since(Version(0), sample::now()).await.unwrap();
         assert_eq!(changes.workspaces.len(), 1);
-        assert_eq!(store.heartbeat(id, sample::now(), sample::now()).await.unwrap(), [id]);
+        assert_eq!(live(store, id, sample::now(), sample::now()).await, [id]);
         store.ping().await.unwrap();
         store.leave(id).await.unwrap();
     };

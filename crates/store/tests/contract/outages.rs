@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::{join, join_all};
-use ringtrue_engine::ports::{NodeId, Revocation, Store, StoreError, Version};
+use ringtrue_engine::ports::{KnownDatabase, NodeId, Revocation, Store, StoreError, Version};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -30,7 +30,7 @@ pub async fn a_read_only_database_is_unavailable(bench: &Bench) {
     let (node, request) = (NodeId(sample::uuid()), sample::claim(acme.id.0, 1, 1));
     let (ping, heartbeat, revoke, claim, abandon) = futures_util::join!(
         store.ping(),
-        store.heartbeat(node, sample::now(), sample::now()),
+        store.heartbeat(node, sample::now(), sample::now(), KnownDatabase::default()),
         store.revoke(sample::revocation()),
         store.claim(&request),
         store.abandon(acme.id.0, [1; 32], sample::uuid()),

@@ -211,8 +211,13 @@ impl Courier {
         self.0.tally.figures(waiting, in_flight)
     }
 
-    async fn close(&self) {
+    /// Leaves all callbacks to other nodes from now on.
+    pub fn stop_sending(&self) {
         self.0.is_closing.store(true, Ordering::SeqCst);
+    }
+
+    async fn close(&self) {
+        self.stop_sending();
         self.give_back().await;
         if tokio::time::timeout(FAREWELL, self.idle()).await.is_err() {
             tracing::warn!(callbacks = self.lanes().in_flight(), "callbacks are left to other nodes, half sent");

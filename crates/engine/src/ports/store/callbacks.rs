@@ -106,6 +106,9 @@ pub trait CallbackStore: Send + Sync {
     /// Records an attempt and what follows it. `false`: the attempt was settled before, and nothing was written.
     async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError>;
 
+    /// Gives up callbacks that have been due since before an instant, at most `limit`. Gives how many.
+    async fn give_up_overdue(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError>;
+
     /// Gives leases back, each by its check and the end that it was given with, so that another node can send at once
     /// what this one will not. One that has been taken over or settled since is left alone.
     async fn release(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError>;

@@ -1,13 +1,13 @@
 //! What every node keeps in memory, and how it learns of changes: versions, keys, revocations.
 
-use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
     audit::AuditEvent,
     key_schedule::KeySchedule,
-    tenancy::{Credential, Project, Workspace},
+    tenancy::{ClientId, Credential, Project, SecretDigest, Workspace},
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -111,14 +111,24 @@ pub trait KeyStore: Send + Sync {
     /// Stores the first key of its purpose. `false`: there is one already, and nothing was written.
     async fn add_first_key(&self, key: &SealedKey, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// Stores a successor and the schedules of the keys that it relieves, and deletes keys that were gone at
+    /// Stores a successor and the keys that it relieves with their new schedules, and deletes keys that were gone at
     /// `successor.schedule.published_at`. `false`: `newest` is no longer the newest key of this purpose, and nothing
     /// was written.
     async fn rotate_key(
         &self,
         newest: KeyId,
         successor: &SealedKey,
-        relieved: &BTreeMap<KeyId, KeySchedule>,
+        relieved: &[SealedKey],
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError>;
+
+    /// Replaces what keys are sealed as, and digests of credentials, all as they were read at `read_at`. `false`: the
+    /// control plane has changed since, and nothing was written.
+    async fn reseal(
+        &self,
+        read_at: Version,
+        keys: &[SealedKey],
+        digests: &[(ClientId, SecretDigest)],
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 }

@@ -39,7 +39,9 @@ pub use control_plane::{
 };
 pub use idempotency::{ClaimOutcome, ClaimRequest, Completion, IdempotencyStore};
 pub use journeys::{CameBack, Decision, JourneyRecord, JourneyStore, Progress, SetOut, TokenHash};
-pub use operation::{AuditFilter, AuditStore, DatabaseTime, Housekeeping, NodeId, NodeStore};
+pub use operation::{
+    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, Heartbeat, Housekeeping, KnownDatabase, NodeId, NodeStore,
+};
 pub use privacy::{Erased, PrivacyStore, StillOpen};
 pub use requests::{KeptRequests, Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
 pub use tenants::{CredentialStore, ProjectStore, ProjectUpdated, ProjectWritten, WorkspaceStore};

@@ -41,6 +41,34 @@ pub trait AuditStore: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub Uuid);
 
+/// What a node knows of the database before a heartbeat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownDatabase {
+    /// The last generation that it has seen; zero: none.
+    pub generation: i64,
+    /// What [`NodeStore::database_identity`] says now. `None`: it is not compared.
+    pub identity: Option<String>,
+}
+
+/// What a heartbeat found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The live nodes, in the order of their ids.
+    pub nodes: Vec<NodeId>,
+    /// How many heartbeats the database has seen.
+    pub generation: i64,
+    /// When it was noticed that the database went back, and nobody has said that this is right.
+    pub went_back_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseHistory {
+    pub generation: i64,
+    pub went_back_at: Option<Timestamp>,
+    /// The identity that was recorded last.
+    pub identity: Option<String>,
+}
+
 /// What a database knows of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseTime {
@@ -57,7 +85,30 @@ pub trait NodeStore: Send + Sync {
 
     /// Says that `node` is alive `now`, forgets nodes last heard of before `dead_before`, and gives the live ones in
     /// the order of their ids. Records `now` as the latest time, unless a later one is recorded.
-    async fn heartbeat(&self, node: NodeId, now: Timestamp, dead_before: Timestamp) -> Result<Vec<NodeId>, StoreError>;
+    ///
+    /// Marks the database as one that went back when its generation is below what is `known` of it, and when nothing is
+    /// known and its identity is not the recorded one.
+    async fn heartbeat(
+        &self,
+        node: NodeId,
+        now: Timestamp,
+        dead_before: Timestamp,
+        known: KnownDatabase,
+    ) -> Result<Heartbeat, StoreError>;
+
+    /// The identity of this copy of the database: another one after a restore, and after a standby has taken over. `None`:
+    /// there is no telling.
+    async fn database_identity(&self) -> Result<Option<String>, StoreError>;
+
+    /// What is recorded of the database's past. Writes nothing.
+    async fn database_history(&self) -> Result<DatabaseHistory, StoreError>;
+
+    /// Records that the database is accepted although it went back, with a generation above any that a node may remember;
+    /// and ends all sessions and links of the console. Gives how many of these there were.
+    async fn accept_restored_database(&self, audit: &AuditEvent) -> Result<u64, StoreError>;
+
+    /// Forgets the latest recorded time, so that the clock of the database counts alone.
+    async fn reset_latest_time(&self) -> Result<(), StoreError>;
 
     async fn leave(&self, node: NodeId) -> Result<(), StoreError>;
 }

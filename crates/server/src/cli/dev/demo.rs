@@ -11,7 +11,6 @@ use ringtrue_engine::{
     Engine,
     management::{ConfigurationPatch, IssuedCredential, Manager, NewProject},
     ports::Store,
-    tokens::digest_of,
 };
 use serde::{Deserialize, Serialize};
 
@@ -114,7 +113,7 @@ fn opens(engine: &Engine, access: &Access, owner: CredentialOwner) -> bool {
     let fits = |credential: &Credential| {
         credential.is_live(engine.clock().now())
             && credential.owner == owner
-            && credential.secret_digest == digest_of(&access.client_secret)
+            && engine.has_secret(credential, &access.client_secret)
     };
     engine.control_plane().credential(&access.client_id).is_some_and(|credential| fits(&credential))
 }

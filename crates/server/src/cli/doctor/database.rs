@@ -4,7 +4,7 @@ use std::{fs, io, path::Path};
 
 use ringtrue_domain::region::Region;
 use ringtrue_engine::{
-    keys::{KeyRing, KeySummary, MasterKey, key_summaries},
+    keys::{KeyRing, KeySummary, MasterKey, are_without_schedules, key_summaries},
     nodes::{clock_skew, is_skewed},
     ports::{Clock, DatabaseClock, KeyPurpose, Store, Version},
 };
@@ -18,6 +18,7 @@ use crate::{
         failure::WHERE_DATA_BELONGS,
     },
     config::Config,
+    state_file::StateFile,
 };
 
 const MASTER_KEY: &str = "master key";
@@ -25,6 +26,7 @@ const DATABASE: &str = "database";
 const SCHEMA: &str = "schema";
 const WRITES: &str = "writes";
 const CLOCK: &str = "clock";
+const RESTORE: &str = "restore";
 const KEYS: &str = "keys";
 const RESIDENCY: &str = "data residency";
 
@@ -43,8 +45,8 @@ pub(super) async fn examine(desk: &Desk, config: &Config) -> Vec<Finding> {
 async fn examine_database(config: &Config, master: Option<&MasterKey>) -> Vec<Finding> {
     let url = &config.store.url;
     let unreachable = |database: Finding| {
-        let rest =
-            [SCHEMA, WRITES, CLOCK, KEYS, RESIDENCY].map(|check| skipped(check, "the database cannot be reached"));
+        let rest = [SCHEMA, WRITES, RESTORE, CLOCK, KEYS, RESIDENCY]
+            .map(|check| skipped(check, "the database cannot be reached"));
         [database].into_iter().chain(rest).collect()
     };
     if let Some(problem) = url.sqlite_path().and_then(directory_problem) {
@@ -60,12 +62,13 @@ async fn examine_database(config: &Config, master: Option<&MasterKey>) -> Vec<Fi
     };
     let mut findings = vec![good(DATABASE, url.to_string()), schema(&state)];
     if state != SchemaState::Current {
-        findings.extend([WRITES, CLOCK, KEYS, RESIDENCY].map(|check| skipped(check, "the schema does not fit")));
+        findings
+            .extend([WRITES, RESTORE, CLOCK, KEYS, RESIDENCY].map(|check| skipped(check, "the schema does not fit")));
         return findings;
     }
     match open_store(config).await {
         Ok(store) => {
-            findings.push(writes(&*store).await);
+            findings.extend([writes(&*store).await, restore(&*store, config).await]);
             match database_clock(&*store).await {
                 Ok(clock) => findings.extend([
                     machine_clock(&clock),
@@ -129,6 +132,28 @@ async fn writes(store: &dyn Store) -> Finding {
     }
 }
 
+/// Whether the database is the one that servers knew last.
+async fn restore(store: &dyn Store, config: &Config) -> Finding {
+    let (history, identity) = match (store.database_history().await, store.database_identity().await) {
+        (Ok(history), Ok(identity)) => (history, identity),
+        (Err(error), _) | (_, Err(error)) => return bad(RESTORE, error.to_string(), "Look at the database's own log."),
+    };
+    let remembered = StateFile::of(&config.store).and_then(|file| file.read());
+    let is_behind = match remembered {
+        Some(generation) => history.generation < generation,
+        None => history.identity.is_some() && identity.is_some() && history.identity != identity,
+    };
+    if is_behind || history.went_back_at.is_some() {
+        bad(
+            RESTORE,
+            "the database is older than it was: it was restored from a backup, copied or replaced",
+            "Stop all servers, run `ringtrue restored`, and start them again.",
+        )
+    } else {
+        good(RESTORE, "the database has not gone back")
+    }
+}
+
 fn machine_clock(clock: &DatabaseClock) -> Finding {
     let skew = clock_skew(clock).as_secs_f64();
     let side = if skew < 0.0 { "behind" } else { "ahead of" };
@@ -150,6 +175,9 @@ async fn keys(store: &dyn Store, master: Option<&MasterKey>, clock: &DatabaseClo
     };
     if stored.is_empty() {
         return good(KEYS, "none yet: the first server to start makes them");
+    }
+    if are_without_schedules(&stored, master) {
+        return good(KEYS, "sealed by an earlier release: the first server to start seals them again");
     }
     match KeyRing::open(&stored, master, &KeyRing::default()) {
         Err(error) => bad(KEYS, error.to_string(), "Use the master key that this database was set up with."),

@@ -23,7 +23,7 @@ use super::{
     environment::LOG,
     ip_routing,
     kind::{self, Kind, ListOf, Masked, OrNone, Span, Text, Whole, Word, text},
-    networks, number_lookup,
+    networks, number_lookup, private_file,
     settings::Settings,
     value::Value,
 };
@@ -39,6 +39,8 @@ pub struct TlsFiles {
 pub struct StoreSection {
     pub url: StoreUrl,
     pub options: StoreOptions,
+    /// Where a node remembers how far the database had come. `None`: beside the file of a SQLite database.
+    pub state_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +96,8 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         region,
         base_url: listeners::base_url(settings, region, &http)?,
         store: StoreSection {
-            url: settings.read("store.url", &StoreAddress)?,
+            url: store_url(settings)?,
+            state_file: settings.read("store.state_file", &OrNone(kind::path()))?,
             options: StoreOptions {
                 connections: settings.read("store.connections", &Whole(1..=1_000))?,
                 readers: settings.read("store.readers", &Whole(1..=100))?,
@@ -126,6 +129,20 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         ingress,
         http,
     })
+}
+
+/// With the password from its own file, if one is named.
+fn store_url(settings: &Settings) -> Result<StoreUrl, ConfigError> {
+    const KEY: &str = "store.password_file";
+    let url = settings.read("store.url", &StoreAddress)?;
+    let Some(path) = settings.read(KEY, &OrNone(kind::path()))? else { return Ok(url) };
+    let password = private_file::read(&path).map_err(|problem| {
+        let found = format!("\"{}\", which {problem}", path.display());
+        settings.invalid(KEY, found, "a path to a file that its owner alone can read")
+    })?;
+    // Editors and `echo` end a file with a new line.
+    url.with_password(password.trim_end_matches(['\r', '\n']))
+        .ok_or_else(|| settings.invalid(KEY, "a path, while `store.url` names a file", "nothing, for SQLite"))
 }
 
 fn rate_limits(settings: &Settings) -> Result<Limits, ConfigError> {

@@ -1,4 +1,4 @@
-//! The master key: from the environment, or from a file that nobody else can read.
+//! The master key, from the environment or from a file that nobody else can read; and the database's password.
 
 use std::{
     fs::{self, Permissions},
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::variables;
+use super::{load, variables};
 use crate::config::{KeysSection, MasterKeyError};
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
@@ -64,4 +64,22 @@ fn what_is_wrong_is_said_without_the_key() {
         short.to_string(),
         "RINGTRUE_MASTER_KEY: a master key is 32 random bytes in base64; `openssl rand -base64 32` makes one"
     );
+}
+
+#[test]
+fn the_password_of_the_database_is_read_from_a_private_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), "hunter2\n", 0o600);
+    let file = path.display().to_string();
+    let shown = |url: &str| {
+        let settings = [("RINGTRUE_STORE__URL", url), ("RINGTRUE_STORE__PASSWORD_FILE", file.as_str())];
+        load("", settings).map(|loaded| format!("{:?} {}", loaded.config.store, loaded.config.store.url))
+    };
+    let masked = shown("postgres://ringtrue@db/ringtrue").unwrap();
+    assert!(!masked.contains("hunter2"), "{masked}");
+    let refused = shown("sqlite:ringtrue.db").unwrap_err().to_string();
+    assert!(refused.starts_with("store.password_file"), "{refused}");
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    let refused = shown("postgres://ringtrue@db/ringtrue").unwrap_err().to_string();
+    assert!(refused.contains("which can be read by others than its owner (mode 0644)"), "{refused}");
 }
