@@ -5,12 +5,16 @@
 
 use aws_lc_rs::digest;
 use jiff::SignedDuration;
-use ringtrue_domain::id::time_ordered;
+use ringtrue_domain::{
+    id::time_ordered,
+    tenancy::{CredentialOwner, Project},
+};
 use uuid::Uuid;
 
 use crate::{
     Engine,
     ports::{ClaimOutcome, ClaimRequest, Completion, StoreError},
+    tokens::TokenBearer,
 };
 
 /// Longer than any request takes.
@@ -27,6 +31,34 @@ pub struct StoredAnswer {
 impl std::fmt::Debug for StoredAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "StoredAnswer({}, …)", self.status)
+    }
+}
+
+/// The owner of the idempotency keys that a request may use: a project, or a workspace where the path names no project.
+///
+/// Only authorisation creates a scope, so a key is never looked up or claimed for an owner that refuses the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdempotencyScope {
+    owner: CredentialOwner,
+}
+
+impl IdempotencyScope {
+    /// The caller must have been authorised for `owner`.
+    pub(crate) fn authorized(owner: CredentialOwner) -> Self {
+        IdempotencyScope { owner }
+    }
+
+    /// Ids are unique across workspaces: a project's id names its workspace too.
+    fn tenant(self) -> Uuid {
+        self.owner.project().map_or(self.owner.workspace().0, |project| project.0)
+    }
+}
+
+impl TokenBearer {
+    /// The keys of the project that the token was issued for; `None` for a token of a workspace.
+    pub fn idempotency_scope(&self) -> Option<IdempotencyScope> {
+        let Project { workspace, id, .. } = **self.project.as_ref()?;
+        Some(IdempotencyScope::authorized(CredentialOwner::Project(workspace, id)))
     }
 }
 
@@ -68,8 +100,14 @@ pub enum IdempotencyError {
 }
 
 impl Engine {
-    /// Claims a tenant's key for a request with this fingerprint.
-    pub async fn begin_once(&self, tenant: Uuid, key: &str, fingerprint: [u8; 32]) -> Result<Begun, IdempotencyError> {
+    /// Claims a key of an authorised scope for a request with this fingerprint.
+    pub async fn begin_once(
+        &self,
+        scope: IdempotencyScope,
+        key: &str,
+        fingerprint: [u8; 32],
+    ) -> Result<Begun, IdempotencyError> {
+        let tenant = scope.tenant();
         let now = self.clock().now();
         // Keyed: a body holds a phone number, and there are few enough of those to try them all.
         let claim = Claim {

@@ -99,6 +99,17 @@ impl Engine {
         }))
     }
 
+    /// Fails unless the check belongs to the project, so that a caller is refused before its idempotency key is used.
+    pub async fn authorize_resend(
+        &self,
+        project: &Project,
+        product: Product,
+        check: CheckId,
+    ) -> Result<(), ResendError> {
+        self.any_check(project.id, product, check).await?;
+        Ok(())
+    }
+
     /// Sends a callback again that was delivered or given up: the same body, in a new series of attempts. The project is
     /// one that the manager has been let into.
     pub async fn resend_callback(

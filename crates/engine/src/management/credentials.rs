@@ -38,7 +38,7 @@ impl Engine {
         new: NewCredential,
         once: Option<Once<'_, IssuedCredential>>,
     ) -> Result<IssuedCredential, ManagementError> {
-        self.enter_owner(manager, owner).await?;
+        self.authorize(manager, owner).await?;
         if new.expires_at.is_some_and(|at| at <= self.clock().now()) {
             let problem = "`expires_at` must be in the future".to_owned();
             return Err(ManagementError::InvalidMember { member: "/expires_at", problem });
@@ -92,7 +92,7 @@ impl Engine {
         owner: CredentialOwner,
         client_id: &ClientId,
     ) -> Result<Credential, ManagementError> {
-        self.enter_owner(manager, owner).await?;
+        self.authorize(manager, owner).await?;
         match self.store().find_credential(owner, client_id).await? {
             Found::Mine(credential) => Ok(credential),
             Found::SomeoneElses => Err(ManagementError::NotYours("credential")),
@@ -106,7 +106,7 @@ impl Engine {
         owner: CredentialOwner,
         page: PageRequest,
     ) -> Result<Page<Credential>, ManagementError> {
-        self.enter_owner(manager, owner).await?;
+        self.authorize(manager, owner).await?;
         Ok(self.store().list_credentials(owner, page).await?)
     }
 
@@ -117,7 +117,7 @@ impl Engine {
         owner: CredentialOwner,
         client_id: &ClientId,
     ) -> Result<(), ManagementError> {
-        self.enter_owner(manager, owner).await?;
+        self.authorize(manager, owner).await?;
         let audit = self.audit(manager, Action::CredentialDeleted, client_id.to_string(), vec![]);
         let deleted = self.store().delete_credential(owner, client_id, audit.at, &audit).await?;
         self.see_own_change().await;
@@ -155,13 +155,6 @@ impl Engine {
         };
         credential.secret_digest = self.credential_digest(&credential, &secret)?;
         Ok(IssuedCredential { credential, secret: ClientSecret::new(secret) })
-    }
-
-    async fn enter_owner(&self, manager: &Manager, owner: CredentialOwner) -> Result<(), ManagementError> {
-        match owner {
-            CredentialOwner::Workspace(workspace) => self.enter(manager, workspace).await,
-            CredentialOwner::Project(workspace, project) => self.project(manager, workspace, project).await.map(|_| ()),
-        }
     }
 }
 

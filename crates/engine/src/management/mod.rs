@@ -19,11 +19,12 @@ use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
     id::time_ordered,
     network::NetworkId,
-    tenancy::WorkspaceId,
+    tenancy::{CredentialOwner, WorkspaceId},
 };
 
 use crate::{
     Engine,
+    idempotency::IdempotencyScope,
     ports::{Found, StoreError},
 };
 
@@ -61,6 +62,21 @@ pub struct Manager {
 }
 
 impl Engine {
+    /// Authorises a caller for a workspace, or for a project of it, and yields the scope of its idempotency keys.
+    pub async fn authorize(
+        &self,
+        manager: &Manager,
+        owner: CredentialOwner,
+    ) -> Result<IdempotencyScope, ManagementError> {
+        match owner {
+            CredentialOwner::Workspace(workspace) => self.enter(manager, workspace).await?,
+            CredentialOwner::Project(workspace, project) => {
+                self.project(manager, workspace, project).await?;
+            }
+        }
+        Ok(IdempotencyScope::authorized(owner))
+    }
+
     /// Lets a caller into its own workspace only.
     async fn enter(&self, manager: &Manager, workspace: WorkspaceId) -> Result<(), ManagementError> {
         if manager.workspace == workspace {

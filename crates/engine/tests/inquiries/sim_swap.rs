@@ -9,7 +9,7 @@ use ringtrue_domain::{
     reverse_sms::SEARCH_FIELDS,
     search,
     sim_swap::SimSwapCheck,
-    tenancy::{Mode, Project},
+    tenancy::{CredentialOwner, Mode, Project},
 };
 use ringtrue_engine::{
     checks::{CreateError, ReadError},
@@ -141,27 +141,29 @@ async fn ends_are_counted() {
 #[tokio::test]
 async fn a_repetition_gets_the_first_answer() {
     let world = World::new().await;
-    let (engine, tenant) = (&world.engine, world.sandbox.id.0);
+    let engine = &world.engine;
+    let owner = CredentialOwner::Project(world.sandbox.workspace, world.sandbox.id);
+    let scope = engine.authorize(&world.manager, owner).await.unwrap();
     let answer = |check: &SimSwapCheck| StoredAnswer { status: 201, body: check.id.to_string().into_bytes() };
-    let Begun::First(claim) = engine.begin_once(tenant, "key", [1; 32]).await.unwrap() else { panic!("the first") };
-    let again = engine.begin_once(tenant, "key", [1; 32]).await;
+    let Begun::First(claim) = engine.begin_once(scope, "key", [1; 32]).await.unwrap() else { panic!("the first") };
+    let again = engine.begin_once(scope, "key", [1; 32]).await;
     assert!(matches!(again, Err(IdempotencyError::InProgress)));
     let once = Once { claim: &claim, answer: &answer };
     let check = engine.create_sim_swap(&world.sandbox, about("+990123456700"), Some(once)).await.unwrap();
-    let Begun::Replay(replayed) = engine.begin_once(tenant, "key", [1; 32]).await.unwrap() else { panic!("a replay") };
+    let Begun::Replay(replayed) = engine.begin_once(scope, "key", [1; 32]).await.unwrap() else { panic!("a replay") };
     assert_eq!(replayed, answer(&check));
-    assert!(matches!(engine.begin_once(tenant, "key", [2; 32]).await, Err(IdempotencyError::Reused)));
+    assert!(matches!(engine.begin_once(scope, "key", [2; 32]).await, Err(IdempotencyError::Reused)));
 
     // A claim that ran out while the operator was slow: the work of the one who came later counts.
-    let Begun::First(slow) = engine.begin_once(tenant, "other", [1; 32]).await.unwrap() else { panic!("the first") };
+    let Begun::First(slow) = engine.begin_once(scope, "other", [1; 32]).await.unwrap() else { panic!("the first") };
     world.clock.advance(SignedDuration::from_secs(61));
-    let Begun::First(quick) = engine.begin_once(tenant, "other", [1; 32]).await.unwrap() else { panic!("free again") };
+    let Begun::First(quick) = engine.begin_once(scope, "other", [1; 32]).await.unwrap() else { panic!("free again") };
     let once = Once { claim: &quick, answer: &answer };
     let kept = engine.create_sim_swap(&world.sandbox, about("+990123456700"), Some(once)).await.unwrap();
     let once = Once { claim: &slow, answer: &answer };
     let late = engine.create_sim_swap(&world.sandbox, about("+990123456700"), Some(once)).await;
     assert!(late.is_err(), "two checks for one key");
-    let Begun::Replay(replayed) = engine.begin_once(tenant, "other", [1; 32]).await.unwrap() else {
+    let Begun::Replay(replayed) = engine.begin_once(scope, "other", [1; 32]).await.unwrap() else {
         panic!("a replay")
     };
     assert_eq!(replayed, answer(&kept));

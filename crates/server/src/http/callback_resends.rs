@@ -58,12 +58,13 @@ async fn resend<S: Required>(
     let Scope::Product(product) = S::SCOPE else { return Err(Problem::not_found()) };
     let check = ids.check()?;
     let sent = Sent::by(&request);
+    app.engine.authorize_resend(caller.project(), product, check).await?;
     read_nothing(&app, request).await?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
-        let (manager, project) = (caller.manager(), caller.into_project());
+        let (manager, scope, project) = (caller.manager(), caller.idempotency_scope(), caller.into_project());
         let body_of = |resending: &Resending| ResendBody::from(resending);
-        once_with(StatusCode::ACCEPTED, &app, project.id.0, (&sent, &[]), body_of, async |once| {
+        once_with(StatusCode::ACCEPTED, &app, scope, (&sent, &[]), body_of, async |once| {
             app.engine.resend_callback(&manager, &project, product, check, once).await
         })
         .await

@@ -18,6 +18,7 @@ use ringtrue_domain::{
     tenancy::{Credential, Project},
 };
 use ringtrue_engine::{
+    idempotency::IdempotencyScope,
     management::Manager,
     rate_limit::{CallKind, Standing},
     tokens::TokenBearer,
@@ -108,10 +109,15 @@ pub struct ProjectCaller<S> {
     project: Arc<Project>,
     credential: Arc<Credential>,
     arrival: Arc<Arrival>,
+    idempotency_scope: IdempotencyScope,
     scope: PhantomData<S>,
 }
 
 impl<S> ProjectCaller<S> {
+    pub fn idempotency_scope(&self) -> IdempotencyScope {
+        self.idempotency_scope
+    }
+
     pub fn project(&self) -> &Project {
         &self.project
     }
@@ -144,10 +150,13 @@ impl<S: Required> FromRequestParts<Context> for ProjectCaller<S> {
 
     async fn from_request_parts(parts: &mut Parts, context: &Context) -> Result<Self, Problem> {
         let Caller { bearer, arrival, .. } = Caller::<S>::from_request_parts(parts, context).await?;
-        let credential = bearer.credential;
-        leave(&arrival, Arc::clone(&credential));
-        let project = bearer.project.ok_or_else(|| Problem::new(Code::Unauthorized, "the token's project is gone"))?;
-        Ok(ProjectCaller { project, credential, arrival, scope: PhantomData })
+        leave(&arrival, Arc::clone(&bearer.credential));
+        let idempotency_scope = bearer.idempotency_scope();
+        let (project, idempotency_scope) = bearer
+            .project
+            .zip(idempotency_scope)
+            .ok_or_else(|| Problem::new(Code::Unauthorized, "the project of the access token does not exist"))?;
+        Ok(ProjectCaller { project, credential: bearer.credential, arrival, idempotency_scope, scope: PhantomData })
     }
 }
 

@@ -2,9 +2,8 @@
 
 use axum::{extract::Request, response::Response};
 use http::{HeaderName, HeaderValue, StatusCode};
-use ringtrue_engine::idempotency::{Begun, Once, StoredAnswer, fingerprint};
+use ringtrue_engine::idempotency::{Begun, IdempotencyScope, Once, StoredAnswer, fingerprint};
 use serde::Serialize;
-use uuid::Uuid;
 
 use super::{App, json_bytes, problem::Problem};
 
@@ -42,27 +41,27 @@ impl Sent {
 /// A repetition gets the very bytes that were stored with the effect of the first.
 pub async fn once<T, B: Serialize, E: Into<Problem>>(
     app: &App,
-    tenant: Uuid,
+    scope: IdempotencyScope,
     sent: &Sent,
     body: &[u8],
     body_of: impl Fn(&T) -> B + Send + Sync,
     create: impl AsyncFnOnce(Option<Once<'_, T>>) -> Result<T, E>,
 ) -> Result<Response, Problem> {
-    once_with(StatusCode::CREATED, app, tenant, (sent, body), body_of, create).await
+    once_with(StatusCode::CREATED, app, scope, (sent, body), body_of, create).await
 }
 
 /// The same with another status.
 pub async fn once_with<T, B: Serialize, E: Into<Problem>>(
     status: StatusCode,
     app: &App,
-    tenant: Uuid,
+    scope: IdempotencyScope,
     (sent, body): (&Sent, &[u8]),
     body_of: impl Fn(&T) -> B + Send + Sync,
     create: impl AsyncFnOnce(Option<Once<'_, T>>) -> Result<T, E>,
 ) -> Result<Response, Problem> {
     let claim = match sent.key()? {
         None => None,
-        Some(key) => match app.engine.begin_once(tenant, key, fingerprint("POST", &sent.path, body)).await? {
+        Some(key) => match app.engine.begin_once(scope, key, fingerprint("POST", &sent.path, body)).await? {
             Begun::First(claim) => Some(claim),
             Begun::Replay(answer) => return Ok(replayed(answer)),
         },

@@ -62,14 +62,14 @@ async fn create(
     let sent = Sent::by(&request);
     let bytes = caller.read_json(&app, request).await?;
     let new = create_body(&bytes)?;
-    let project = caller.into_project();
+    let (scope, project) = (caller.idempotency_scope(), caller.into_project());
     let answers_itself = project.mode == Mode::Sandbox && project.configuration.reverse_sms.auto_reply;
     let app_ = app.clone();
     to_the_end(&app_, async move {
         let handset = answers_itself.then(|| new.phone_number.clone());
         once(
             &app,
-            project.id.0,
+            scope,
             &sent,
             &bytes,
             |created| NewCheckBody::from(created),

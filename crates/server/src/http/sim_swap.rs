@@ -80,9 +80,9 @@ async fn create(State(app): State<App>, caller: ProjectCaller<SimSwap>, request:
     let new = create_body(&bytes)?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
-        let project = caller.into_project();
+        let (scope, project) = (caller.idempotency_scope(), caller.into_project());
         let body_of = |check: &SimSwapCheck| SimSwapBody::from(check);
-        once(&app, project.id.0, &sent, &bytes, body_of, async |once| {
+        once(&app, scope, &sent, &bytes, body_of, async |once| {
             app.engine.create_sim_swap(&project, new, once).await
         })
         .await

@@ -137,6 +137,59 @@ async fn keys_of_another_project_are_others(world: World) {
     assert_ne!(ids[0], ids[1]);
 }
 
+/// A caller of another workspace is refused before its key is used, whether or not the owner has used the same key.
+async fn strangers_use_no_keys_of_the_management_api(world: World) {
+    let project = world.project("Shop", json!({})).await;
+    let ids = Ids::of(&world.acme, &project);
+    let (owner, stranger) = (world.manager().await, world.manager_of(&world.another_tenant().await).await);
+    for (number, route) in routes::managed().filter(|route| route.method == "POST").enumerate() {
+        let request = route.request(&ids).header("Idempotency-Key", format!("key-{number}"));
+        let ask_as_stranger = async || {
+            let answer = world.send(request.clone().bearer(&stranger)).await.assert_problem(403, "forbidden");
+            assert_eq!(answer.header("idempotent-replayed"), None);
+            answer.body
+        };
+        let before = ask_as_stranger().await;
+        let first = world.send(request.clone().bearer(&owner)).await.assert(201);
+        assert_eq!(first.header("idempotent-replayed"), None, "the stranger has claimed the key of {route:?}");
+        assert_eq!(ask_as_stranger().await, before, "the answer shows that the key exists");
+        let other_body = request.clone().body("application/json", "[]").bearer(&stranger);
+        assert_eq!(world.send(other_body).await.assert_problem(403, "forbidden").body, before);
+        let again = world.send(request.bearer(&owner)).await.assert(201);
+        assert_eq!((again.header("idempotent-replayed"), again.body), (Some("true"), first.body.clone()));
+    }
+}
+
+/// A project of another workspace may use the same keys: they are other ones.
+async fn strangers_use_no_keys_of_products(world: World) {
+    SimRegister::simulated(&world);
+    let project = world.project("Shop", json!({})).await;
+    let theirs = world.project_of(&world.another_tenant().await, "Shop", json!({})).await;
+    let [owner, stranger] = [Tokens::of(&world, &project).await, Tokens::of(&world, &theirs).await];
+    for route in routes::checks() {
+        let request = Request::post(route.template).json(&route.good_body()).header("Idempotency-Key", route.scope());
+        let create = async |tokens: &Tokens| {
+            world.send(request.clone().bearer(tokens.for_route(route))).await.assert(201)
+        };
+        let [own, foreign] = [create(&owner).await, create(&stranger).await];
+        assert_eq!(foreign.header("idempotent-replayed"), None, "{route:?}");
+        assert_ne!(own.json()["check_id"], foreign.json()["check_id"]);
+        if route.scope() == "sim_swap" {
+            continue;
+        }
+        // The owner's first use of this key comes last. The stranger has used its own key of that name for a create.
+        let id = own.json()["check_id"].as_str().unwrap().to_owned();
+        let resend = Request::post(&format!("{}/{id}/callback-resends", route.template));
+        let key = format!("resend-{}", route.scope());
+        for key in [&key, route.scope()] {
+            let resend = resend.clone().header("Idempotency-Key", key).bearer(stranger.for_route(route));
+            world.send(resend).await.assert_problem(403, "forbidden");
+        }
+        let resend = resend.header("Idempotency-Key", &key).bearer(owner.for_route(route));
+        world.send(resend).await.assert_problem(409, "check_still_open");
+    }
+}
+
 async fn a_key_is_free_again_after_a_day(world: World) {
     let path = format!("{}/credentials", world.acme.path());
     let create = async || {
@@ -273,6 +326,8 @@ on_both_stores!(
     of_many_at_once_one_does_it,
     keys_of_another_workspace_are_others,
     keys_of_another_project_are_others,
+    strangers_use_no_keys_of_the_management_api,
+    strangers_use_no_keys_of_products,
     a_key_is_free_again_after_a_day,
     a_key_that_is_over_need_not_be_swept_first,
     a_request_that_fails_frees_its_key,

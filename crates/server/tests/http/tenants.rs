@@ -64,6 +64,20 @@ async fn ids_of_another_tenant_open_nothing(world: World) {
     assert_eq!(state_of(&world, &other, &theirs).await, before, "nothing was touched");
 }
 
+/// Callers are authorised before their body is read.
+async fn strangers_are_refused_whatever_they_send(world: World) {
+    let [_, (other, theirs)] = two_tenants(&world).await;
+    let foreign = Ids::of(&other, &theirs);
+    let token = world.manager().await;
+    for route in routes::with_body().filter(|route| route.template.starts_with("/v1/management/")) {
+        for (media_type, body) in [("application/json", "{"), ("text/plain", "{}")] {
+            let request = Request::new(route.method, &routes::fill(route.template, &foreign));
+            let answer = world.send(request.body(media_type, body).bearer(&token)).await;
+            assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden"), "{route:?} with {body}");
+        }
+    }
+}
+
 async fn ids_of_nobody_are_404(world: World) {
     let [(acme, ours), _] = two_tenants(&world).await;
     let own = Ids::of(&acme, &ours);
@@ -121,6 +135,7 @@ async fn lists_end_at_the_wall(world: World) {
 
 on_both_stores!(
     ids_of_another_tenant_open_nothing,
+    strangers_are_refused_whatever_they_send,
     ids_of_nobody_are_404,
     ids_that_are_none_are_400,
     lists_end_at_the_wall,

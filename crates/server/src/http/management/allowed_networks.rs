@@ -7,7 +7,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     network::{AllowedNetwork, NetworkId},
-    tenancy::Project,
+    tenancy::{CredentialOwner, Project},
 };
 use serde::Serialize;
 
@@ -57,8 +57,10 @@ pub async fn put(
     request: Request,
 ) -> Result<Response, Problem> {
     let (workspace, id) = (ids.workspace()?, ids.project()?);
+    let manager = caller.manager();
+    app.engine.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let networks = networks(&read_json(&app, request).await?)?;
-    let project = app.engine.replace_allowed_networks(&caller.manager(), workspace, id, networks).await?;
+    let project = app.engine.replace_allowed_networks(&manager, workspace, id, networks).await?;
     Ok(json(StatusCode::OK, &NetworksBody::from(project)))
 }
 

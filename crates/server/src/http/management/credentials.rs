@@ -78,8 +78,7 @@ pub async fn create(
 ) -> Result<Response, Problem> {
     let owner = ids.owner()?;
     let manager = caller.manager();
-    // Keys belong to the project that the path names, so that two projects may use the same one.
-    let tenant = owner.project().map_or(manager.workspace.0, |project| project.0);
+    let scope = app.engine.authorize(&manager, owner).await?;
     let sent = Sent::by(&request);
     let bytes = read_json(&app, request).await?;
     let new = new_credential(&bytes)?;
@@ -87,7 +86,7 @@ pub async fn create(
     to_the_end(&app_, async move {
         once(
             &app,
-            tenant,
+            scope,
             &sent,
             &bytes,
             |issued| NewCredentialBody::from(issued),

@@ -8,7 +8,7 @@ use http::StatusCode;
 use ringtrue_domain::{
     product::Product,
     search::{Field, Kind},
-    tenancy::{Configuration, Mode, Project, ReverseSmsSettings, SilentSettings, Ttl},
+    tenancy::{Configuration, CredentialOwner, Mode, Project, ReverseSmsSettings, SilentSettings, Ttl},
 };
 use ringtrue_engine::management::{
     ConfigurationPatch, CreatedProject, NewProject, ProjectPatch, ReverseSmsPatch, SilentPatch,
@@ -161,6 +161,7 @@ pub async fn create(
 ) -> Result<Response, Problem> {
     let workspace = ids.workspace()?;
     let manager = caller.manager();
+    let scope = app.engine.authorize(&manager, CredentialOwner::Workspace(workspace)).await?;
     let sent = Sent::by(&request);
     let bytes = read_json(&app, request).await?;
     let new = new_project(&bytes)?;
@@ -168,7 +169,7 @@ pub async fn create(
     to_the_end(&app_, async move {
         once(
             &app,
-            manager.workspace.0,
+            scope,
             &sent,
             &bytes,
             |created| NewProjectBody::from(created),
@@ -193,8 +194,10 @@ pub async fn patch(
     request: Request,
 ) -> Result<Response, Problem> {
     let (workspace, id) = (ids.workspace()?, ids.project()?);
+    let manager = caller.manager();
+    app.engine.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let patch = project_patch(&read_json(&app, request).await?)?;
-    let project = app.engine.patch_project(&caller.manager(), workspace, id, patch).await?;
+    let project = app.engine.patch_project(&manager, workspace, id, patch).await?;
     Ok(json(StatusCode::OK, &ProjectBody::from(&project)))
 }
 

@@ -7,7 +7,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     page::Page,
-    tenancy::{Name, Workspace},
+    tenancy::{CredentialOwner, Name, Workspace},
 };
 use serde::Serialize;
 
@@ -72,12 +72,14 @@ pub async fn patch(
     request: Request,
 ) -> Result<Response, Problem> {
     let id = ids.workspace()?;
+    let manager = caller.manager();
+    app.engine.authorize(&manager, CredentialOwner::Workspace(id)).await?;
     let mut body = Object::parse(&read_json(&app, request).await?)?;
     let name: Option<Name> = body.replace("name", parsed)?;
     body.finish()?;
     let workspace = match name {
-        Some(name) => app.engine.rename_workspace(&caller.manager(), id, name).await?,
-        None => app.engine.workspace(&caller.manager(), id).await?,
+        Some(name) => app.engine.rename_workspace(&manager, id, name).await?,
+        None => app.engine.workspace(&manager, id).await?,
     };
     Ok(json(StatusCode::OK, &WorkspaceBody::from(workspace)))
 }

@@ -118,9 +118,9 @@ async fn create<S: Silent>(
     let new = create_body(S::PRODUCT, &bytes)?;
     let app_ = app.clone();
     to_the_end(&app_, async move {
-        let project = caller.into_project();
+        let (scope, project) = (caller.idempotency_scope(), caller.into_project());
         let body_of = |created: &CreatedSilent| NewCheckBody::from(created);
-        once(&app, project.id.0, &sent, &bytes, body_of, async |once| {
+        once(&app, scope, &sent, &bytes, body_of, async |once| {
             app.engine.create_silent(&project, S::PRODUCT, new, once).await
         })
         .await
