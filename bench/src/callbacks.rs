@@ -26,7 +26,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     Engine, Parts, Settings, callback,
     keys::{CallbackSigner, MasterKey},
-    management::{ConfigurationPatch, Manager, NewProject},
+    management::{ConfigurationPatch, Manager, NewProject, TenantLimits},
     ports::{Clock, Disposition, Inbox, Store, SystemClock, SystemEntropy},
     rate_limit,
     reverse_sms::CreateReverseSms,
@@ -145,6 +145,7 @@ async fn engine(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Re
         base_url: "http://bench.invalid".to_owned(),
         limits: rate_limit::Limits::default(),
         urls: UrlPolicy { allow_http: true, addresses },
+        tenant_limits: TenantLimits::default(),
         number_guard: NumberGuard { creates: 5, within_seconds: 600 },
         courier,
         retention: SignedDuration::from_hours(24 * 30),

@@ -52,7 +52,7 @@ impl<'a> Standing<'a> {
 
     /// Whether all gates are open for a product, or else the first that is not.
     pub fn judge(&self, product: Product) -> Result<(), Gate> {
-        let allows = |allowed: &AllowedNetwork| allowed.network == *self.network && allowed.products.contains(&product);
+        let allows = |allowed: &AllowedNetwork| allowed.allows(self.network, product);
         if self.supported.is_empty() {
             Err(Gate::Connectivity)
         } else if !self.enabled.contains(&product) || !self.allowed.iter().any(allows) {
@@ -107,7 +107,7 @@ mod tests {
         };
         for bits in 0..1 << 12 {
             let (supported, enabled) = (subset(bits), subset(bits >> 4));
-            let allowed = [AllowedNetwork { network: network.clone(), products: subset(bits >> 8) }];
+            let allowed = [AllowedNetwork { network: network.clone().into(), products: subset(bits >> 8) }];
             for product in PRODUCTS {
                 let alone: Vec<Product> = supported.iter().copied().filter(|other| *other == product).collect();
                 let [known, alone] = [&supported, &alone].map(|supported| Standing {

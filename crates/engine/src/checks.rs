@@ -13,7 +13,7 @@ use ringtrue_domain::{
     product::Product,
     search::Filter,
     sim_swap::InvalidPeriod,
-    tenancy::{Project, ProjectId, WorkspaceId},
+    tenancy::{Mode, Project, ProjectId, WorkspaceId},
     web_url::UrlError,
 };
 
@@ -87,6 +87,12 @@ impl Engine {
                 Err(CreateError::TooOften { retry_after: u32::try_from((wait + 999) / 1000).unwrap_or(u32::MAX) })
             }
         }
+    }
+
+    /// Whether a check was created in the sandbox by a project that has gone live since. Such a check must not complete:
+    /// its simulated verdict would pass for a real one.
+    pub(crate) fn has_left_sandbox(&self, project: ProjectId, mode: Mode) -> bool {
+        mode == Mode::Sandbox && self.control_plane().project_has(project, |project| project.mode == Mode::Live)
     }
 
     /// A check as it is now.

@@ -5,7 +5,7 @@
 //! own, and by hint or poll after a change of another node.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     hash::Hash,
     sync::{
         Arc,
@@ -15,7 +15,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use ringtrue_domain::{
     region::Region,
     tenancy::{ClientId, Credential, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
@@ -29,8 +29,10 @@ use crate::{
 
 /// Half of the second within which a revocation must have reached every node.
 const POLL: Duration = Duration::from_millis(500);
-/// How long a deleted credential is told from one that never was.
-const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
+
+/// How many dead credentials (deleted or expired) of a workspace are kept, the newest ones. Their use is answered with
+/// `unauthorized`, and every node has them in memory.
+pub const DEAD_CREDENTIALS_KEPT: u32 = 5_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RefreshError {
@@ -158,11 +160,27 @@ impl ControlPlane {
         }
     }
 
-    /// Drops the revocations of tokens that have expired by themselves, and credentials that were deleted so long ago
-    /// that nobody need be told so.
+    /// Drops the revocations of tokens that have expired by themselves, and the oldest dead credentials of workspaces
+    /// that have more of them than the database keeps.
     pub fn forget_expired(&self, now: Timestamp) {
         self.revoked.pin().retain(|_, expires_at| now < *expires_at);
-        self.credentials.pin().retain(|_, credential| credential.deleted_at.is_none_or(|at| now < at + REMEMBERED));
+        let credentials = self.credentials.pin();
+        let mut dead: HashMap<WorkspaceId, Vec<(Timestamp, ClientId)>> = HashMap::new();
+        for credential in credentials.values() {
+            if let Some(died_at) = credential.died_at(now) {
+                let of_workspace = dead.entry(credential.owner.workspace()).or_default();
+                of_workspace.push((died_at, credential.client_id.clone()));
+            }
+        }
+        for mut of_workspace in dead.into_values() {
+            let surplus = of_workspace.len().saturating_sub(DEAD_CREDENTIALS_KEPT as usize);
+            if surplus > 0 {
+                of_workspace.sort_unstable();
+                for (_, client_id) in of_workspace.drain(..surplus) {
+                    credentials.remove(&client_id);
+                }
+            }
+        }
     }
 }
 

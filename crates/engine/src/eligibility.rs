@@ -241,7 +241,7 @@ impl Engine {
             Err(problem) => return Explanation { asked, network: Err(problem), note: None, gates: vec![] },
         };
         let supported = self.networks().supported(&network);
-        let everything = [AllowedNetwork { network: network.id.clone(), products: PRODUCTS.to_vec() }];
+        let everything = [AllowedNetwork { network: network.id.clone().into(), products: PRODUCTS.to_vec() }];
         let (enabled, allowed) = match project {
             Some(project) => (&project.products[..], &project.allowed_networks[..]),
             None => (&PRODUCTS[..], &everything[..]),

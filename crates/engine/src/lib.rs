@@ -7,6 +7,7 @@ pub mod activity;
 pub mod callback;
 pub mod checks;
 pub mod control_plane;
+mod credential_uses;
 pub mod deployment;
 pub mod eligibility;
 pub mod idempotency;
@@ -45,8 +46,10 @@ use crate::{
     activity::Activity,
     callback::{Courier, CourierParts},
     control_plane::{ControlPlane, RefreshError},
+    credential_uses::CredentialUses,
     keys::MasterKey,
     live::Live,
+    management::TenantLimits,
     networks::Networks,
     nodes::SkewReport,
     number_lookup::NumberLookup,
@@ -69,6 +72,7 @@ pub struct Settings {
     /// Which callback and redirect URLs may be given to us.
     pub urls: UrlPolicy,
     pub number_guard: NumberGuard,
+    pub tenant_limits: TenantLimits,
     /// How many callbacks are sent and kept in memory at a time.
     pub courier: callback::Limits,
     /// How long numbers and callback bodies are kept after the end of their check.
@@ -130,6 +134,7 @@ struct Inner {
     /// The beginning of every token's claims.
     token_claims: String,
     verified_tokens: VerifiedTokens,
+    credential_uses: CredentialUses,
     awaited: Awaited,
     node: NodeId,
     skew_report: SkewReport,
@@ -169,6 +174,7 @@ impl Engine {
             live: Live::default(),
             token_claims: tokens::shared_claims(&settings.base_url, settings.region),
             verified_tokens: VerifiedTokens::default(),
+            credential_uses: CredentialUses::default(),
             awaited: Awaited::default(),
             store,
             clock,
@@ -286,6 +292,10 @@ impl Engine {
         &self.0.verified_tokens
     }
 
+    fn credential_uses(&self) -> &CredentialUses {
+        &self.0.credential_uses
+    }
+
     pub fn urls(&self) -> &UrlPolicy {
         &self.0.settings.urls
     }
@@ -293,6 +303,10 @@ impl Engine {
     /// The limit on checks about one number. Simulated numbers belong to nobody, so sandbox projects have none.
     fn number_guard(&self, mode: Mode) -> Option<NumberGuard> {
         (mode == Mode::Live).then_some(self.0.settings.number_guard)
+    }
+
+    pub fn tenant_limits(&self) -> TenantLimits {
+        self.0.settings.tenant_limits
     }
 
     fn retention(&self) -> SignedDuration {

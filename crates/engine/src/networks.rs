@@ -14,6 +14,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use ringtrue_domain::{
     eligibility::PRODUCTS,
     network::{Audience, Network, NetworkDirectory, NetworkId},
+    page::{Page, PageRequest},
     phone::{Country, Msisdn},
     product::Product,
 };
@@ -184,6 +185,16 @@ impl Networks {
             Product::Eligibility => false,
         };
         PRODUCTS.into_iter().filter(can).collect()
+    }
+
+    /// The networks of the deployment, of one country if it is named, each with what connections to its operator can do.
+    pub fn page(&self, country: Option<Country>, request: PageRequest) -> Page<(Arc<UserNetwork>, Vec<Product>)> {
+        let directory = self.directory();
+        let wanted = || directory.networks().filter(|network| country.is_none_or(|country| network.country == country));
+        let offset = usize::try_from(request.offset()).unwrap_or(usize::MAX);
+        let items = wanted().skip(offset).take(request.size() as usize);
+        let items = items.map(|network| (self.shown(network), self.supported(network))).collect();
+        Page { items, request, total_items: wanted().count() as u64 }
     }
 
     /// Whether a subscriber of this network can text anybody who hears.

@@ -117,6 +117,9 @@ impl Engine {
 
     /// Tells the other nodes that this one goes, so that they need not wait for its silence.
     pub async fn leave(&self) {
+        if let Err(error) = self.store_credential_uses().await {
+            tracing::debug!(%error, "failed to store when credentials were last used");
+        }
         if let Err(error) = self.store().leave(self.node()).await {
             tracing::debug!(%error, "left without a word");
         }
@@ -126,6 +129,7 @@ impl Engine {
     pub async fn tidy_up(&self) -> Result<u64, StoreError> {
         let now = self.clock().now();
         self.control_plane().forget_expired(now);
+        self.store_credential_uses().await?;
         let mut deleted = self.forget_old_requests(now).await?;
         loop {
             match self.store().forget_expired(now).await? {

@@ -140,6 +140,7 @@ impl Engine {
         if self.project_is_disabled(credential.owner) {
             return Err(ClientError::ProjectDisabled);
         }
+        self.credential_uses().note(&credential.client_id, now);
         Ok(credential)
     }
 
@@ -198,6 +199,7 @@ impl Engine {
         let project = project.transpose()?;
         let has = |product: Product| project.as_ref().is_some_and(|project| project.products.contains(&product));
         let granted = grant(&credential, token.scope, has);
+        self.credential_uses().note(&credential.client_id, now);
         Ok(TokenBearer { credential, project, scope: token.scope, granted })
     }
 
@@ -307,6 +309,7 @@ static NOBODY: LazyLock<Credential> = LazyLock::new(|| Credential {
     created_at: Timestamp::UNIX_EPOCH,
     expires_at: None,
     deleted_at: None,
+    last_used_at: None,
 });
 
 /// The SHA-256 of a secret. Secrets are random with 256 bits, so a slow hash would only slow us down.

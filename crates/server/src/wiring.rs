@@ -189,6 +189,7 @@ pub fn settings(config: &Config, base_url: String, own_hosts: Vec<Host>) -> Sett
         limits: config.rate_limits,
         urls: config.callbacks.policy(own_hosts),
         number_guard: config.number_guard,
+        tenant_limits: config.tenant_limits,
         courier: config.courier,
         retention: config.retention,
         discovery_retention: config.discovery_retention,

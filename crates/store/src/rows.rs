@@ -11,7 +11,7 @@ use ringtrue_domain::{
     account::AccountId,
     audit::{Action, Actor, AuditEvent},
     key_schedule::KeySchedule,
-    network::{AllowedNetwork, NetworkId},
+    network::{AllowedNetwork, NetworkSelector},
     tenancy::{
         Configuration, Credential, CredentialOwner, InvalidPrefix, Project, ProjectId, RateLimits, ReverseSmsSettings,
         Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
@@ -69,7 +69,8 @@ pub(crate) fn project(row: Row) -> Result<Project, StoreError> {
 
 macro_rules! credential_columns {
     () => {
-        "client_id, workspace_id, project_id, secret_digest, scopes, created_at, expires_at, deleted_at"
+        "client_id, workspace_id, project_id, secret_digest, scopes, created_at, expires_at, deleted_at, \
+         last_used_at"
     };
 }
 pub(crate) use credential_columns;
@@ -90,6 +91,7 @@ pub(crate) fn credential(row: Row) -> Result<Credential, StoreError> {
         created_at: row.instant("created_at")?,
         expires_at: row.instant_or_null("expires_at")?,
         deleted_at: row.instant_or_null("deleted_at")?,
+        last_used_at: row.instant_or_null("last_used_at")?,
     })
 }
 
@@ -246,7 +248,10 @@ fn allowed_networks(row: &mut Columns) -> Result<Vec<AllowedNetwork>, StoreError
         .iter()
         .map(|allowed| {
             Ok(AllowedNetwork {
-                network: allowed.network.parse::<NetworkId>().map_err(|problem| row.inconsistent(COLUMN, problem))?,
+                network: allowed
+                    .network
+                    .parse::<NetworkSelector>()
+                    .map_err(|problem| row.inconsistent(COLUMN, problem))?,
                 products: parse_all(row, COLUMN, &allowed.products)?,
             })
         })

@@ -83,11 +83,59 @@ impl Network {
     }
 }
 
-/// A network that a project may use, and for which products: the authorisation gate.
+/// The networks that an entry of a project's allowed networks is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkSelector {
+    /// Written `*`: those that the deployment has now and those that it will have.
+    All,
+    One(NetworkId),
+}
+
+impl fmt::Display for NetworkSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NetworkSelector::All => f.write_str("*"),
+            NetworkSelector::One(id) => id.fmt(f),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a network id, which is five or six digits, or `*` for all networks")]
+pub struct NotANetworkSelector;
+
+impl FromStr for NetworkSelector {
+    type Err = NotANetworkSelector;
+
+    fn from_str(text: &str) -> Result<Self, NotANetworkSelector> {
+        match text {
+            "*" => Ok(NetworkSelector::All),
+            _ => text.parse().map(NetworkSelector::One).map_err(|NotANetworkId| NotANetworkSelector),
+        }
+    }
+}
+
+impl From<NetworkId> for NetworkSelector {
+    fn from(id: NetworkId) -> Self {
+        NetworkSelector::One(id)
+    }
+}
+
+/// Networks that a project may use, and for which products: the authorisation gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedNetwork {
-    pub network: NetworkId,
+    pub network: NetworkSelector,
     pub products: Vec<Product>,
+}
+
+impl AllowedNetwork {
+    pub fn allows(&self, network: &NetworkId, product: Product) -> bool {
+        let is_covered = match &self.network {
+            NetworkSelector::All => true,
+            NetworkSelector::One(id) => id == network,
+        };
+        is_covered && self.products.contains(&product)
+    }
 }
 
 /// What is known of an address.

@@ -18,11 +18,18 @@ pub struct Credential {
     pub expires_at: Option<Timestamp>,
     /// A deleted credential stays known, so that its use is told apart from a wrong guess.
     pub deleted_at: Option<Timestamp>,
+    /// To the minute, as last recorded; a copy in memory may be older.
+    pub last_used_at: Option<Timestamp>,
 }
 
 impl Credential {
     pub fn is_live(&self, now: Timestamp) -> bool {
-        self.deleted_at.is_none() && self.expires_at.is_none_or(|at| now < at)
+        self.died_at(now).is_none()
+    }
+
+    /// When it was deleted or expired; `None` while it is live.
+    pub fn died_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.deleted_at.or(self.expires_at.filter(|at| *at <= now))
     }
 }
 

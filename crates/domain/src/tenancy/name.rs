@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-/// 1 to 100 characters, not all blank, none of them a control character.
+/// 1 to 100 characters, not all blank, without control characters (C0, C1, DEL) and bidirectional formatting characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
@@ -28,6 +28,8 @@ pub enum InvalidName {
     TooLong,
     #[error("a name must not contain control characters")]
     ControlCharacter,
+    #[error("a name must not contain characters that change the direction of text, such as U+202E")]
+    BidiControl,
 }
 
 impl FromStr for Name {
@@ -40,10 +42,17 @@ impl FromStr for Name {
             Err(InvalidName::TooLong)
         } else if text.chars().any(char::is_control) {
             Err(InvalidName::ControlCharacter)
+        } else if text.chars().any(is_bidi_control) {
+            Err(InvalidName::BidiControl)
         } else {
             Ok(Name(text.to_owned()))
         }
     }
+}
+
+/// The Unicode property `Bidi_Control`: the characters that can make a name read as another one.
+fn is_bidi_control(character: char) -> bool {
+    matches!(character, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -52,7 +61,7 @@ mod tests {
 
     #[test]
     fn names() {
-        for good in ["a", "Bank of Example", "Ünïcode 📱", &"é".repeat(100)] {
+        for good in ["a", "Bank of Example", "Ünïcode 📱", "متجر", "חנות", &"é".repeat(100)] {
             assert!(good.parse::<Name>().is_ok(), "{good}");
         }
         for (bad, why) in [
@@ -61,6 +70,13 @@ mod tests {
             (&*"é".repeat(101), InvalidName::TooLong),
             ("a\0b", InvalidName::ControlCharacter),
             ("line\nbreak", InvalidName::ControlCharacter),
+            ("del\u{7f}", InvalidName::ControlCharacter),
+            ("c1\u{85}", InvalidName::ControlCharacter),
+            ("c1\u{9b}31m", InvalidName::ControlCharacter),
+            ("Bank\u{202E}knaB", InvalidName::BidiControl),
+            ("\u{200F}Bank", InvalidName::BidiControl),
+            ("Bank\u{2066}", InvalidName::BidiControl),
+            ("\u{061C}Bank", InvalidName::BidiControl),
         ] {
             assert_eq!(bad.parse::<Name>(), Err(why), "{bad:?}");
         }

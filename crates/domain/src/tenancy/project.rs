@@ -59,6 +59,12 @@ impl Mode {
             Mode::Live => "live",
         }
     }
+
+    /// Whether a project of this mode may have `next`. A project goes live once and never back: otherwise simulated
+    /// verifications could pass for real ones.
+    pub fn may_become(self, next: Mode) -> bool {
+        self == next || next == Mode::Live
+    }
 }
 
 impl fmt::Display for Mode {
@@ -76,5 +82,22 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, NotAMode> {
         Mode::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or(NotAMode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn projects_go_live_and_never_back() {
+        for (now, next, is_allowed) in [
+            (Mode::Sandbox, Mode::Sandbox, true),
+            (Mode::Sandbox, Mode::Live, true),
+            (Mode::Live, Mode::Live, true),
+            (Mode::Live, Mode::Sandbox, false),
+        ] {
+            assert_eq!(now.may_become(next), is_allowed, "{now} to {next}");
+        }
     }
 }

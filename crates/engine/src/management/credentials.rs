@@ -3,17 +3,18 @@
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
 use ringtrue_domain::{
-    audit::{Action, Actor},
+    audit::{Action, Actor, AuditEvent},
     page::{Page, PageRequest},
     product::{Product, Scope},
     tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, SecretDigest, WorkspaceId},
 };
 
-use super::{ManagementError, Manager};
+use super::{Condition, ManagementError, Manager, TRIES};
 use crate::{
     Engine,
+    control_plane::DEAD_CREDENTIALS_KEPT,
     idempotency::Once,
-    ports::{Found, StoreError},
+    ports::{Completion, CredentialDeleted, CredentialLimits, CredentialWritten, Found, StoreError},
 };
 
 #[derive(Clone, Debug, Default)]
@@ -55,9 +56,32 @@ impl Engine {
         let target = issued.credential.client_id.to_string();
         let audit = self.audit(manager, Action::CredentialCreated, target, vec![]);
         let completion = self.completion(once, &issued)?;
-        self.store().create_credential(&issued.credential, &audit, completion.as_ref()).await?;
-        self.see_own_change().await;
+        self.store_credential(&issued, &audit, completion.as_ref()).await?;
         Ok(issued)
+    }
+
+    async fn store_credential(
+        &self,
+        issued: &IssuedCredential,
+        audit: &AuditEvent,
+        completion: Option<&Completion>,
+    ) -> Result<(), ManagementError> {
+        let most = self.tenant_limits().credentials_per_owner;
+        let limits = CredentialLimits { live: most, dead: DEAD_CREDENTIALS_KEPT };
+        match self.store().create_credential(&issued.credential, audit, completion, limits).await? {
+            CredentialWritten::Done => {
+                self.see_own_change().await;
+                Ok(())
+            }
+            CredentialWritten::LimitReached => {
+                let owner = match issued.credential.owner {
+                    CredentialOwner::Workspace(_) => "workspace",
+                    CredentialOwner::Project(..) => "project",
+                };
+                let detail = format!("the {owner} has {most} live credentials, which is the limit; delete one first");
+                Err(ManagementError::LimitReached(detail))
+            }
+        }
     }
 
     /// A workspace credential made at the command line.
@@ -69,7 +93,7 @@ impl Engine {
         if let Found::Nothing = self.store().find_workspace(workspace, workspace).await? {
             return Err(ManagementError::WorkspaceNotFound);
         }
-        self.operator_credential(CredentialOwner::Workspace(workspace), expires_at).await.map_err(Into::into)
+        self.operator_credential(CredentialOwner::Workspace(workspace), expires_at).await
     }
 
     /// A credential made by whoever runs the deployment, with every scope that its owner can have.
@@ -77,12 +101,11 @@ impl Engine {
         &self,
         owner: CredentialOwner,
         expires_at: Option<Timestamp>,
-    ) -> Result<IssuedCredential, StoreError> {
+    ) -> Result<IssuedCredential, ManagementError> {
         let issued = self.issue(owner, every_scope(owner), expires_at)?;
         let target = issued.credential.client_id.to_string();
         let audit = self.audit_by(Actor::Operator, Action::CredentialCreated, owner.workspace(), target, vec![]);
-        self.store().create_credential(&issued.credential, &audit, None).await?;
-        self.see_own_change().await;
+        self.store_credential(&issued, &audit, None).await?;
         Ok(issued)
     }
 
@@ -116,16 +139,25 @@ impl Engine {
         manager: &Manager,
         owner: CredentialOwner,
         client_id: &ClientId,
+        condition: Condition<'_, Credential>,
     ) -> Result<(), ManagementError> {
-        self.authorize(manager, owner).await?;
-        let audit = self.audit(manager, Action::CredentialDeleted, client_id.to_string(), vec![]);
-        let deleted = self.store().delete_credential(owner, client_id, audit.at, &audit).await?;
-        self.see_own_change().await;
-        match deleted {
-            Found::Mine(()) => Ok(()),
-            Found::SomeoneElses => Err(ManagementError::NotYours("credential")),
-            Found::Nothing => Err(ManagementError::CredentialNotFound),
+        for _ in 0..TRIES {
+            let current = self.credential(manager, owner, client_id).await?;
+            if !condition(&current) {
+                return Err(ManagementError::PreconditionFailed);
+            }
+            let audit = self.audit(manager, Action::CredentialDeleted, client_id.to_string(), vec![]);
+            match self.store().delete_credential(owner, client_id, Some(&current), audit.at, &audit).await? {
+                Found::Mine(CredentialDeleted::Done) => {
+                    self.see_own_change().await;
+                    return Ok(());
+                }
+                Found::Mine(CredentialDeleted::Stale) => {}
+                Found::SomeoneElses => return Err(ManagementError::NotYours("credential")),
+                Found::Nothing => return Err(ManagementError::CredentialNotFound),
+            }
         }
+        Err(ManagementError::Contended)
     }
 
     /// Draws a new id and secret.
@@ -152,6 +184,7 @@ impl Engine {
             created_at: self.clock().now(),
             expires_at,
             deleted_at: None,
+            last_used_at: None,
         };
         credential.secret_digest = self.credential_digest(&credential, &secret)?;
         Ok(IssuedCredential { credential, secret: ClientSecret::new(secret) })

@@ -11,7 +11,7 @@ mod workspaces;
 
 pub use credentials::{IssuedCredential, NewCredential};
 pub use project_patch::{ConfigurationPatch, InvalidUrl, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch};
-pub use projects::{CreatedProject, NewProject};
+pub use projects::{CreatedProject, NewProject, UpdatedProject};
 pub use reports::{UsageReport, UsageRequest};
 pub use workspaces::CreatedWorkspace;
 
@@ -46,12 +46,41 @@ pub enum ManagementError {
     InvalidMember { member: &'static str, problem: String },
     #[error("`/networks/{position}`: {given} is another id of {network}, which the list has already")]
     SameNetwork { position: usize, given: NetworkId, network: NetworkId },
+    #[error(
+        "`/networks/{position}/network_id`: this deployment has no network {given}; see `GET /v1/management/networks`"
+    )]
+    UnknownNetwork { position: usize, given: NetworkId },
+    #[error("{0}")]
+    LimitReached(String),
+    #[error("the resource has changed: its `ETag` does not match `If-Match`")]
+    PreconditionFailed,
     /// Others changed the same thing again and again while we tried.
-    #[error("the project is being changed by others; try again")]
+    #[error("others are changing the same resource; try again")]
     Contended,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+/// Caps on what a tenant may create, since every node keeps it in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TenantLimits {
+    pub projects_per_workspace: u32,
+    /// Live credentials of one project, or of one workspace.
+    pub credentials_per_owner: u32,
+}
+
+impl Default for TenantLimits {
+    fn default() -> Self {
+        TenantLimits { projects_per_workspace: 1_000, credentials_per_owner: 100 }
+    }
+}
+
+/// A condition on the current state of a resource, such as `If-Match`. It holds in the transaction of the change: the
+/// change is refused if the state is no longer the one that was tested.
+pub type Condition<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
+
+/// How often a change is tried again when others change the same resource in between.
+const TRIES: usize = 5;
 
 /// Whoever does something that is audited, by the API or at the console, and the request that it makes.
 #[derive(Clone, Debug)]

@@ -3,22 +3,22 @@
 use ringtrue_domain::{
     audit::Action,
     id::time_ordered,
-    network::AllowedNetwork,
+    network::{AllowedNetwork, NetworkSelector},
     page::{Page, PageRequest},
     product::Product,
     search::Filter,
     tenancy::{CredentialOwner, Mode, Name, Project, ProjectId, Revision, WorkspaceId},
 };
 
-use super::{ConfigurationPatch, IssuedCredential, ManagementError, Manager, ProjectPatch, credentials::every_scope};
+use super::{
+    Condition, ConfigurationPatch, IssuedCredential, ManagementError, Manager, ProjectPatch, TRIES,
+    credentials::every_scope,
+};
 use crate::{
     Engine,
     idempotency::Once,
     ports::{Found, ProjectUpdated, ProjectWritten},
 };
-
-/// How often a change is tried again when others change the same project in between.
-const TRIES: usize = 5;
 
 #[derive(Clone, Debug)]
 pub struct NewProject {
@@ -32,6 +32,14 @@ pub struct NewProject {
 pub struct CreatedProject {
     pub project: Project,
     pub credential: IssuedCredential,
+}
+
+/// A project after a change.
+#[derive(Clone, Debug)]
+pub struct UpdatedProject {
+    pub project: Project,
+    /// The credential that has replaced all others, if the change took the project live.
+    pub credential: Option<IssuedCredential>,
 }
 
 impl Engine {
@@ -68,9 +76,10 @@ impl Engine {
         ];
         let created = CreatedProject { project, credential };
         let completion = self.completion(once, &created)?;
+        let most = self.tenant_limits().projects_per_workspace;
         let written = self
             .store()
-            .create_project(&created.project, &created.credential.credential, &audit, completion.as_ref())
+            .create_project(&created.project, &created.credential.credential, &audit, completion.as_ref(), most)
             .await?;
         match written {
             ProjectWritten::Done => {
@@ -78,6 +87,9 @@ impl Engine {
                 Ok(created)
             }
             ProjectWritten::NameTaken => Err(ManagementError::ProjectNameTaken),
+            ProjectWritten::LimitReached => {
+                Err(ManagementError::LimitReached(format!("the workspace has {most} projects, which is the limit")))
+            }
         }
     }
 
@@ -112,8 +124,16 @@ impl Engine {
         workspace: WorkspaceId,
         id: ProjectId,
         patch: ProjectPatch,
-    ) -> Result<Project, ManagementError> {
+        condition: Condition<'_, Project>,
+    ) -> Result<UpdatedProject, ManagementError> {
         self.change_project(manager, workspace, id, Action::ProjectUpdated, |project| {
+            if !condition(project) {
+                return Err(ManagementError::PreconditionFailed);
+            }
+            if patch.mode.is_some_and(|mode| !project.mode.may_become(mode)) {
+                let problem = "a live project cannot return to the sandbox; create another project".to_owned();
+                return Err(ManagementError::InvalidMember { member: "/mode", problem });
+            }
             Ok(patch.clone().apply(project, self.urls())?)
         })
         .await
@@ -125,32 +145,51 @@ impl Engine {
         workspace: WorkspaceId,
         id: ProjectId,
         networks: Vec<AllowedNetwork>,
+        condition: Condition<'_, Project>,
     ) -> Result<Project, ManagementError> {
-        let networks = self.by_their_own_ids(networks)?;
-        self.change_project(manager, workspace, id, Action::AllowedNetworksReplaced, |project| {
+        let changed = self.change_project(manager, workspace, id, Action::AllowedNetworksReplaced, |project| {
+            if !condition(project) {
+                return Err(ManagementError::PreconditionFailed);
+            }
+            let networks = self.with_own_ids(networks.clone(), &project.allowed_networks)?;
             let changes = if project.allowed_networks == networks { vec![] } else { vec!["networks".to_owned()] };
-            Ok((Project { allowed_networks: networks.clone(), ..project.clone() }, changes))
-        })
-        .await
+            Ok((Project { allowed_networks: networks, ..project.clone() }, changes))
+        });
+        Ok(changed.await?.project)
     }
 
-    /// The gate knows networks by their own ids: another one that a network goes by would never let anything pass. Ids
-    /// of networks that this deployment does not know, yet, stay as they are.
-    fn by_their_own_ids(&self, networks: Vec<AllowedNetwork>) -> Result<Vec<AllowedNetwork>, ManagementError> {
+    /// Replaces other ids of networks by their own ones, which the gate compares. An id that this deployment does not
+    /// know is refused, unless the project has it already: its network may have left the configuration since.
+    fn with_own_ids(
+        &self,
+        networks: Vec<AllowedNetwork>,
+        current: &[AllowedNetwork],
+    ) -> Result<Vec<AllowedNetwork>, ManagementError> {
         let directory = self.networks().directory();
         let mut own: Vec<AllowedNetwork> = Vec::with_capacity(networks.len());
-        for (position, allowed) in networks.into_iter().enumerate() {
-            let network = directory.known_as(&allowed.network).map_or(&allowed.network, |known| &known.id).clone();
-            if own.iter().any(|other| other.network == network) {
-                return Err(ManagementError::SameNetwork { position, given: allowed.network, network });
-            }
-            own.push(AllowedNetwork { network, products: allowed.products });
+        for (position, AllowedNetwork { network, products }) in networks.into_iter().enumerate() {
+            let selector = match network {
+                NetworkSelector::All => NetworkSelector::All,
+                NetworkSelector::One(given) => {
+                    let known = directory.known_as(&given).map(|known| known.id.clone());
+                    let selector = NetworkSelector::One(known.clone().unwrap_or_else(|| given.clone()));
+                    if own.iter().any(|other| other.network == selector) {
+                        let network = known.unwrap_or_else(|| given.clone());
+                        return Err(ManagementError::SameNetwork { position, given, network });
+                    }
+                    if known.is_none() && !current.iter().any(|allowed| allowed.network == selector) {
+                        return Err(ManagementError::UnknownNetwork { position, given });
+                    }
+                    selector
+                }
+            };
+            own.push(AllowedNetwork { network: selector, products });
         }
         Ok(own)
     }
 
     /// Reads, changes and writes a project; again from the start when someone was faster. A change that changes
-    /// nothing writes nothing.
+    /// nothing writes nothing. A change of the mode replaces the project's credentials.
     async fn change_project(
         &self,
         manager: &Manager,
@@ -158,20 +197,30 @@ impl Engine {
         id: ProjectId,
         action: Action,
         change: impl Fn(&Project) -> Result<(Project, Vec<String>), ManagementError>,
-    ) -> Result<Project, ManagementError> {
+    ) -> Result<UpdatedProject, ManagementError> {
         for _ in 0..TRIES {
             let current = self.project(manager, workspace, id).await?;
-            let (mut changed, members) = change(&current)?;
+            let (mut changed, mut members) = change(&current)?;
             if members.is_empty() {
-                return Ok(current);
+                return Ok(UpdatedProject { project: current, credential: None });
             }
-            let audit = self.audit(manager, action, id.to_string(), members);
-            changed.updated_at = audit.at.max(current.updated_at);
+            let owner = CredentialOwner::Project(workspace, id);
+            let credential =
+                if changed.mode == current.mode { None } else { Some(self.issue(owner, every_scope(owner), None)?) };
+            if credential.is_some() {
+                members.push("credentials".to_owned());
+            }
+            let mut audit = vec![self.audit(manager, action, id.to_string(), members)];
+            changed.updated_at = audit[0].at.max(current.updated_at);
             changed.revision = current.revision.next();
-            match self.store().update_project(&changed, &audit).await? {
+            if let Some(IssuedCredential { credential, .. }) = &credential {
+                audit.push(self.audit(manager, Action::CredentialCreated, credential.client_id.to_string(), vec![]));
+            }
+            let replacement = credential.as_ref().map(|issued| &issued.credential);
+            match self.store().update_project(&changed, replacement, &audit).await? {
                 ProjectUpdated::Done => {
                     self.see_own_change().await;
-                    return Ok(changed);
+                    return Ok(UpdatedProject { project: changed, credential });
                 }
                 ProjectUpdated::NameTaken => return Err(ManagementError::ProjectNameTaken),
                 ProjectUpdated::Stale => {}

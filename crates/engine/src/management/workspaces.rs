@@ -8,7 +8,7 @@ use ringtrue_domain::{
     tenancy::{CredentialOwner, Name, RateLimits, Workspace, WorkspaceId},
 };
 
-use super::{IssuedCredential, ManagementError, Manager};
+use super::{Condition, IssuedCredential, ManagementError, Manager, TRIES};
 use crate::{
     Engine,
     ports::{Found, StoreError},
@@ -71,14 +71,22 @@ impl Engine {
         manager: &Manager,
         id: WorkspaceId,
         name: Name,
+        condition: Condition<'_, Workspace>,
     ) -> Result<Workspace, ManagementError> {
-        let workspace = self.workspace(manager, id).await?;
-        if workspace.name == name {
-            return Ok(workspace);
+        for _ in 0..TRIES {
+            let current = self.workspace(manager, id).await?;
+            if !condition(&current) {
+                return Err(ManagementError::PreconditionFailed);
+            }
+            if current.name == name {
+                return Ok(current);
+            }
+            let audit = self.audit(manager, Action::WorkspaceUpdated, id.to_string(), vec!["name".to_owned()]);
+            if let Some(renamed) = self.store().rename_workspace(id, &name, Some(&current), audit.at, &audit).await? {
+                self.see_own_change().await;
+                return Ok(renamed);
+            }
         }
-        let audit = self.audit(manager, Action::WorkspaceUpdated, id.to_string(), vec!["name".to_owned()]);
-        let renamed = self.store().rename_workspace(id, &name, audit.at, &audit).await?;
-        self.see_own_change().await;
-        renamed.ok_or(ManagementError::WorkspaceNotFound)
+        Err(ManagementError::Contended)
     }
 }

@@ -21,12 +21,13 @@ pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
     AccountRecord, AccountStore, Admitted, AttemptLog, AuditFilter, AuditStore, Awaits, CallbackRecord, CallbackState,
     CallbackStore, CameBack, Changes, CheckQuery, CheckStore, ClaimOutcome, ClaimRequest, CodeHash, Completion,
-    ControlPlaneStore, CredentialStore, DatabaseHistory, DatabaseTime, Decision, Erased, Found, Housekeeping,
-    IdempotencyStore, JourneyRecord, JourneyStore, KeptRequests, KeyId, KeyPurpose, KeyStore, LeasedCallback,
-    LinkPurpose, LinkRecord, NewCallback, NewCheck, NewLink, NewSession, NodeId, NodeStore, NotAKeyPurpose,
-    PasswordHash, PrivacyStore, Progress, ProjectStore, ProjectUpdated, ProjectWritten, Recorded, Resent, Revocation,
-    RevocationStore, SealedKey, SessionRecord, SetOut, Settlement, StillOpen, Store, StoreError, Then, TokenHash,
-    TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore, Version, WorkspaceStore,
+    ControlPlaneStore, CredentialDeleted, CredentialLimits, CredentialStore, CredentialWritten, DatabaseHistory,
+    DatabaseTime, Decision, Erased, Found, Housekeeping, IdempotencyStore, JourneyRecord, JourneyStore, KeptRequests,
+    KeyId, KeyPurpose, KeyStore, LeasedCallback, LinkPurpose, LinkRecord, NewCallback, NewCheck, NewLink, NewSession,
+    NodeId, NodeStore, NotAKeyPurpose, PasswordHash, PrivacyStore, Progress, ProjectStore, ProjectUpdated,
+    ProjectWritten, Recorded, Resent, Revocation, RevocationStore, SealedKey, SessionRecord, SetOut, Settlement,
+    StillOpen, Store, StoreError, Then, TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow,
+    UsageStore, Version, WorkspaceStore,
 };
 pub use store::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, MarkedPending, WaitingCallbacks};
 pub use store::{Course, Guess, Guesser, Wait};

@@ -55,6 +55,9 @@ impl Engine {
         at: Timestamp,
         connector: &Arc<str>,
     ) -> Result<Disposition, StoreError> {
+        if self.has_left_sandbox(check.project, check.mode) {
+            return Ok(Disposition::Unmatched);
+        }
         let place = Activity::place_of(&check);
         match check.receive(from, at) {
             Err(_) => Ok(Disposition::TooLate),

@@ -143,6 +143,9 @@ impl Engine {
             Ok(undecided) => undecided,
             Err(end) => return Ok(Step::End(end)),
         };
+        if self.has_left_sandbox(check.project, check.mode) {
+            return self.failed(check, ErrorCode::InternalError).await.map(Step::End);
+        }
         let sim = visit.sim.filter(|_| check.mode == Mode::Sandbox);
         let sim = sim.map(|sim| Msisdn::parse(sim, Mode::Sandbox)).transpose()?;
         match self.send_out(&check, &brief, sim, visit.address).await? {
@@ -263,6 +266,9 @@ impl Engine {
             Ok(undecided) => undecided,
             Err(end) => return Ok(end),
         };
+        if self.has_left_sandbox(check.project, check.mode) {
+            return self.failed(check, ErrorCode::InternalError).await;
+        }
         let leg = self.open_leg(id, &came_back.leg)?;
         if leg.connector != back.connector {
             return Err(VisitError::Ticket);

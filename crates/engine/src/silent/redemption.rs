@@ -60,10 +60,14 @@ impl Engine {
             return Err(self.why_not(project, product, id).await);
         };
         let check: SilentCheck = narrowed(check)?;
+        if self.has_left_sandbox(project, check.mode) {
+            self.end_with(check, ErrorCode::InternalError).await?;
+            return Err(self.why_not(project, product, id).await);
+        }
         let Some(decision) = progress.decision else { return Err(RedeemError::NotReady) };
         if progress.wrong_codes >= WRONG_CODES {
             // Whoever counted the last one did not come to record the end.
-            self.end_for_wrong_codes(check).await?;
+            self.end_with(check, ErrorCode::CodeAttemptsExceeded).await?;
             return Err(self.why_not(project, product, id).await);
         }
         let given = self.redirect_code_hash(id, code)?;
@@ -95,13 +99,13 @@ impl Engine {
         };
         let left = WRONG_CODES.saturating_sub(wrong);
         if left == 0 {
-            self.end_for_wrong_codes(check).await?;
+            self.end_with(check, ErrorCode::CodeAttemptsExceeded).await?;
         }
         Ok(RedeemError::WrongCode { left })
     }
 
-    async fn end_for_wrong_codes(&self, check: SilentCheck) -> Result<(), StoreError> {
-        match check.fail(ErrorCode::CodeAttemptsExceeded, whole_millis(self.clock().now())) {
+    async fn end_with(&self, check: SilentCheck, code: ErrorCode) -> Result<(), StoreError> {
+        match check.fail(code, whole_millis(self.clock().now())) {
             Ok(concluded) => self.conclude(concluded).await.map(drop),
             Err(_) => Ok(()),
         }

@@ -163,9 +163,7 @@ async fn a_repetition_gets_the_first_answer() {
     let once = Once { claim: &slow, answer: &answer };
     let late = engine.create_sim_swap(&world.sandbox, about("+990123456700"), Some(once)).await;
     assert!(late.is_err(), "two checks for one key");
-    let Begun::Replay(replayed) = engine.begin_once(scope, "other", [1; 32]).await.unwrap() else {
-        panic!("a replay")
-    };
+    let Begun::Replay(replayed) = engine.begin_once(scope, "other", [1; 32]).await.unwrap() else { panic!("a replay") };
     assert_eq!(replayed, answer(&kept));
 }
 

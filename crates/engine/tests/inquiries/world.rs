@@ -17,7 +17,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     Engine, Parts, Settings, callback,
     keys::MasterKey,
-    management::{ConfigurationPatch, Manager, NewProject},
+    management::{ConfigurationPatch, Manager, NewProject, TenantLimits},
     networks::{Route, SwapRoute},
     number_lookup::{Prefixes, Sources},
     ports::{Answer, Located, ManualClock, Outgoing, Resolved, SystemEntropy, Transport, Undelivered},
@@ -165,8 +165,10 @@ async fn allow(
     networks: &[&str],
     products: &[Product],
 ) -> Project {
-    let allowed = ids(networks).into_iter().map(|network| AllowedNetwork { network, products: products.to_vec() });
-    engine.replace_allowed_networks(manager, manager.workspace, project.id, allowed.collect()).await.unwrap()
+    let allowed = ids(networks)
+        .into_iter()
+        .map(|network| AllowedNetwork { network: network.into(), products: products.to_vec() });
+    engine.replace_allowed_networks(manager, manager.workspace, project.id, allowed.collect(), &|_| true).await.unwrap()
 }
 
 pub fn ids(texts: &[&str]) -> Vec<NetworkId> {
@@ -179,6 +181,7 @@ fn settings() -> Settings {
         base_url: "https://ringtrue.example".to_owned(),
         limits: rate_limit::Limits::default(),
         urls: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
+        tenant_limits: TenantLimits::default(),
         number_guard: NumberGuard { creates: 5, within_seconds: 600 },
         courier: callback::Limits::default(),
         retention: SignedDuration::from_hours(24 * 30),

@@ -22,7 +22,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     Engine, Parts, Settings, callback,
     keys::MasterKey,
-    management::{ConfigurationPatch, Manager, NewProject},
+    management::{ConfigurationPatch, Manager, NewProject, TenantLimits},
     networks::Route,
     ports::{Answer, Located, ManualClock, Outgoing, SystemEntropy, Transport, Undelivered},
     rate_limit,
@@ -280,7 +280,7 @@ async fn projects(engine: &Engine) -> [Project; 2] {
     }
     let allowed = ids(&["23410", "23411", "23420", "23430", "23440"]).into_iter();
     let allowed = allowed.map(|network| AllowedNetwork { network, products: products.clone() }).collect();
-    made[0] = engine.replace_allowed_networks(&manager, workspace, made[0].id, allowed).await.unwrap();
+    made[0] = engine.replace_allowed_networks(&manager, workspace, made[0].id, allowed, &|_| true).await.unwrap();
     made.try_into().unwrap()
 }
 
@@ -290,6 +290,7 @@ fn settings() -> Settings {
         base_url: "https://ringtrue.example".to_owned(),
         limits: rate_limit::Limits::default(),
         urls: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
+        tenant_limits: TenantLimits::default(),
         number_guard: NumberGuard { creates: 1_000, within_seconds: 600 },
         courier: callback::Limits::default(),
         retention: SignedDuration::from_hours(24 * 30),

@@ -14,7 +14,7 @@ use ringtrue_domain::{
 use ringtrue_engine::{
     Engine, Parts, Settings, callback,
     keys::MasterKey,
-    management::{ConfigurationPatch, Manager, NewProject},
+    management::{ConfigurationPatch, Manager, NewProject, TenantLimits},
     ports::{Entropy, ManualClock, Store, SystemEntropy},
     rate_limit,
 };
@@ -171,6 +171,7 @@ fn settings(courier: callback::Limits) -> Settings {
         base_url: "https://ringtrue.example".to_owned(),
         limits: rate_limit::Limits::default(),
         urls: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
+        tenant_limits: TenantLimits::default(),
         number_guard: NumberGuard { creates: 1_000, within_seconds: 600 },
         courier,
         retention: SignedDuration::from_hours(24 * 30),

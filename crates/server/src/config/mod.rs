@@ -38,7 +38,7 @@ use std::{
 
 use jiff::SignedDuration;
 use ringtrue_domain::{network::NetworkDirectory, region::Region, reverse_sms::NumberGuard};
-use ringtrue_engine::{callback, rate_limit::Limits};
+use ringtrue_engine::{callback, management::TenantLimits, rate_limit::Limits};
 use ringtrue_operators::ip_routing::IpRoutingConfig;
 
 pub(crate) use self::environment::{CLIENT_SECRET, PROFILE};
@@ -75,6 +75,7 @@ pub struct Config {
     pub keys: KeysSection,
     pub rate_limits: Limits,
     pub number_guard: NumberGuard,
+    pub tenant_limits: TenantLimits,
     pub callbacks: CallbacksSection,
     pub courier: callback::Limits,
     /// How long numbers and callback bodies are kept after the end of their check.

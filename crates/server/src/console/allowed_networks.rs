@@ -5,7 +5,7 @@ use axum::{extract::State, response::Response};
 use http::StatusCode;
 use ringtrue_domain::{
     account::Power,
-    network::{AllowedNetwork, Network, NetworkId},
+    network::{AllowedNetwork, NetworkSelector},
     product::Product,
     tenancy::{Mode, Project},
 };
@@ -64,34 +64,30 @@ pub async fn change(State(app): State<App>, ids: PathIds, form: SignedForm) -> R
     let SignedForm { who, fields } = form;
     let place = who.project(&app, &ids, Power::Develop).await?;
     let wanted = match fields.get("choice") {
-        Some("all") => everything(app.engine.networks(), &place.project),
+        Some("all") => vec![AllowedNetwork { network: NetworkSelector::All, products: PRODUCTS.to_vec() }],
         Some("none") => vec![],
         _ => ticked(app.engine.networks(), &fields),
     };
-    let changed =
-        app.engine.replace_allowed_networks(&place.manager, place.workspace.id, place.project.id, wanted).await;
+    let (workspace, project) = (place.workspace.id, place.project.id);
+    let changed = app.engine.replace_allowed_networks(&place.manager, workspace, project, wanted, &|_| true).await;
     Ok(shown(&app, &who, &place, &changed.map_err(Problem::from)?, true))
 }
 
-/// Every product of every network; what the project says of networks that nobody knows stays.
-fn everything(networks: &Networks, project: &Project) -> Vec<AllowedNetwork> {
-    let directory = networks.directory();
-    let all = |network: &Network| AllowedNetwork { network: network.id.clone(), products: PRODUCTS.to_vec() };
-    let strangers = project.allowed_networks.iter().filter(|allowed| directory.known_as(&allowed.network).is_none());
-    directory.networks().map(all).chain(strangers.cloned()).collect()
-}
-
-/// A box is called `23410.sim_swap`. Ids of the same network are put together.
+/// A box is called `23410.sim_swap`, or `*.sim_swap` for all networks. Ids of the same network are put together.
 fn ticked(networks: &Networks, fields: &Fields) -> Vec<AllowedNetwork> {
     let directory = networks.directory();
     let mut allowed: Vec<AllowedNetwork> = vec![];
     for name in fields.names() {
-        let parts = name.split_once('.').map(|(id, product)| (id.parse::<NetworkId>(), product.parse::<Product>()));
+        let parts =
+            name.split_once('.').map(|(id, product)| (id.parse::<NetworkSelector>(), product.parse::<Product>()));
         let Some((Ok(network), Ok(product))) = parts else { continue };
         if !product.asks_an_operator() {
             continue;
         }
-        let network = directory.known_as(&network).map_or(network, |known| known.id.clone());
+        let network = match network {
+            NetworkSelector::All => NetworkSelector::All,
+            NetworkSelector::One(id) => directory.known_as(&id).map_or(id, |known| known.id.clone()).into(),
+        };
         match allowed.iter_mut().find(|other| other.network == network) {
             Some(other) if other.products.contains(&product) => {}
             Some(other) => other.products.push(product),
@@ -110,34 +106,48 @@ fn shown(app: &App, who: &SignedIn, place: &InProject, project: &Project, was_sa
             name: network.name.clone(),
             country: network.country.to_string(),
             aliases: network.aliases.join(", "),
-            cells: cells(&network.id, project, |product| supported.contains(&product)),
+            cells: cells(&network.id.clone().into(), project, |product| supported.contains(&product)),
             id: network.id.to_string(),
         }
     });
-    let own = project.allowed_networks.iter().filter(|allowed| directory.get(&allowed.network).is_none());
-    let strangers = own.map(|allowed| NetworkRow {
-        name: allowed.network.to_string(),
+    let all = NetworkRow {
+        name: "All networks".to_owned(),
         country: String::new(),
-        aliases: directory.known_as(&allowed.network).map(|network| network.name.clone()).unwrap_or_default(),
-        cells: cells(&allowed.network, project, |_| false),
-        id: allowed.network.to_string(),
+        aliases: "also those that are added later".to_owned(),
+        cells: cells(&NetworkSelector::All, project, |_| true),
+        id: NetworkSelector::All.to_string(),
+    };
+    let single = project.allowed_networks.iter().filter_map(|allowed| match &allowed.network {
+        NetworkSelector::All => None,
+        NetworkSelector::One(id) => Some(id),
     });
+    let strangers = single.filter(|id| directory.get(id).is_none()).map(|id| NetworkRow {
+        name: id.to_string(),
+        country: String::new(),
+        aliases: directory.known_as(id).map(|network| network.name.clone()).unwrap_or_default(),
+        cells: cells(&id.clone().into(), project, |_| false),
+        id: id.to_string(),
+    });
+    let mut rows: Vec<_> = known.collect();
+    if !rows.is_empty() {
+        rows.insert(0, all);
+    }
     let frame = Frame::of(who, "Networks allowed").in_workspace(who, &place.workspace, Section::AllowedNetworks);
     let page = AllowedNetworksPage {
         frame: frame.in_project(project),
         is_sandbox: project.mode == Mode::Sandbox,
         products: PRODUCTS.map(Product::title),
-        networks: known.collect(),
+        networks: rows,
         strangers: strangers.collect(),
         was_saved,
     };
     page::html(StatusCode::OK, &page)
 }
 
-fn cells(id: &NetworkId, project: &Project, is_supported: impl Fn(Product) -> bool) -> Vec<Cell> {
-    let allowed = project.allowed_networks.iter().find(|allowed| allowed.network == *id);
+fn cells(network: &NetworkSelector, project: &Project, is_supported: impl Fn(Product) -> bool) -> Vec<Cell> {
+    let allowed = project.allowed_networks.iter().find(|allowed| allowed.network == *network);
     let cell = |product: Product| Cell {
-        name: format!("{id}.{product}"),
+        name: format!("{network}.{product}"),
         product: product.title(),
         is_allowed: allowed.is_some_and(|allowed| allowed.products.contains(&product)),
         is_supported: is_supported(product),

@@ -13,7 +13,7 @@ use ringtrue_domain::{
     product::{Product, Scope},
     tenancy::{Credential, CredentialOwner},
 };
-use ringtrue_engine::management::{IssuedCredential, Manager, NewCredential};
+use ringtrue_engine::management::{IssuedCredential, ManagementError, Manager, NewCredential};
 
 use super::{
     forms::{Fields, SignedForm},
@@ -63,6 +63,7 @@ struct CredentialRow {
     scopes: String,
     created_at: Moment,
     expires_at: Option<Moment>,
+    last_used_at: Option<Moment>,
 }
 
 /// A new credential with its secret.
@@ -165,6 +166,7 @@ fn row(credential: &Credential) -> CredentialRow {
         scopes: if has_all { "all products".to_owned() } else { titles.collect::<Vec<_>>().join(", ") },
         created_at: Moment(credential.created_at),
         expires_at: credential.expires_at.map(Moment),
+        last_used_at: credential.last_used_at.map(Moment),
     }
 }
 
@@ -185,14 +187,18 @@ pub async fn create(State(app): State<App>, ids: PathIds, form: SignedForm) -> R
         Ok(new) => new,
         Err(error) => return desk.show(&app, None, None, Some(sentence(error))).await,
     };
-    let made = app.engine.create_credential(&desk.manager, desk.owner, new, None).await.map_err(Problem::from)?;
-    desk.show(&app, None, Some(Shown::from(&made)), None).await
+    match app.engine.create_credential(&desk.manager, desk.owner, new, None).await {
+        Ok(made) => desk.show(&app, None, Some(Shown::from(&made)), None).await,
+        Err(ManagementError::LimitReached(error)) => desk.show(&app, None, None, Some(sentence(&error))).await,
+        Err(error) => Err(Problem::from(error).into()),
+    }
 }
 
 /// `POST …/credentials/{client_id}/delete`
 pub async fn delete(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
     let desk = Desk::of(&app, &form.who, &ids, Power::Develop).await?;
-    app.engine.delete_credential(&desk.manager, desk.owner, &ids.client_id()?).await.map_err(Problem::from)?;
+    let deleted = app.engine.delete_credential(&desk.manager, desk.owner, &ids.client_id()?, &|_| true).await;
+    deleted.map_err(Problem::from)?;
     Ok(page::see_other(&desk.path))
 }
 

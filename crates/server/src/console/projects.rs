@@ -13,6 +13,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::management::{
     ConfigurationPatch, CreatedProject, ManagementError, NewProject, Patch, ProjectPatch, ReverseSmsPatch, SilentPatch,
+    UpdatedProject,
 };
 
 use super::{
@@ -94,7 +95,7 @@ pub async fn create(State(app): State<App>, ids: PathIds, form: SignedForm) -> R
             shown_once(&app, &who, &InProject { manager: place.manager, workspace: place.workspace, project }, shown)
                 .await
         }
-        Err(error @ ManagementError::ProjectNameTaken) => again(error.to_string()),
+        Err(error @ (ManagementError::ProjectNameTaken | ManagementError::LimitReached(_))) => again(error.to_string()),
         Err(error) => Err(Problem::from(error).into()),
     }
 }
@@ -116,10 +117,10 @@ pub async fn change(State(app): State<App>, ids: PathIds, form: SignedForm) -> R
     apply(&app, &who, &place, patch).await
 }
 
-/// `POST …/projects/{project_id}/settings/mode`: goes live, or back to the sandbox.
+/// `POST …/projects/{project_id}/settings/mode`: takes the project live, with new credentials. For owners.
 pub async fn change_mode(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
     let SignedForm { who, fields } = form;
-    let place = who.project(&app, &ids, Power::Develop).await?;
+    let place = who.project(&app, &ids, Power::Own).await?;
     let mode = fields.get("mode").unwrap_or_default().parse::<Mode>();
     let patch = match mode {
         Ok(mode) if fields.has("confirm") => ProjectPatch { mode: Some(mode), ..ProjectPatch::default() },
@@ -141,11 +142,19 @@ pub async fn disable(State(app): State<App>, ids: PathIds, form: SignedForm) -> 
 }
 
 async fn apply(app: &App, who: &SignedIn, place: &InProject, patch: ProjectPatch) -> Result<Response, Refusal> {
-    match app.engine.patch_project(&place.manager, place.workspace.id, place.project.id, patch).await {
-        Ok(project) => Ok(settings_page(who, place, &project, StatusCode::OK, None, true)),
-        Err(error @ (ManagementError::ProjectNameTaken | ManagementError::InvalidUrl(_))) => {
-            Ok(again(who, place, &error.to_string()))
+    match app.engine.patch_project(&place.manager, place.workspace.id, place.project.id, patch, &|_| true).await {
+        Ok(UpdatedProject { project, credential: None }) => {
+            Ok(settings_page(who, place, &project, StatusCode::OK, None, true))
         }
+        Ok(UpdatedProject { project, credential: Some(issued) }) => {
+            let place = InProject { manager: place.manager.clone(), workspace: place.workspace.clone(), project };
+            shown_once(app, who, &place, Shown::from(&issued)).await
+        }
+        Err(
+            error @ (ManagementError::ProjectNameTaken
+            | ManagementError::InvalidUrl(_)
+            | ManagementError::InvalidMember { .. }),
+        ) => Ok(again(who, place, &error.to_string())),
         Err(error) => Err(Problem::from(error).into()),
     }
 }

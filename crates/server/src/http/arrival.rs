@@ -8,7 +8,7 @@ use std::{
 use axum::extract::FromRef;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
-use ringtrue_domain::id::time_ordered;
+use ringtrue_domain::{id::time_ordered, tenancy::Mode};
 use uuid::fmt::Hyphenated;
 
 use super::{App, caller::Meter, path::Way, trail::Trail};
@@ -42,6 +42,8 @@ pub struct Arrival {
     pub peer: SocketAddr,
     pub request_id: RequestId,
     pub meter: Option<Meter>,
+    /// The mode of the caller's project, once the caller is authenticated.
+    pub project_mode: OnceLock<Mode>,
     /// For requests that may get into their project's log.
     pub trail: Option<Trail>,
     /// Told by the router.

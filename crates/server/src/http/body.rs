@@ -11,12 +11,18 @@ use http_body_util::BodyExt;
 use super::{App, catalogue::Code, problem::Problem};
 
 pub const MAX_JSON: usize = 16 * 1024;
+pub const MAX_ALLOWED_NETWORKS: usize = 256 * 1024;
 pub const MAX_FORM: usize = 4 * 1024;
 /// Each is compared with the others.
 const MAX_FIELDS: usize = 32;
 
 /// The JSON body of a request, unparsed: some need its exact bytes.
 pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Problem> {
+    read_json_within(app, request, MAX_JSON).await
+}
+
+/// The same, of at most `limit` bytes.
+pub async fn read_json_within(app: &App, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
     let is_patch = request.method() == http::Method::PATCH;
     let is_json = media_type(request.headers()).is_some_and(|given| {
         given.eq_ignore_ascii_case("application/json")
@@ -27,7 +33,7 @@ pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Probl
     }
     refuse_encoding(request.headers())?;
     let (parts, body) = request.into_parts();
-    read_limited(app, &parts.headers, body, MAX_JSON).await
+    read_limited(app, &parts.headers, body, limit).await
 }
 
 /// Sees to it that a request has no body, where none is taken.

@@ -175,6 +175,9 @@ impl<S: Required> FromRequestParts<Context> for Caller<S> {
                 return Err(problem);
             }
         };
+        if let Some(project) = &bearer.project {
+            let _ = arrival.project_mode.set(project.mode);
+        }
         let workspace = bearer.owner().workspace();
         let own = app.engine.control_plane().own_limits(workspace);
         let standing = app.engine.limiter().workspace(meter.kind, workspace, &own, arrival.at);

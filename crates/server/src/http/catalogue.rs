@@ -134,6 +134,9 @@ catalogue! {
     ProjectNameTaken: CONFLICT "project_name_taken" "Project name taken",
         "Another project of the workspace has this name.",
         "Choose another name, or rename the other project.";
+    LimitReached: CONFLICT "limit_reached" "Limit reached",
+        "The workspace has as many projects as it may have, or the project or workspace as many live credentials. `detail` says which, and how many they are.",
+        "Delete credentials that are no longer used: `last_used_at` shows them. Use a disabled project again instead of creating another, or ask the operator of the service for a higher limit.";
     IdempotencyInProgress: CONFLICT "idempotency_in_progress" "Request still running",
         "The first request with this `Idempotency-Key` has not been answered yet.",
         "Wait a moment and send the same request again: it will get the first one's answer.";
@@ -143,6 +146,9 @@ catalogue! {
     CallbackErased: GONE "callback_erased" "Callback erased",
         "What the callback said has been erased, since its time was over or by request.",
         "Read the check: how it ended is kept for longer.";
+    PreconditionFailed: PRECONDITION_FAILED "precondition_failed" "Precondition failed",
+        "The resource has changed since the caller read it: none of the tags in `If-Match` is its current `ETag`. Nothing was changed.",
+        "Read the resource again, apply the change to what it is now, and send the new `ETag` in `If-Match`.";
     NotMobileIp: PRECONDITION_FAILED "not_mobile_ip" "Not a mobile address",
         "The address does not belong to a mobile network: the device is on Wi-Fi, a VPN or a fixed line.",
         "Have the app open the `url` over mobile data. Offer another way to verify the number when that is not possible.";

@@ -36,6 +36,7 @@ use super::{
 use crate::config::RequestLog;
 
 const API_VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
+const X_PROJECT_MODE: HeaderName = HeaderName::from_static("x-project-mode");
 const X_API_VERSION: HeaderName = HeaderName::from_static("x-api-version");
 /// A year. Subdomains of the host may not be ours to speak for.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
@@ -106,6 +107,7 @@ impl Door {
             peer,
             request_id: RequestId::of(app, request.headers(), at),
             meter: Meter::of(&method, request.uri().path()),
+            project_mode: OnceLock::new(),
             trail: Trail::of(app, request.uri(), at),
             way: OnceLock::new(),
         });
@@ -128,6 +130,9 @@ impl Door {
         let mut response = self.finish(response, &arrival.request_id);
         if let Some(meter) = &arrival.meter {
             meter.write(app, arrival.address, response.headers_mut());
+        }
+        if let Some(mode) = arrival.project_mode.get() {
+            response.headers_mut().insert(X_PROJECT_MODE, HeaderValue::from_static(mode.as_str()));
         }
         if !is_a_server {
             response.extensions_mut().extend(Extensions::clone(usual_case));

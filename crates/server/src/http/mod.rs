@@ -12,6 +12,7 @@ pub mod catalogue;
 mod check;
 pub(crate) mod edge;
 mod eligibility;
+mod etag;
 mod health;
 mod idempotency;
 mod ingress;

@@ -223,7 +223,11 @@ impl From<ManagementError> for Problem {
             ManagementError::InvalidMember { member, problem } => {
                 Problem::bad_request(format!("`{member}`: {problem}"))
             }
-            ManagementError::SameNetwork { .. } => Problem::bad_request(detail),
+            ManagementError::SameNetwork { .. } | ManagementError::UnknownNetwork { .. } => {
+                Problem::bad_request(detail)
+            }
+            ManagementError::LimitReached(_) => Problem::new(Code::LimitReached, detail),
+            ManagementError::PreconditionFailed => Problem::new(Code::PreconditionFailed, detail),
             ManagementError::Contended => Problem::unavailable(detail),
             ManagementError::Store(cause) => cause.into(),
         }

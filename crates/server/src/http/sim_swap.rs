@@ -82,10 +82,8 @@ async fn create(State(app): State<App>, caller: ProjectCaller<SimSwap>, request:
     to_the_end(&app_, async move {
         let (scope, project) = (caller.idempotency_scope(), caller.into_project());
         let body_of = |check: &SimSwapCheck| SimSwapBody::from(check);
-        once(&app, scope, &sent, &bytes, body_of, async |once| {
-            app.engine.create_sim_swap(&project, new, once).await
-        })
-        .await
+        once(&app, scope, &sent, &bytes, body_of, async |once| app.engine.create_sim_swap(&project, new, once).await)
+            .await
     })
     .await
 }

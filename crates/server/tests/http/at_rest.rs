@@ -12,7 +12,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     keys::{self, CallbackSigner, KeyRing, MasterKey, are_without_schedules},
-    ports::{Entropy, KeyId, KeyPurpose, SealedKey, SystemEntropy},
+    ports::{CredentialLimits, Entropy, KeyId, KeyPurpose, SealedKey, SystemEntropy},
 };
 use serde_json::json;
 
@@ -56,7 +56,8 @@ async fn a_credential_written_by_hand_is_refused(world: World) {
         ("prj_copied-digest", real.secret_digest, &project.client_secret),
     ] {
         let credential = Credential { client_id: client_id.parse().unwrap(), secret_digest, ..(*real).clone() };
-        engine.store().create_credential(&credential, &event(Action::CredentialCreated), None).await.unwrap();
+        let limits = CredentialLimits { live: 100, dead: 100 };
+        engine.store().create_credential(&credential, &event(Action::CredentialCreated), None, limits).await.unwrap();
         soon("the row is read", async || engine.control_plane().credential(client_id).is_some()).await;
         world.token_request(client_id, secret, "sim_swap").await.assert(401);
     }
@@ -109,6 +110,7 @@ async fn a_database_of_an_earlier_release_is_upgraded(database: Database) {
         created_at: BEGINNING,
         expires_at: None,
         deleted_at: None,
+        last_used_at: None,
     };
     store.create_workspace(&workspace, &credential, &[event(Action::WorkspaceCreated)]).await.unwrap();
     assert!(are_without_schedules(&store.all_keys().await.unwrap(), &master()));

@@ -35,7 +35,7 @@ async fn every_change_leaves_an_event(world: World) {
         json!({"reverse_sms": {"callback_url": callback, "ttl": 90}, "discovery": {"redirect_url": callback}});
     let body =
         json!({"name": "Store", "mode": "live", "disabled": true, "products": [], "configuration": configuration});
-    world.manage(Request::patch(&project.path).json(&body)).await.assert(200);
+    let live = world.manage(Request::patch(&project.path).json(&body)).await.assert(200).json();
     let changes = json!([
         "name",
         "mode",
@@ -44,11 +44,14 @@ async fn every_change_leaves_an_event(world: World) {
         "configuration.reverse_sms.callback_url",
         "configuration.reverse_sms.ttl",
         "configuration.discovery.redirect_url",
+        "credentials",
     ]);
     expected.push((by_client.clone(), "project.updated", target("project", &project.project_id), changes));
+    let client_id = live["credentials"][0]["client_id"].as_str().unwrap();
+    expected.push((by_client.clone(), "credential.created", target("credential", client_id), json!([])));
 
     world.advance(SignedDuration::from_secs(1));
-    let networks = json!({"networks": [{"network_id": "23410", "products": ["sim_swap"]}]});
+    let networks = json!({"networks": [{"network_id": "*", "products": ["sim_swap"]}]});
     let path = format!("{}/allowed-networks", project.path);
     world.manage(Request::put(&path).json(&networks)).await.assert(200);
     let id = &project.project_id;

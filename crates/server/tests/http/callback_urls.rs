@@ -272,9 +272,11 @@ async fn a_project_that_goes_live_is_judged_again(world: World) {
         patch(json!({"name": format!("still {product} {member}")})).await.assert(200);
         let with_https = json!({"mode": "live", "configuration": {product: {member: "https://shop.example/hook"}}});
         patch(with_https).await.assert(200);
-        patch(json!({"mode": "sandbox"})).await.assert(200);
-        patch(json!({"configuration": configuration})).await.assert(200);
-        patch(json!({"mode": "live", "configuration": {product: {member: null}}})).await.assert(200);
+        patch(json!({"configuration": configuration})).await.assert_problem(400, code);
+
+        let other = world.project(&format!("other {product} {member}"), json!({"configuration": configuration})).await;
+        let body = json!({"mode": "live", "configuration": {product: {member: null}}});
+        world.manage(Request::patch(&other.path).json(&body)).await.assert(200);
     }
 }
 

@@ -18,7 +18,7 @@ pub const SECRET: &str = "jgk9TQ2HcV0-1bXn_e7Lw4Rz";
 pub const AUTH_TOKEN: &str = "hunter2";
 
 /// Three operators with three kinds of pools, all of whose numbers one webhook brings.
-const THREE: &str = r#"
+pub const THREE: &str = r#"
     [networks.23410]
     name = "O2"
     country = "GB"

@@ -14,9 +14,6 @@ use crate::{
     rows::{self, credential_columns, key_columns, project_columns, workspace_columns},
 };
 
-/// For how long a node that starts is told of a deleted credential.
-const DELETED_ARE_TOLD_MILLIS: i64 = 24 * 60 * 60 * 1_000;
-
 /// Raises the version, and keeps its row locked until the transaction ends.
 pub(crate) async fn next_version<D: Database>(tx: &mut dyn Tx) -> Result<Version, StoreError> {
     version(tx.first(D::RAISE_VERSION, &[]).await?)
@@ -50,9 +47,6 @@ async fn changes_since(tx: &mut (dyn Tx + '_), known: Version, now: Timestamp) -
         return Ok(Changes { version, ..Changes::default() });
     }
     let known = if is_everything { Version(0) } else { known };
-    // Whoever has a credential in memory must hear that it was deleted, however long ago that was.
-    let deleted_since =
-        if is_everything { now.as_millisecond().saturating_sub(DELETED_ARE_TOLD_MILLIS) } else { i64::MIN };
     let keys = tx.first("select count(*) from sealed_keys where changed > $1", values![known.0]).await?;
     let keys_have_changed = keys.map_or(Ok(0), Row::number)? > 0;
     Ok(Changes {
@@ -77,10 +71,9 @@ async fn changes_since(tx: &mut (dyn Tx + '_), known: Version, now: Timestamp) -
             concat!(
                 "select ",
                 credential_columns!(),
-                " from credentials where changed > $1 and (deleted_at is null or deleted_at >= $2) \
-                 order by changed, client_id"
+                " from credentials where changed > $1 order by changed, client_id"
             ),
-            values![known.0, deleted_since],
+            values![known.0],
             rows::credential,
         )
         .await?,

@@ -21,9 +21,6 @@ use crate::{
 /// How long `ping` waits: whoever asks for readiness asks again soon.
 const PING_PATIENCE: Duration = Duration::from_secs(2);
 
-/// For how long a deleted credential is kept, so that a node that was cut off hears of it.
-const DELETED_ARE_KEPT_MILLIS: i64 = 30 * 24 * 60 * 60 * 1_000;
-
 /// How far a restore raises the generation: more heartbeats than any node can have seen and remembered.
 const GENERATIONS_PER_RESTORE: i64 = 1_000_000_000;
 
@@ -227,16 +224,6 @@ impl<D: Database> Housekeeping for SqlStore<D> {
                             values![now],
                         )
                         .await?;
-                    // No change of the control plane: everybody has known for long that they are deleted.
-                    let credentials = tx
-                        .run(
-                            "delete from credentials where client_id in
-                               (select client_id from credentials where deleted_at < $1
-                                 order by deleted_at, client_id limit 1000)
-                             returning 1",
-                            values![now.as_millisecond().saturating_sub(DELETED_ARE_KEPT_MILLIS)],
-                        )
-                        .await?;
                     let sessions = tx
                         .run(
                             "delete from sessions where token_hash in
@@ -256,8 +243,7 @@ impl<D: Database> Housekeeping for SqlStore<D> {
                         )
                         .await?;
                     let guesses = guesses::forget(tx, now).await?;
-                    let forgotten =
-                        [revocations, keys, credentials, sessions, links].iter().map(Vec::len).sum::<usize>();
+                    let forgotten = [revocations, keys, sessions, links].iter().map(Vec::len).sum::<usize>();
                     Ok(Ending::Commit((forgotten + guesses) as u64))
                 })
             })

@@ -13,6 +13,7 @@ use super::{List, SqlStore, audit, credentials, idempotency};
 use crate::{
     driver::{Database, Ending, Tx, values},
     filter,
+    row::Row,
     rows::{self, AllowedNetworkJson, ConfigurationJson, project_columns},
 };
 
@@ -24,6 +25,7 @@ impl<D: Database> ProjectStore for SqlStore<D> {
         credential: &Credential,
         audit: &[AuditEvent],
         completion: Option<&Completion>,
+        max_projects: u32,
     ) -> Result<ProjectWritten, StoreError> {
         let (project, credential) = (project.clone(), credential.clone());
         let (events, completion) = (audit.to_vec(), completion.cloned());
@@ -31,6 +33,12 @@ impl<D: Database> ProjectStore for SqlStore<D> {
             Box::pin(async move {
                 if name_is_taken(tx, &project).await? {
                     return Ok(Ending::Rollback(ProjectWritten::NameTaken));
+                }
+                let count = tx
+                    .first("select count(*) from projects where workspace_id = $1", values![project.workspace])
+                    .await?;
+                if count.map_or(Ok(0), Row::number)? >= i64::from(max_projects) {
+                    return Ok(Ending::Rollback(ProjectWritten::LimitReached));
                 }
                 insert(tx, &project, version).await?;
                 credentials::insert(tx, &credential, version).await?;
@@ -70,8 +78,13 @@ impl<D: Database> ProjectStore for SqlStore<D> {
         self.read_page(list, rows::project).await
     }
 
-    async fn update_project(&self, project: &Project, audit: &AuditEvent) -> Result<ProjectUpdated, StoreError> {
-        let (project, event) = (project.clone(), audit.clone());
+    async fn update_project(
+        &self,
+        project: &Project,
+        replacement: Option<&Credential>,
+        audit: &[AuditEvent],
+    ) -> Result<ProjectUpdated, StoreError> {
+        let (project, replacement, events) = (project.clone(), replacement.cloned(), audit.to_vec());
         self.change(move |tx, version| {
             Box::pin(async move {
                 let current = tx
@@ -80,14 +93,19 @@ impl<D: Database> ProjectStore for SqlStore<D> {
                         values![project.workspace, project.id],
                     )
                     .await?;
-                if current.map(crate::row::Row::number).transpose()? != Some(project.revision.0 - 1) {
+                if current.map(Row::number).transpose()? != Some(project.revision.0 - 1) {
                     return Ok(Ending::Rollback(ProjectUpdated::Stale));
                 }
                 if name_is_taken(tx, &project).await? {
                     return Ok(Ending::Rollback(ProjectUpdated::NameTaken));
                 }
                 update(tx, &project, version).await?;
-                audit::record(tx, &event).await?;
+                if let Some(replacement) = &replacement {
+                    credentials::replace_all(tx, replacement, version).await?;
+                }
+                for event in &events {
+                    audit::record(tx, event).await?;
+                }
                 Ok(Ending::Commit(ProjectUpdated::Done))
             })
         })

@@ -15,6 +15,8 @@ use crate::{
     rows::{self, RateLimitsJson, workspace_columns},
 };
 
+const FIND: &str = concat!("select ", workspace_columns!(), " from workspaces where id = $1");
+
 #[async_trait]
 impl<D: Database> WorkspaceStore for SqlStore<D> {
     async fn create_workspace(
@@ -41,6 +43,7 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
         &self,
         id: WorkspaceId,
         name: &Name,
+        expected: Option<&Workspace>,
         at: Timestamp,
         audit: &AuditEvent,
     ) -> Result<Option<Workspace>, StoreError> {
@@ -51,6 +54,7 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
             ),
             name.as_str().into(),
             id,
+            expected,
             at,
             audit,
         )
@@ -71,6 +75,7 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
             ),
             rows::to_json(&RateLimitsJson::from(limits))?.into(),
             id,
+            None,
             at,
             audit,
         )
@@ -78,12 +83,7 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
     }
 
     async fn find_workspace(&self, caller: WorkspaceId, id: WorkspaceId) -> Result<Found<Workspace>, StoreError> {
-        let row = self
-            .read_first(
-                concat!("select ", workspace_columns!(), " from workspaces where id = $1"),
-                values![id].to_vec(),
-            )
-            .await?;
+        let row = self.read_first(FIND, values![id].to_vec()).await?;
         match row {
             None => Ok(Found::Nothing),
             Some(_) if caller != id => Ok(Found::SomeoneElses),
@@ -110,12 +110,19 @@ impl<D: Database> SqlStore<D> {
         update: &'static str,
         value: Value,
         id: WorkspaceId,
+        expected: Option<&Workspace>,
         at: Timestamp,
         audit: &AuditEvent,
     ) -> Result<Option<Workspace>, StoreError> {
-        let event = audit.clone();
+        let (expected, event) = (expected.cloned(), audit.clone());
         self.change(move |tx, version| {
             Box::pin(async move {
+                if let Some(expected) = expected {
+                    let current = tx.first(FIND, values![id]).await?.map(rows::workspace).transpose()?;
+                    if current != Some(expected) {
+                        return Ok(Ending::Rollback(None));
+                    }
+                }
                 let Some(row) = tx.first(update, values![value, at, version.0, id]).await? else {
                     return Ok(Ending::Rollback(None));
                 };

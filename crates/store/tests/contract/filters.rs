@@ -35,7 +35,7 @@ async fn projects(store: &dyn Store, workspace: WorkspaceId) -> Vec<Project> {
             ..sample::project(workspace, name)
         };
         let credential = sample::credential(CredentialOwner::Project(workspace, project.id));
-        store.create_project(&project, &credential, &[], None).await.unwrap();
+        store.create_project(&project, &credential, &[], None, 1_000).await.unwrap();
         projects.push(project);
     }
     projects.reverse();

@@ -142,7 +142,7 @@ pub async fn a_completion_is_written_with_what_was_done(bench: &Bench) {
     store.claim(&request).await.unwrap();
     let project = sample::project(acme.id, "Shop");
     let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
-    let written = store.create_project(&project, &credential, &[], Some(&completion(&request))).await.unwrap();
+    let written = store.create_project(&project, &credential, &[], Some(&completion(&request)), 1_000).await.unwrap();
     assert_eq!(written, ProjectWritten::Done);
     let again = store.claim(&sample::claim(acme.id.0, 1, 1)).await.unwrap();
     assert_eq!(again, ClaimOutcome::Answered(b"sealed".to_vec()));
@@ -152,7 +152,7 @@ pub async fn a_completion_is_written_with_what_was_done(bench: &Bench) {
     store.claim(&request).await.unwrap();
     let twin = sample::project(acme.id, "Shop");
     let credential = sample::credential(CredentialOwner::Project(acme.id, twin.id));
-    let written = store.create_project(&twin, &credential, &[], Some(&completion(&request))).await.unwrap();
+    let written = store.create_project(&twin, &credential, &[], Some(&completion(&request)), 1_000).await.unwrap();
     assert_eq!(written, ProjectWritten::NameTaken);
     assert_eq!(store.claim(&sample::claim(acme.id.0, 2, 1)).await.unwrap(), ClaimOutcome::InProgress);
 }
@@ -168,10 +168,10 @@ pub async fn a_lost_claim_undoes_what_was_done(bench: &Bench) {
 
     let project = sample::project(acme.id, "Shop");
     let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
-    let lost = store.create_project(&project, &credential, &[], Some(&completion(&slow))).await;
+    let lost = store.create_project(&project, &credential, &[], Some(&completion(&slow)), 1_000).await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), Found::Nothing);
-    let written = store.create_project(&project, &credential, &[], Some(&completion(&quick))).await.unwrap();
+    let written = store.create_project(&project, &credential, &[], Some(&completion(&quick)), 1_000).await.unwrap();
     assert_eq!(written, ProjectWritten::Done);
 }
 
@@ -189,5 +189,5 @@ async fn complete(bench: &Bench, request: &ClaimRequest) {
     let workspace = sample::stored_workspace(&*bench.store).await;
     let credential = sample::credential(CredentialOwner::Workspace(workspace.id));
     let event = sample::event(workspace.id, Action::CredentialCreated);
-    bench.store.create_credential(&credential, &event, Some(&completion(request))).await.unwrap();
+    bench.store.create_credential(&credential, &event, Some(&completion(request)), sample::LIMITS).await.unwrap();
 }

@@ -83,8 +83,11 @@ contract! {
         workspaces_are_listed_newest_first,
         a_workspace_is_renamed_and_limited,
         what_is_not_there_is_not_renamed,
+        a_workspace_is_renamed_as_it_was_read,
         a_workspace_is_created_whole_or_not_at_all;
     projects:
+        a_workspace_has_a_bounded_number_of_projects,
+        a_project_that_goes_live_has_its_new_credential_only,
         a_project_comes_back_as_it_was_stored,
         a_project_is_found_by_its_workspace_alone,
         a_name_is_unique_in_its_workspace,
@@ -102,6 +105,9 @@ contract! {
         a_deleted_credential_is_nothing,
         only_the_owner_deletes_a_credential,
         of_many_who_delete_a_credential_one_does,
+        an_owner_has_a_bounded_number_of_live_credentials,
+        the_newest_dead_credentials_of_a_workspace_are_kept,
+        a_credential_is_deleted_as_it_was_read,
         credentials_are_listed_newest_first_by_owner,
         a_credential_needs_its_project,
         a_client_id_is_given_once;
@@ -112,7 +118,7 @@ contract! {
         a_database_that_went_back_tells_everything,
         an_empty_database_in_place_of_another_tells_so,
         a_revocation_that_is_over_is_not_told,
-        a_credential_that_was_deleted_long_ago_is_told_only_to_those_who_may_have_it,
+        a_credential_that_was_deleted_long_ago_is_still_told,
         a_refused_change_is_no_change,
         a_change_is_hinted_at,
         a_reader_that_polls_misses_nothing;
@@ -165,7 +171,6 @@ contract! {
         many_nodes_are_heard_at_once,
         a_node_lives_on_while_tenants_keep_the_database_busy,
         what_has_expired_is_forgotten,
-        a_credential_that_was_deleted_long_ago_is_forgotten,
         only_a_bounded_number_is_forgotten_at_once;
     filters:
         filters_find_what_they_say,

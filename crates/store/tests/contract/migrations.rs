@@ -28,6 +28,9 @@ const NAMES: [&str; 23] = [
     "0021_checks_by_reference",
     "0022_unauthenticated_requests",
     "0023_latency_classes",
+    "0024_database_time",
+    "0025_restores",
+    "0026_credential_use",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -1,7 +1,7 @@
 use futures_util::future::{Either, join_all, select};
 use jiff::Timestamp;
-use ringtrue_domain::audit::{Action, Actor, AuditEvent};
-use ringtrue_engine::ports::{ClaimOutcome, Found, KnownDatabase, NodeId, Revocation, Store, Version};
+use ringtrue_domain::audit::Action;
+use ringtrue_engine::ports::{ClaimOutcome, KnownDatabase, NodeId, Revocation, Store, Version};
 
 use crate::{
     bench::{Bench, Database},
@@ -136,33 +136,6 @@ pub async fn what_has_expired_is_forgotten(bench: &Bench) {
     let again = sample::claim(fresh_key.tenant, 1, 1);
     assert_eq!(store.claim(&again).await.unwrap(), ClaimOutcome::InProgress);
     store.ping().await.unwrap();
-}
-
-pub async fn a_credential_that_was_deleted_long_ago_is_forgotten(bench: &Bench) {
-    let store = &*bench.store;
-    let acme = sample::stored_workspace(store).await;
-    let (_, deleted) = sample::stored_project(store, acme.id, "Shop").await;
-    let (_, kept) = sample::stored_project(store, acme.id, "Bank").await;
-    let version = store.changes_since(Version(0), sample::now()).await.unwrap().version;
-    let event = AuditEvent {
-        actor: Actor::Credential(deleted.client_id.clone()),
-        ..sample::event(acme.id, Action::CredentialDeleted)
-    };
-    store.delete_credential(deleted.owner, &deleted.client_id, sample::now(), &event).await.unwrap();
-
-    let month = 30 * 24 * 60 * 60;
-    let told = async || store.changes_since(version, sample::now()).await.unwrap();
-    assert_eq!(store.forget_expired(sample::later(month)).await.unwrap(), 0);
-    let before = told().await;
-    assert_eq!(before.credentials.len(), 1);
-    assert_eq!(store.forget_expired(sample::later(month + 1)).await.unwrap(), 1);
-    let after = told().await;
-    assert!(after.credentials.is_empty());
-    assert_eq!(after.version, before.version, "nobody has to take anything over");
-
-    assert_eq!(store.find_credential(kept.owner, &kept.client_id).await.unwrap(), Found::Mine(kept));
-    let log = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap();
-    assert!(log.items.contains(&event), "the log still tells of it");
 }
 
 pub async fn only_a_bounded_number_is_forgotten_at_once(bench: &Bench) {

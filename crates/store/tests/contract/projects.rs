@@ -7,7 +7,7 @@ use ringtrue_domain::{
     product::Product,
     tenancy::{Configuration, CredentialOwner, Mode, Name, Project, ProjectId},
 };
-use ringtrue_engine::ports::{AuditFilter, Found, KeyPurpose, ProjectUpdated, ProjectWritten};
+use ringtrue_engine::ports::{AuditFilter, Found, KeyPurpose, ProjectUpdated, ProjectWritten, Version};
 
 use crate::{bench::Bench, sample};
 
@@ -28,7 +28,7 @@ pub async fn a_project_comes_back_as_it_was_stored(bench: &Bench) {
         ..sample::project(acme.id, "Bare")
     };
     let credential = sample::credential(CredentialOwner::Project(acme.id, bare.id));
-    store.create_project(&bare, &credential, &[], None).await.unwrap();
+    store.create_project(&bare, &credential, &[], None, 1_000).await.unwrap();
     assert_eq!(store.find_project(acme.id, bare.id).await.unwrap(), Found::Mine(bare));
 }
 
@@ -52,7 +52,7 @@ pub async fn a_name_is_unique_in_its_workspace(bench: &Bench) {
     let credential = sample::credential(CredentialOwner::Project(acme.id, twin.id));
     let event = sample::event(acme.id, Action::ProjectCreated);
     let before = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap();
-    let written = store.create_project(&twin, &credential, &[event], None).await.unwrap();
+    let written = store.create_project(&twin, &credential, &[event], None, 1_000).await.unwrap();
     assert_eq!(written, ProjectWritten::NameTaken);
     assert_eq!(store.find_project(acme.id, twin.id).await.unwrap(), Found::Nothing);
     assert_eq!(store.find_credential(credential.owner, &credential.client_id).await.unwrap(), Found::Nothing);
@@ -68,7 +68,7 @@ pub async fn of_many_who_want_a_name_one_gets_it(bench: &Bench) {
             let project = sample::project(acme.id, "Shop");
             let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
             let event = sample::event(acme.id, Action::ProjectCreated);
-            store.create_project(&project, &credential, &[event], None).await.unwrap()
+            store.create_project(&project, &credential, &[event], None, 1_000).await.unwrap()
         }
     });
     let written = join_all(attempts).await;
@@ -92,7 +92,7 @@ pub async fn a_project_is_updated(bench: &Bench) {
         ..project
     };
     let event = sample::event(acme.id, Action::ProjectUpdated);
-    assert_eq!(store.update_project(&changed, &event).await.unwrap(), ProjectUpdated::Done);
+    assert_eq!(store.update_project(&changed, None, std::slice::from_ref(&event)).await.unwrap(), ProjectUpdated::Done);
     assert_eq!(store.find_project(acme.id, changed.id).await.unwrap(), Found::Mine(changed));
     assert_eq!(store.audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items, [event]);
 }
@@ -106,10 +106,13 @@ pub async fn an_update_of_an_old_reading_is_stale(bench: &Bench) {
     let foreign = Project { workspace: other.id, ..next.clone() };
     let unknown = Project { id: ProjectId(sample::uuid()), ..next.clone() };
     for stale in [&project, &foreign, &unknown] {
-        assert_eq!(store.update_project(stale, &event).await.unwrap(), ProjectUpdated::Stale);
+        assert_eq!(
+            store.update_project(stale, None, std::slice::from_ref(&event)).await.unwrap(),
+            ProjectUpdated::Stale
+        );
     }
-    assert_eq!(store.update_project(&next, &event).await.unwrap(), ProjectUpdated::Done);
-    assert_eq!(store.update_project(&next, &event).await.unwrap(), ProjectUpdated::Stale);
+    assert_eq!(store.update_project(&next, None, std::slice::from_ref(&event)).await.unwrap(), ProjectUpdated::Done);
+    assert_eq!(store.update_project(&next, None, std::slice::from_ref(&event)).await.unwrap(), ProjectUpdated::Stale);
 }
 
 pub async fn of_many_who_update_a_reading_one_succeeds(bench: &Bench) {
@@ -125,7 +128,7 @@ pub async fn of_many_who_update_a_reading_one_succeeds(bench: &Bench) {
         };
         async move {
             let event = sample::event(acme.id, Action::ProjectUpdated);
-            (changed.name.clone(), store.update_project(&changed, &event).await.unwrap())
+            (changed.name.clone(), store.update_project(&changed, None, std::slice::from_ref(&event)).await.unwrap())
         }
     });
     let updated = join_all(attempts).await;
@@ -143,7 +146,10 @@ pub async fn a_name_that_is_taken_is_not_given_by_an_update(bench: &Bench) {
     let (project, _) = sample::stored_project(store, acme.id, "Store").await;
     let event = sample::event(acme.id, Action::ProjectUpdated);
     let renamed = Project { name: "Shop".parse().unwrap(), revision: project.revision.next(), ..project.clone() };
-    assert_eq!(store.update_project(&renamed, &event).await.unwrap(), ProjectUpdated::NameTaken);
+    assert_eq!(
+        store.update_project(&renamed, None, std::slice::from_ref(&event)).await.unwrap(),
+        ProjectUpdated::NameTaken
+    );
     assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), Found::Mine(project));
 }
 
@@ -157,7 +163,7 @@ pub async fn projects_are_listed_newest_first_and_in_pages(bench: &Bench) {
         let project =
             Project { created_at: sample::later(number.min(3)), ..sample::project(acme.id, &format!("Shop {number}")) };
         let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
-        store.create_project(&project, &credential, &[], None).await.unwrap();
+        store.create_project(&project, &credential, &[], None, 1_000).await.unwrap();
         ids.push(project.id);
     }
     ids.reverse();
@@ -174,7 +180,7 @@ pub async fn a_change_leaves_its_audit_event(bench: &Bench) {
     let mut event = sample::event(acme.id, Action::WorkspaceUpdated);
     for (actor, request_id) in [(Actor::Operator, None), (Actor::System, Some("r".to_owned()))] {
         event = AuditEvent { id: sample::uuid(), actor, request_id, changes: vec![], ..event };
-        store.rename_workspace(acme.id, &acme.name, sample::now(), &event).await.unwrap();
+        store.rename_workspace(acme.id, &acme.name, None, sample::now(), &event).await.unwrap();
         assert_eq!(store.audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items, [event.clone()]);
     }
 }
@@ -184,7 +190,7 @@ pub async fn audit_events_are_listed_newest_first(bench: &Bench) {
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     for seconds in [3, 1, 2] {
         let event = AuditEvent { at: sample::later(seconds), ..sample::event(acme.id, Action::WorkspaceUpdated) };
-        store.rename_workspace(acme.id, &acme.name, sample::now(), &event).await.unwrap();
+        store.rename_workspace(acme.id, &acme.name, None, sample::now(), &event).await.unwrap();
     }
     let listed = store.audit_events(acme.id, sample::ANY, sample::page(3, 1)).await.unwrap();
     let instants: Vec<_> = listed.items.iter().map(|event| event.at).collect();
@@ -202,7 +208,7 @@ pub async fn audit_events_are_found_by_what_was_done_and_by_whom(bench: &Bench) 
     for (seconds, actor) in (1..).zip(actors.iter().cycle().take(5)) {
         let event = sample::event(acme.id, Action::WorkspaceUpdated);
         let event = AuditEvent { at: sample::later(seconds), actor: actor.clone(), ..event };
-        store.rename_workspace(acme.id, &acme.name, sample::now(), &event).await.unwrap();
+        store.rename_workspace(acme.id, &acme.name, None, sample::now(), &event).await.unwrap();
     }
     let key = AuditEvent { at: sample::later(9), ..sample::event(None, Action::KeyCreated) };
     store.add_first_key(&sample::key(KeyPurpose::Seal), &key).await.unwrap();
@@ -226,4 +232,41 @@ pub async fn audit_events_are_found_by_what_was_done_and_by_whom(bench: &Bench) 
     let all = store.all_audit_events(sample::ANY, sample::whole()).await.unwrap().items;
     assert_eq!(all[0], key, "newest first");
     assert!(all.iter().any(|event| event.workspace == Some(other.id)));
+}
+
+pub async fn a_workspace_has_a_bounded_number_of_projects(bench: &Bench) {
+    let stores = [bench.store.clone(), bench.database.open().await];
+    let (acme, other) = (sample::stored_workspace(&*bench.store).await, sample::stored_workspace(&*bench.store).await);
+    sample::stored_project(&*bench.store, other.id, "Shop").await;
+    let create = async |number: usize| {
+        let project = sample::project(acme.id, &format!("Shop {number}"));
+        let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
+        stores[number % 2].create_project(&project, &credential, &[], None, 3).await.unwrap()
+    };
+    let written = join_all((0..9).map(create)).await;
+    assert_eq!(written.iter().filter(|written| **written == ProjectWritten::Done).count(), 3, "{written:?}");
+    assert_eq!(written.iter().filter(|written| **written == ProjectWritten::LimitReached).count(), 6);
+    assert_eq!(bench.store.list_projects(acme.id, sample::whole(), None).await.unwrap().total_items, 3);
+}
+
+pub async fn a_project_that_goes_live_has_its_new_credential_only(bench: &Bench) {
+    let stores = [bench.store.clone(), bench.database.open().await];
+    let acme = sample::stored_workspace(&*bench.store).await;
+    let (shop, old) = sample::stored_project(&*bench.store, acme.id, "Shop").await;
+    let (_, of_bank) = sample::stored_project(&*bench.store, acme.id, "Bank").await;
+    let live = Project { mode: Mode::Live, revision: shop.revision.next(), ..shop };
+    let go_live = async |number: usize| {
+        let replacement = sample::credential(old.owner);
+        let events = [sample::event(acme.id, Action::ProjectUpdated)];
+        let updated = stores[number % 2].update_project(&live, Some(&replacement), &events).await.unwrap();
+        (updated == ProjectUpdated::Done).then_some(replacement)
+    };
+    let replacements: Vec<_> = join_all((0..6).map(go_live)).await.into_iter().flatten().collect();
+    assert_eq!(replacements.len(), 1, "a project goes live once");
+    let left = bench.store.list_credentials(old.owner, sample::whole()).await.unwrap().items;
+    assert_eq!(left, replacements);
+    let told = bench.store.changes_since(Version(0), sample::now()).await.unwrap().credentials;
+    assert!(told.iter().any(|credential| credential.client_id == old.client_id && credential.deleted_at.is_some()));
+    let found = bench.store.find_credential(of_bank.owner, &of_bank.client_id).await.unwrap();
+    assert_eq!(found, Found::Mine(of_bank), "other projects keep theirs");
 }

@@ -18,7 +18,8 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl},
 };
 use ringtrue_engine::ports::{
-    AuditFilter, ClaimRequest, Entropy, KeyId, KeyPurpose, Revocation, SealedKey, Store, SystemEntropy, TokenId,
+    AuditFilter, ClaimRequest, CredentialLimits, Entropy, KeyId, KeyPurpose, Revocation, SealedKey, Store,
+    SystemEntropy, TokenId,
 };
 use uuid::Uuid;
 
@@ -107,8 +108,12 @@ pub fn credential(owner: CredentialOwner) -> Credential {
         created_at: now(),
         expires_at: Some(later(3600)),
         deleted_at: None,
+        last_used_at: None,
     }
 }
+
+/// That no test reaches by chance.
+pub const LIMITS: CredentialLimits = CredentialLimits { live: 100, dead: 100 };
 
 pub fn client_id() -> ClientId {
     format!("cl_{}", uuid().simple()).parse().unwrap()
@@ -166,7 +171,7 @@ pub async fn stored_project(store: &dyn Store, workspace: WorkspaceId, name: &st
     let project = project(workspace, name);
     let credential = credential(CredentialOwner::Project(workspace, project.id));
     let events = [event(workspace, Action::ProjectCreated)];
-    let written = store.create_project(&project, &credential, &events, None).await.unwrap();
+    let written = store.create_project(&project, &credential, &events, None, 1_000).await.unwrap();
     assert_eq!(written, ringtrue_engine::ports::ProjectWritten::Done);
     (project, credential)
 }

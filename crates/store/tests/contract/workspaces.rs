@@ -1,6 +1,6 @@
 use ringtrue_domain::{
     audit::Action,
-    tenancy::{CredentialOwner, RateLimits, Workspace, WorkspaceId},
+    tenancy::{CredentialOwner, Name, RateLimits, Workspace, WorkspaceId},
 };
 use ringtrue_engine::ports::{Found, StoreError, Version};
 
@@ -37,7 +37,7 @@ pub async fn a_workspace_is_renamed_and_limited(bench: &Bench) {
     let name = "Grüße 100% \"quoted\" \\ 📱".parse().unwrap();
     let event = sample::event(acme.id, Action::WorkspaceUpdated);
 
-    let renamed = store.rename_workspace(acme.id, &name, sample::later(1), &event).await.unwrap();
+    let renamed = store.rename_workspace(acme.id, &name, None, sample::later(1), &event).await.unwrap();
     let expected = Workspace { name, updated_at: sample::later(1), ..acme };
     assert_eq!(renamed.as_ref(), Some(&expected));
 
@@ -55,7 +55,7 @@ pub async fn what_is_not_there_is_not_renamed(bench: &Bench) {
     let nowhere = WorkspaceId(sample::uuid());
     let event = sample::event(acme.id, Action::WorkspaceUpdated);
     let name = "Nobody".parse().unwrap();
-    assert_eq!(store.rename_workspace(nowhere, &name, sample::now(), &event).await.unwrap(), None);
+    assert_eq!(store.rename_workspace(nowhere, &name, None, sample::now(), &event).await.unwrap(), None);
     let limits = RateLimits::default();
     assert_eq!(store.limit_workspace(nowhere, limits, sample::now(), &event).await.unwrap(), None);
     let audit = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap();
@@ -77,4 +77,17 @@ pub async fn a_workspace_is_created_whole_or_not_at_all(bench: &Bench) {
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     assert_eq!(store.find_workspace(other.id, other.id).await.unwrap(), Found::Nothing);
     assert_eq!(store.changes_since(Version(0), sample::now()).await.unwrap().workspaces, [acme]);
+}
+
+pub async fn a_workspace_is_renamed_as_it_was_read(bench: &Bench) {
+    let store = &*bench.store;
+    let read = sample::stored_workspace(store).await;
+    let names: [Name; 2] = ["First".parse().unwrap(), "Second".parse().unwrap()];
+    for (name, is_renamed) in [(&names[0], true), (&names[1], false)] {
+        let event = sample::event(read.id, Action::WorkspaceUpdated);
+        let renamed = store.rename_workspace(read.id, name, Some(&read), sample::now(), &event).await.unwrap();
+        assert_eq!(renamed.is_some(), is_renamed);
+    }
+    let Found::Mine(now) = store.find_workspace(read.id, read.id).await.unwrap() else { panic!("it is there") };
+    assert_eq!(now.name, names[0]);
 }

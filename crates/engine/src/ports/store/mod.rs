@@ -44,7 +44,10 @@ pub use operation::{
 };
 pub use privacy::{Erased, PrivacyStore, StillOpen};
 pub use requests::{KeptRequests, Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
-pub use tenants::{CredentialStore, ProjectStore, ProjectUpdated, ProjectWritten, WorkspaceStore};
+pub use tenants::{
+    CredentialDeleted, CredentialLimits, CredentialStore, CredentialWritten, ProjectStore, ProjectUpdated,
+    ProjectWritten, WorkspaceStore,
+};
 pub use usage::{UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore};
 
 /// Everything a deployment stores.

@@ -20,11 +20,13 @@ pub trait WorkspaceStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<(), StoreError>;
 
-    /// `None`: there is no such workspace, and nothing was written.
+    /// Renames a workspace; with `expected`, only while the workspace is still as it was read. `None`: it is not, or does
+    /// not exist, and nothing was written.
     async fn rename_workspace(
         &self,
         id: WorkspaceId,
         name: &Name,
+        expected: Option<&Workspace>,
         at: Timestamp,
         audit: &AuditEvent,
     ) -> Result<Option<Workspace>, StoreError>;
@@ -49,6 +51,22 @@ pub enum ProjectWritten {
     Done,
     /// Another project of the workspace has this name.
     NameTaken,
+    /// The workspace has as many projects as it may have.
+    LimitReached,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialWritten {
+    Done,
+    /// The owner has as many live credentials as it may have.
+    LimitReached,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialDeleted {
+    Done,
+    /// The credential has changed since it was read.
+    Stale,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +86,7 @@ pub trait ProjectStore: Send + Sync {
         credential: &Credential,
         audit: &[AuditEvent],
         completion: Option<&Completion>,
+        max_projects: u32,
     ) -> Result<ProjectWritten, StoreError>;
 
     async fn find_project(&self, workspace: WorkspaceId, id: ProjectId) -> Result<Found<Project>, StoreError>;
@@ -80,8 +99,22 @@ pub trait ProjectStore: Send + Sync {
         filter: Option<&Filter>,
     ) -> Result<Page<Project>, StoreError>;
 
-    /// Stores `project` in place of its previous revision, `project.revision.0 - 1`.
-    async fn update_project(&self, project: &Project, audit: &AuditEvent) -> Result<ProjectUpdated, StoreError>;
+    /// Stores `project` in place of its previous revision, `project.revision.0 - 1`. A `replacement` takes the place of
+    /// all credentials of the project, which are deleted.
+    async fn update_project(
+        &self,
+        project: &Project,
+        replacement: Option<&Credential>,
+        audit: &[AuditEvent],
+    ) -> Result<ProjectUpdated, StoreError>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CredentialLimits {
+    /// How many live credentials an owner may have.
+    pub live: u32,
+    /// How many dead credentials (deleted or expired) of a workspace are kept, the newest ones.
+    pub dead: u32,
 }
 
 /// Deleted credentials are invisible here; [`changes_since`](super::ControlPlaneStore::changes_since) still tells of them.
@@ -92,7 +125,8 @@ pub trait CredentialStore: Send + Sync {
         credential: &Credential,
         audit: &AuditEvent,
         completion: Option<&Completion>,
-    ) -> Result<(), StoreError>;
+        limits: CredentialLimits,
+    ) -> Result<CredentialWritten, StoreError>;
 
     async fn find_credential(
         &self,
@@ -104,12 +138,17 @@ pub trait CredentialStore: Send + Sync {
     async fn list_credentials(&self, owner: CredentialOwner, page: PageRequest)
     -> Result<Page<Credential>, StoreError>;
 
-    /// Marks it deleted, and writes the audit event, only when it is the owner's and not deleted yet.
+    /// Marks it deleted, and writes the audit event, only when it is the owner's and not deleted yet; with `expected`,
+    /// only while it is still as it was read.
     async fn delete_credential(
         &self,
         owner: CredentialOwner,
         client_id: &ClientId,
+        expected: Option<&Credential>,
         at: Timestamp,
         audit: &AuditEvent,
-    ) -> Result<Found<()>, StoreError>;
+    ) -> Result<Found<CredentialDeleted>, StoreError>;
+
+    /// Records when credentials were last used. No change of the control plane: no node decides anything by it.
+    async fn record_credential_uses(&self, uses: &[(ClientId, Timestamp)]) -> Result<(), StoreError>;
 }

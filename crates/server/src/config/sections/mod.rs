@@ -9,7 +9,7 @@ use std::{path::PathBuf, time::Duration};
 use ipnet::IpNet;
 use jiff::SignedDuration;
 use ringtrue_domain::{region::Region, reverse_sms::NumberGuard};
-use ringtrue_engine::rate_limit::Limits;
+use ringtrue_engine::{management::TenantLimits, rate_limit::Limits};
 use ringtrue_store::{InvalidStoreUrl, StoreOptions, StoreUrl};
 use url::Url;
 
@@ -109,6 +109,10 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         keys: KeysSection { master_key_file: settings.read("keys.master_key_file", &OrNone(kind::path()))? },
         rate_limits: rate_limits(settings)?,
         number_guard: number_guard(settings)?,
+        tenant_limits: TenantLimits {
+            projects_per_workspace: settings.read("tenants.projects_per_workspace", &Whole(1..=1_000_000))?,
+            credentials_per_owner: settings.read("tenants.credentials_per_owner", &Whole(2..=1_000_000))?,
+        },
         callbacks: callbacks::callbacks(settings)?,
         courier: callbacks::courier(settings)?,
         retention: retention(settings, "retention.numbers")?,

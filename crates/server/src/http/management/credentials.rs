@@ -4,7 +4,7 @@ use axum::{
     extract::{RawQuery, Request, State},
     response::{IntoResponse, Response},
 };
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use ringtrue_domain::tenancy::Credential;
 use ringtrue_engine::management::{IssuedCredential, NewCredential};
 use serde::Serialize;
@@ -13,6 +13,7 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
+    etag::{IfMatch, tagged},
     idempotency::{Sent, once},
     json,
     json::{Invalid, Object, distinct, instant, parsed},
@@ -30,6 +31,9 @@ struct CredentialBody {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
+    /// To the minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_at: Option<String>,
 }
 
 /// The credential as creation shows it, once.
@@ -47,6 +51,7 @@ impl From<&Credential> for CredentialBody {
             scopes: credential.scopes.iter().map(|scope| scope.as_str()).collect(),
             created_at: time::format(credential.created_at),
             expires_at: credential.expires_at.map(time::format),
+            last_used_at: credential.last_used_at.map(time::format),
         }
     }
 }
@@ -100,12 +105,19 @@ pub async fn create(
 /// `GET .../credentials/{client_id}`
 pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathIds) -> Result<Response, Problem> {
     let credential = app.engine.credential(&caller.manager(), ids.owner()?, &ids.client_id()?).await?;
-    Ok(json(StatusCode::OK, &CredentialBody::from(&credential)))
+    Ok(tagged(&CredentialBody::from(&credential)))
 }
 
 /// `DELETE .../credentials/{client_id}`: its tokens die with it.
-pub async fn delete(State(app): State<App>, caller: Caller<Management>, ids: PathIds) -> Result<Response, Problem> {
-    app.engine.delete_credential(&caller.manager(), ids.owner()?, &ids.client_id()?).await?;
+pub async fn delete(
+    State(app): State<App>,
+    caller: Caller<Management>,
+    ids: PathIds,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let if_match = IfMatch::of(&headers);
+    let condition = |current: &Credential| if_match.admits(&CredentialBody::from(current));
+    app.engine.delete_credential(&caller.manager(), ids.owner()?, &ids.client_id()?, &condition).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

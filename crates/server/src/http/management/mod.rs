@@ -10,6 +10,7 @@ use super::Routes;
 
 pub fn routes() -> Routes {
     Routes::default()
+        .get("/v1/management/networks", allowed_networks::list)
         .get("/v1/management/workspaces", workspaces::list)
         .get("/v1/management/workspaces/{workspace_id}", workspaces::get)
         .patch("/v1/management/workspaces/{workspace_id}", workspaces::patch)

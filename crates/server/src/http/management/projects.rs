@@ -11,7 +11,7 @@ use ringtrue_domain::{
     tenancy::{Configuration, CredentialOwner, Mode, Project, ReverseSmsSettings, SilentSettings, Ttl},
 };
 use ringtrue_engine::management::{
-    ConfigurationPatch, CreatedProject, NewProject, ProjectPatch, ReverseSmsPatch, SilentPatch,
+    ConfigurationPatch, CreatedProject, IssuedCredential, NewProject, ProjectPatch, ReverseSmsPatch, SilentPatch,
 };
 use serde::Serialize;
 
@@ -20,6 +20,7 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
+    etag::{IfMatch, tagged, with_etag},
     idempotency::{Sent, once},
     json,
     json::{Invalid, Node, Object, boolean, distinct, integer, object, parsed, text},
@@ -52,7 +53,7 @@ struct ProjectBody {
     updated_at: String,
 }
 
-/// The project as creation shows it, once: with the secret of its first credential.
+/// The project as it is shown once, when it is created or goes live: with the secret of its only credential.
 #[derive(Serialize)]
 struct NewProjectBody {
     #[serde(flatten)]
@@ -103,9 +104,9 @@ impl From<&Project> for ProjectBody {
     }
 }
 
-impl From<&CreatedProject> for NewProjectBody {
-    fn from(created: &CreatedProject) -> Self {
-        NewProjectBody { project: (&created.project).into(), credentials: [(&created.credential).into()] }
+impl NewProjectBody {
+    fn new(project: &Project, issued: &IssuedCredential) -> Self {
+        NewProjectBody { project: project.into(), credentials: [issued.into()] }
     }
 }
 
@@ -172,7 +173,7 @@ pub async fn create(
             scope,
             &sent,
             &bytes,
-            |created| NewProjectBody::from(created),
+            |CreatedProject { project, credential }| NewProjectBody::new(project, credential),
             async |once| app.engine.create_project(&manager, workspace, new, once).await,
         )
         .await
@@ -183,7 +184,7 @@ pub async fn create(
 /// `GET /v1/management/workspaces/{workspace_id}/projects/{project_id}`
 pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathIds) -> Result<Response, Problem> {
     let project = app.engine.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
-    Ok(json(StatusCode::OK, &ProjectBody::from(&project)))
+    Ok(tagged(&ProjectBody::from(&project)))
 }
 
 /// `PATCH /v1/management/workspaces/{workspace_id}/projects/{project_id}` (RFC 7396)
@@ -196,9 +197,18 @@ pub async fn patch(
     let (workspace, id) = (ids.workspace()?, ids.project()?);
     let manager = caller.manager();
     app.engine.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
+    let if_match = IfMatch::of(request.headers());
     let patch = project_patch(&read_json(&app, request).await?)?;
-    let project = app.engine.patch_project(&manager, workspace, id, patch).await?;
-    Ok(json(StatusCode::OK, &ProjectBody::from(&project)))
+    let condition = |current: &Project| if_match.admits(&ProjectBody::from(current));
+    let updated = app.engine.patch_project(&manager, workspace, id, patch, &condition).await?;
+    let project = ProjectBody::from(&updated.project);
+    Ok(match &updated.credential {
+        None => tagged(&project),
+        Some(issued) => {
+            let response = json(StatusCode::OK, &NewProjectBody::new(&updated.project, issued));
+            with_etag(response, &project)
+        }
+    })
 }
 
 fn new_project(document: &[u8]) -> Result<NewProject, Invalid> {

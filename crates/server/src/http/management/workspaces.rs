@@ -15,6 +15,7 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
+    etag::{IfMatch, tagged},
     json,
     json::{Object, parsed},
     path::PathIds,
@@ -32,8 +33,8 @@ struct WorkspaceBody {
     updated_at: String,
 }
 
-impl From<Workspace> for WorkspaceBody {
-    fn from(workspace: Workspace) -> Self {
+impl From<&Workspace> for WorkspaceBody {
+    fn from(workspace: &Workspace) -> Self {
         WorkspaceBody {
             workspace_id: workspace.id.to_string(),
             name: workspace.name.to_string(),
@@ -55,13 +56,13 @@ pub async fn list(
     let workspace = app.engine.workspace(&manager, manager.workspace).await?;
     let items = if request.offset() == 0 { vec![workspace] } else { vec![] };
     let page = Page { items, request, total_items: 1 };
-    Ok(json(StatusCode::OK, &PageBody::new(page, WorkspaceBody::from)))
+    Ok(json(StatusCode::OK, &PageBody::new(page, |workspace| WorkspaceBody::from(&workspace))))
 }
 
 /// `GET /v1/management/workspaces/{workspace_id}`
 pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathIds) -> Result<Response, Problem> {
     let workspace = app.engine.workspace(&caller.manager(), ids.workspace()?).await?;
-    Ok(json(StatusCode::OK, &WorkspaceBody::from(workspace)))
+    Ok(tagged(&WorkspaceBody::from(&workspace)))
 }
 
 /// `PATCH /v1/management/workspaces/{workspace_id}`
@@ -74,12 +75,15 @@ pub async fn patch(
     let id = ids.workspace()?;
     let manager = caller.manager();
     app.engine.authorize(&manager, CredentialOwner::Workspace(id)).await?;
+    let if_match = IfMatch::of(request.headers());
     let mut body = Object::parse(&read_json(&app, request).await?)?;
     let name: Option<Name> = body.replace("name", parsed)?;
     body.finish()?;
-    let workspace = match name {
-        Some(name) => app.engine.rename_workspace(&manager, id, name).await?,
-        None => app.engine.workspace(&manager, id).await?,
+    let name = match name {
+        Some(name) => name,
+        None => app.engine.workspace(&manager, id).await?.name,
     };
-    Ok(json(StatusCode::OK, &WorkspaceBody::from(workspace)))
+    let condition = |current: &Workspace| if_match.admits(&WorkspaceBody::from(current));
+    let workspace = app.engine.rename_workspace(&manager, id, name, &condition).await?;
+    Ok(tagged(&WorkspaceBody::from(&workspace)))
 }

@@ -1,8 +1,8 @@
-use ringtrue_domain::account::Role;
+use ringtrue_domain::{account::Role, network::NetworkDirectory};
 use serde_json::{Value, json};
 
 use super::{browser::Browser, pages::assert_sound};
-use crate::{client::Request, networks::world_with, world::World};
+use crate::{allowed_networks::configure, client::Request, networks::world_with, world::World};
 
 const TWO: &str = r#"
     [networks.23410]
@@ -51,7 +51,7 @@ async fn networks_are_allowed_product_by_product() {
 
     let every = json!(["reverse_sms", "secure_sna", "discovery", "sim_swap"]);
     browser.submit(&page, &page, &[("choice", "all")]).await.assert(200);
-    let all = json!([{"network_id": "23410", "products": every}, {"network_id": "23415", "products": every}]);
+    let all = json!([{"network_id": "*", "products": every}]);
     assert_eq!(allowed(&world, &project.path).await, all);
     browser.submit(&page, &page, &[("choice", "none")]).await.assert(200);
     assert_eq!(allowed(&world, &project.path).await, json!([]));
@@ -67,17 +67,22 @@ async fn networks_are_allowed_product_by_product() {
 async fn a_network_that_nobody_knows_stays_until_it_is_taken_away() {
     let world = world_with(TWO).await;
     let project = world.project("Shop", json!({})).await;
+    let known = world.node.engine.networks().directory().networks().cloned().collect();
+    configure(&world, ["310004"]);
     let request = Request::put(&format!("{}/allowed-networks", project.path));
     let strange = json!({"networks": [{"network_id": "310004", "products": ["sim_swap"]}]});
     world.manage(request.json(&strange)).await.assert(200);
+    world.node.engine.networks().replace(NetworkDirectory::new(known, vec![], vec![]).unwrap());
     let page = format!("/console/workspaces/{}/projects/{}/networks", world.acme.workspace_id, project.project_id);
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
     let text = browser.get(&page).await.assert(200).text();
     assert!(text.contains("unknown to this deployment") && text.contains("name=\"310004.sim_swap\" checked"), "{text}");
     assert!(text.contains("This project is a sandbox"), "{text}");
 
-    browser.submit(&page, &page, &[("choice", "all")]).await.assert(200);
-    assert_eq!(allowed(&world, &project.path).await[2], strange["networks"][0], "it was not meant");
+    browser.submit(&page, &page, &[("310004.sim_swap", "on"), ("*.discovery", "on")]).await.assert(200);
+    let expected =
+        json!([{"network_id": "310004", "products": ["sim_swap"]}, {"network_id": "*", "products": ["discovery"]}]);
+    assert_eq!(allowed(&world, &project.path).await, expected);
     browser.submit(&page, &page, &[("23411.sim_swap", "on"), ("23410.sim_swap", "on")]).await.assert(200);
     let expected = json!([{"network_id": "23410", "products": ["sim_swap"]}]);
     assert_eq!(allowed(&world, &project.path).await, expected, "both ids are of one network");

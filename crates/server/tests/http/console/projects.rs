@@ -55,13 +55,17 @@ async fn a_developer_makes_a_project_and_changes_it(world: World) {
         let answer = browser.submit(&settings, &settings, &[("name", "Store"), (name, value)]).await.assert(400);
         assert!(answer.text().contains(why), "{}", answer.text());
     }
-    switch_it(&world, &mut browser, &settings, &id).await;
+    let go_live = format!("{settings}/mode");
+    assert!(!browser.get(&settings).await.text().contains(&go_live), "a developer is offered what only owners may");
+    browser.submit(&settings, &go_live, &[("mode", "live"), ("confirm", "on")]).await.assert(403);
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    switch_it(&world, &mut owner, &settings, &id).await;
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.json();
     assert_eq!(events["content"][0]["action"], "project.updated");
     assert_eq!(events["content"][0]["actor"]["type"], "account");
 }
 
-/// To live and back, off and on again: each only by somebody who means it.
+/// To live, off and on again: each only by somebody who means it. There is no way back to the sandbox.
 async fn switch_it(world: &World, browser: &mut Browser, settings: &str, id: &str) {
     let (mode, disabled) = (format!("{settings}/mode"), format!("{settings}/disabled"));
     for (action, fields, status, now) in [
@@ -72,11 +76,13 @@ async fn switch_it(world: &World, browser: &mut Browser, settings: &str, id: &st
         (&disabled, &[("disabled", "yes"), ("confirm", "store")], 400, ("live", false)),
         (&disabled, &[("disabled", "yes"), ("confirm", "Store")], 200, ("live", true)),
         (&disabled, &[("disabled", "no")], 200, ("live", false)),
-        (&mode, &[("mode", "sandbox"), ("confirm", "on")], 200, ("sandbox", false)),
+        (&mode, &[("mode", "sandbox"), ("confirm", "on")], 400, ("live", false)),
     ] {
         world.advance(SignedDuration::from_secs(1));
         let answer = browser.submit(settings, action, fields).await.assert(status);
         assert_sound(settings, &answer);
+        let goes_live = status == 200 && fields[0] == ("mode", "live");
+        assert_eq!(answer.text().contains("rts_"), goes_live, "the secret of the new credential is shown once");
         let project = world.manage(Request::get(&format!("{}/projects/{id}", world.acme.path()))).await.json();
         assert_eq!((project["mode"].as_str(), project["disabled"].as_bool()), (Some(now.0), Some(now.1)), "{fields:?}");
         assert_eq!(project["configuration"]["reverse_sms"]["ttl"], 120, "the rest stays as it is");
