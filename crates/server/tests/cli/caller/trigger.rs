@@ -1,8 +1,14 @@
 //! `ringtrue trigger`: what a user does, and what may befall it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{MATCHING, OTHER, World, field, text};
+
+/// What a command prints that fails.
+fn failed(world: &World, command: &str) -> Value {
+    let done = world.run(&format!("{command} --output json")).expect_code(1);
+    serde_json::from_str(&done.text()).expect("the output is JSON")
+}
 
 #[test]
 fn the_sms_of_a_check_is_sent() {
@@ -52,7 +58,7 @@ fn the_url_of_a_silent_check_is_opened() {
     assert_eq!((field(&row, "status"), field(&row, "phone_number")), ("COMPLETED", "+990123456702"));
 
     world.run(&format!("secure-sna create {MATCHING}")).expect_code(0);
-    let failed = world.run("trigger --sim +990123456799 --output json").expect_code(1).json();
+    let failed = failed(&world, "trigger --sim +990123456799");
     assert_eq!(failed["error"], "mno_server_error", "{failed}");
 }
 
@@ -60,8 +66,8 @@ fn the_url_of_a_silent_check_is_opened() {
 fn a_check_that_ends_in_error_fails_the_command() {
     let world = World::signed_in();
     world.run("reverse-sms create +990123456799").expect_code(0);
-    let failed = world.run("trigger --output json").expect_code(1).json();
-    assert_eq!((text(&failed, "status"), text(&failed, "error_code")), ("ERROR", "internal_error"));
+    let ended = failed(&world, "trigger");
+    assert_eq!((text(&ended, "status"), text(&ended, "error_code")), ("ERROR", "internal_error"));
 
     let redirect = "--redirect-url http://127.0.0.1:9/end";
     for (create, error) in [
@@ -70,8 +76,7 @@ fn a_check_that_ends_in_error_fails_the_command() {
         (format!("secure-sna create {MATCHING} --device-ip 198.51.100.7"), "not_mobile_ip"),
     ] {
         world.run(&create).expect_code(0);
-        let failed = world.run("trigger --redeem --output json").expect_code(1).json();
-        assert_eq!(text(&failed, "error"), error, "{create}");
+        assert_eq!(text(&failed(&world, "trigger --redeem"), "error"), error, "{create}");
     }
 }
 
