@@ -69,7 +69,7 @@ journey('a callback that does not verify is compared with what was signed', asyn
   await page.getByRole('heading', { name: 'The signature fits' }).waitFor();
   await visitor.look('signatures-good');
   await compare(text.replace('"match":true', '"match":false'));
-  await page.getByRole('heading', { name: 'The signature does not fit' }).waitFor();
+  await page.getByRole('heading', { name: 'The callback is not valid' }).waitFor();
   await page.getByRole('row', { name: 'digest' }).getByText('differs first').waitFor();
   await visitor.look('signatures-differ');
 });

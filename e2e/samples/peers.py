@@ -39,11 +39,11 @@ def environment(base_url, **more):
 
 
 @contextlib.contextmanager
-def listening(sample, base_url):
+def listening(sample, base_url, **settings):
     """Starts a sample as a receiver of callbacks, and stops it with all that it has started."""
     command = [*SAMPLES[sample], "listen"]
     with subprocess.Popen(
-        command, env=environment(base_url), stdout=subprocess.PIPE, text=True, start_new_session=True
+        command, env=environment(base_url, **settings), stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         try:
             first = process.stdout.readline()
@@ -120,7 +120,8 @@ def record_one(start):
 class Impostor:
     """Has a key set of its own, so it can sign anything."""
 
-    def __init__(self):
+    def __init__(self, **members):
+        self.members = members  # of its public key
         self.key = generate_private_key(public_exponent=65537, key_size=2048)
         self.is_up = True
         impostor = self
@@ -141,7 +142,8 @@ class Impostor:
     def jwk(self):
         public = self.key.public_key().public_numbers()
         text = lambda number: base64.urlsafe_b64encode(number.to_bytes((number.bit_length() + 7) // 8)).decode().rstrip("=")
-        return {"kty": "RSA", "kid": "own", "use": "sig", "alg": "RS256", "n": text(public.n), "e": text(public.e)}
+        own = {"kty": "RSA", "kid": "own", "use": "sig", "alg": "RS256", "n": text(public.n), "e": text(public.e)}
+        return {**own, **self.members}
 
     def request(self, *, at, date=None, components=COMPONENTS, algorithm="rsa-sha256"):
         """A callback that is signed over the given components, at a time in seconds."""

@@ -63,6 +63,7 @@ def test_a_check_goes_from_create_to_callback(ringtrue, sample, last_digits, mat
         CLIENT_ID=project["client_id"],
         CLIENT_SECRET=project["client_secret"],
         PHONE_NUMBER=phone_number,
+        ACCEPT_SANDBOX="1",
     )
     ended = subprocess.run(SAMPLES[sample], env=settings, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -129,7 +130,7 @@ ALTERED = {
 
 @every_sample
 def test_a_callback_is_taken_as_it_was_sent_and_not_otherwise(ringtrue, post, sample):
-    with listening(sample, ringtrue["base_url"]) as receiver:
+    with listening(sample, ringtrue["base_url"], ACCEPT_SANDBOX="1") as receiver:
         good = record(post, number(sample, "02"))
         taken = [receiver.take(good), receiver.take(good)]
         answers = {change: receiver.take(alter(good)) for change, alter in ALTERED.items()}
@@ -170,3 +171,22 @@ def test_without_keys_nothing_is_trusted_and_the_callback_comes_again(impostor, 
         impostor.is_up = True
     assert status == 503
     assert "verified: 0" not in line
+
+
+@every_sample
+def test_a_sandbox_key_is_refused_where_live_callbacks_are_expected(ringtrue, post, sample):
+    good = record(post, number(sample, "04"))
+    with listening(sample, ringtrue["base_url"]) as receiver:
+        assert receiver.take(good) == (401, "refused: the key is for sandbox checks only")
+
+
+@every_sample
+def test_a_key_for_an_unknown_mode_is_refused(sample):
+    impostor = Impostor(use_mode="rehearsal")
+    try:
+        with listening(sample, impostor.base_url, ACCEPT_SANDBOX="1") as receiver:
+            status, line = receiver.take(impostor.request(at=time.time()))
+    finally:
+        impostor.server.shutdown()
+    assert status == 401
+    assert line.startswith("refused: the key is for "), line

@@ -44,25 +44,37 @@ func (r Refused) Error() string { return string(r) }
 // KeySet holds the public keys at `/.well-known/jwks.json`. They are fetched again when a callback names one that is
 // not known.
 type KeySet struct {
-	URL       string
-	lock      sync.Mutex
-	keys      map[string]*rsa.PublicKey
-	fetchedAt time.Time
+	URL string
+	// AcceptSandbox is for tests: sandbox checks prove nothing about a number, and anybody's sandbox project can name
+	// your URL.
+	AcceptSandbox bool
+	lock          sync.Mutex
+	keys          map[string]publicKey
+	fetchedAt     time.Time
+}
+
+type publicKey struct {
+	key     *rsa.PublicKey
+	useMode string
 }
 
 func (s *KeySet) find(keyID string) (*rsa.PublicKey, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.keys[keyID] == nil && time.Since(s.fetchedAt) > pauseBetweenFetches {
+	if s.keys[keyID].key == nil && time.Since(s.fetchedAt) > pauseBetweenFetches {
 		s.fetchedAt = time.Now()
 		if err := s.fetch(); err != nil {
 			return nil, err
 		}
 	}
-	if key := s.keys[keyID]; key != nil {
-		return key, nil
+	found := s.keys[keyID]
+	if found.key == nil {
+		return nil, Refused("the key is not in the key set")
 	}
-	return nil, Refused("the key is not in the key set")
+	if found.useMode != "" && !(found.useMode == "sandbox" && s.AcceptSandbox) {
+		return nil, Refused("the key is for " + found.useMode + " checks only")
+	}
+	return found.key, nil
 }
 
 func (s *KeySet) fetch() error {
@@ -73,7 +85,10 @@ func (s *KeySet) fetch() error {
 	}
 	defer answer.Body.Close()
 	var set struct {
-		Keys []struct{ Kty, Kid, N, E string }
+		Keys []struct {
+			Kty, Kid, N, E string
+			UseMode        string `json:"use_mode"`
+		}
 	}
 	if answer.StatusCode != http.StatusOK {
 		return errors.New(answer.Status)
@@ -81,20 +96,22 @@ func (s *KeySet) fetch() error {
 	if err := json.NewDecoder(answer.Body).Decode(&set); err != nil {
 		return err
 	}
-	s.keys = map[string]*rsa.PublicKey{}
+	s.keys = map[string]publicKey{}
 	for _, jwk := range set.Keys {
 		n, errN := base64.RawURLEncoding.DecodeString(jwk.N)
 		e, errE := base64.RawURLEncoding.DecodeString(jwk.E)
 		if jwk.Kty == "RSA" && errN == nil && errE == nil {
 			exponent := new(big.Int).SetBytes(e)
-			s.keys[jwk.Kid] = &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(exponent.Int64())}
+			key := &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(exponent.Int64())}
+			s.keys[jwk.Kid] = publicKey{key, jwk.UseMode}
 		}
 	}
 	return nil
 }
 
 // Verify answers what is in the callback. The error is a Refused if the request is not to be trusted. The body is the
-// bytes as they came: JSON that was parsed and written again is not the same.
+// bytes as they came: JSON that was parsed and written again is not the same. A valid callback can still be about
+// somebody else's check: refuse a `check_id` that you did not create.
 func Verify(request *http.Request, body []byte, keySet *KeySet) (*Callback, error) {
 	// Go takes `Host` out of the headers, and refuses a request that has two.
 	covered := map[string]string{"host": request.Host}

@@ -140,7 +140,10 @@ func main() {
 	}
 	callbackURL := fmt.Sprintf("http://%s/callbacks", listener.Addr())
 	fmt.Println("listening on", callbackURL)
-	receiver := &receiver{keySet: &KeySet{URL: baseURL + "/.well-known/jwks.json"}}
+	receiver := &receiver{keySet: &KeySet{
+		URL:           baseURL + "/.well-known/jwks.json",
+		AcceptSandbox: os.Getenv("ACCEPT_SANDBOX") == "1",
+	}}
 	server := http.Server{Handler: receiver, ReadTimeout: 10 * time.Second}
 	if len(os.Args) > 1 && os.Args[1] == "listen" {
 		log.Fatal(server.Serve(listener))

@@ -31,8 +31,10 @@ class Refused(Exception):
 class KeySet:
     """The public keys at `/.well-known/jwks.json`, fetched again when a callback names one that is not known."""
 
-    def __init__(self, url):
+    def __init__(self, url, accept_sandbox=False):
         self.url = url
+        # Sandbox checks prove nothing about a number, and anybody's sandbox project can name your URL. Only for tests.
+        self.accept_sandbox = accept_sandbox
         self.keys = {}
         self.fetched_at = None
         self.lock = threading.Lock()
@@ -43,8 +45,13 @@ class KeySet:
             if key_id not in self.keys and (self.fetched_at is None or now - self.fetched_at > PAUSE_BETWEEN_FETCHES):
                 self.fetched_at = now
                 with urllib.request.urlopen(self.url, timeout=10) as answer:
-                    self.keys = {jwk["kid"]: public_key(jwk) for jwk in json.load(answer)["keys"] if jwk["kty"] == "RSA"}
-            return self.keys.get(key_id)
+                    self.keys = {jwk["kid"]: jwk for jwk in json.load(answer)["keys"] if jwk["kty"] == "RSA"}
+            jwk = self.keys.get(key_id)
+        if jwk is None:
+            raise Refused("the key is not in the key set")
+        if "use_mode" in jwk and not (jwk["use_mode"] == "sandbox" and self.accept_sandbox):
+            raise Refused(f"the key is for {jwk['use_mode']} checks only")
+        return public_key(jwk)
 
 
 def verify(method, target, headers, body, key_set):
@@ -52,6 +59,7 @@ def verify(method, target, headers, body, key_set):
 
     `target` is the path with its query as in the request line; `headers` is a list of names and values; `body` is the
     bytes as they came. Nothing of them may be changed before, not even by parsing the JSON and writing it again.
+    A valid callback can still be about somebody else's check: refuse a `check_id` that you did not create.
     """
     host, date, source, digest, authorization = (
         only(headers, name) for name in ("host", "date", "x-service-callback", "digest", "authorization")
@@ -65,8 +73,6 @@ def verify(method, target, headers, body, key_set):
     if not hmac.compare_digest(actual.encode(), digest.encode()):
         raise Refused("the body is not the one that was signed")
     key = key_set.find(parameters["keyId"])
-    if key is None:
-        raise Refused("the key is not in the key set")
     signed = (
         f"(request-target): {method.lower()} {target}\nhost: {host}\ndate: {date}\n"
         f"x-service-callback: {source}\ndigest: {digest}"

@@ -16,7 +16,7 @@ BASE_URL = os.environ.get("BASE_URL", "http://127.0.0.1:8080")
 PHONE_NUMBER = os.environ.get("PHONE_NUMBER", "+990123456700")
 LARGEST_BODY = 64 * 1024
 
-key_set = KeySet(f"{BASE_URL}/.well-known/jwks.json")
+key_set = KeySet(f"{BASE_URL}/.well-known/jwks.json", accept_sandbox=os.environ.get("ACCEPT_SANDBOX") == "1")
 ended = {}  # by check_id: a callback may come more than once
 news = threading.Condition()
 

@@ -2,7 +2,9 @@
 # Takes one callback on standard input, verifies it with OpenSSL, and answers it on standard output: what socat, inetd
 # and systemd's sockets (Accept=yes) start for each connection. Says on standard error what it did.
 #
-# STATE is a folder of its own, for the public keys and for what came: STATE/CHECK_ID.json.
+# STATE is a folder of its own, for the public keys and for what came: STATE/CHECK_ID.json. ACCEPT_SANDBOX=1 accepts
+# callbacks of sandbox checks, which prove nothing about a number. A valid callback can still be about somebody else's
+# check: refuse a check_id that you did not create.
 set -euo pipefail
 export LC_ALL=C # a character is a byte
 : "${BASE_URL:?}" "${STATE:?}"
@@ -86,6 +88,9 @@ if ! find_key; then
     fi
     find_key || refuse 'the key is not in the key set'
 fi
+use_mode="$(jq --raw-output '.use_mode // empty' "$work/jwk")"
+[[ -z "$use_mode" || ("$use_mode" == sandbox && "${ACCEPT_SANDBOX:-}" == 1) ]] ||
+    refuse "the key is for $use_mode checks only"
 
 # A JWK has modulus and exponent in base64url; OpenSSL wants them in ASN.1.
 hex_of() {

@@ -35,15 +35,18 @@ export class Refused extends Error {}
 /** The public keys at `/.well-known/jwks.json`, fetched again when a callback names one that is not known. */
 export class KeySet {
   #url: string;
-  #keys = new Map<string, KeyObject>();
+  #acceptSandbox: boolean;
+  #keys = new Map<string, { key: KeyObject; useMode: string | undefined }>();
   #fetchedAt = -Infinity;
   #fetching: Promise<void> | undefined;
 
-  constructor(url: string) {
+  /** Sandbox checks prove nothing about a number, and anybody's sandbox project can name your URL: `acceptSandbox` is for tests. */
+  constructor(url: string, { acceptSandbox = false } = {}) {
     this.#url = url;
+    this.#acceptSandbox = acceptSandbox;
   }
 
-  async find(keyId: string): Promise<KeyObject | undefined> {
+  async find(keyId: string): Promise<KeyObject> {
     if (!this.#keys.has(keyId)) {
       if (!this.#fetching && performance.now() - this.#fetchedAt > PAUSE_BETWEEN_FETCHES_MS) {
         this.#fetchedAt = performance.now();
@@ -51,19 +54,29 @@ export class KeySet {
       }
       await this.#fetching;
     }
-    return this.#keys.get(keyId);
+    const found = this.#keys.get(keyId);
+    if (!found) throw new Refused('the key is not in the key set');
+    if (found.useMode !== undefined && !(found.useMode === 'sandbox' && this.#acceptSandbox)) {
+      throw new Refused(`the key is for ${found.useMode} checks only`);
+    }
+    return found.key;
   }
 
   async #fetch(): Promise<void> {
     const answer = await fetch(this.#url, { signal: AbortSignal.timeout(10_000) });
     if (!answer.ok) throw new Error(`${this.#url}: ${answer.status}`);
-    const { keys } = (await answer.json()) as { keys: (JsonWebKey & { kid: string })[] };
+    const { keys } = (await answer.json()) as { keys: (JsonWebKey & { kid: string; use_mode?: string })[] };
     const rsa = keys.filter((jwk) => jwk.kty === 'RSA');
-    this.#keys = new Map(rsa.map((jwk) => [jwk.kid, createPublicKey({ key: jwk, format: 'jwk' })]));
+    this.#keys = new Map(
+      rsa.map((jwk) => [jwk.kid, { key: createPublicKey({ key: jwk, format: 'jwk' }), useMode: jwk.use_mode }]),
+    );
   }
 }
 
-/** Answers what is in the callback, or throws `Refused`. */
+/**
+ * Answers what is in the callback, or throws `Refused`. A valid callback can still be about somebody else's check:
+ * refuse a `check_id` that you did not create.
+ */
 export async function verify(request: ReceivedRequest, keySet: KeySet): Promise<Callback> {
   const host = only(request.rawHeaders, 'host');
   const date = only(request.rawHeaders, 'date');
@@ -76,7 +89,6 @@ export async function verify(request: ReceivedRequest, keySet: KeySet): Promise<
     throw new Refused('the body is not the one that was signed');
   }
   const key = await keySet.find(parameters.get('keyId')!);
-  if (!key) throw new Refused('the key is not in the key set');
   const signed = [
     `(request-target): ${request.method.toLowerCase()} ${request.target}`,
     `host: ${host}`,

@@ -7,7 +7,7 @@ const baseUrl = process.env.BASE_URL ?? 'http://127.0.0.1:8080';
 const phoneNumber = process.env.PHONE_NUMBER ?? '+990123456700';
 const LARGEST_BODY = 64 * 1024;
 
-const keySet = new KeySet(`${baseUrl}/.well-known/jwks.json`);
+const keySet = new KeySet(`${baseUrl}/.well-known/jwks.json`, { acceptSandbox: process.env.ACCEPT_SANDBOX === '1' });
 const ended = new Map<string, Callback>(); // by check_id: a callback may come more than once
 let tell: () => void = () => {};
 

@@ -46,8 +46,9 @@ impl Engine {
             self.activity().ended(concluded.check());
         }
         if let (true, Some(NewCallback { url, body, due_at })) = (is_first, callback) {
-            let Check { id: check, project, product, .. } = concluded.into_check();
-            let leased = LeasedCallback { check, project, product, url, body, failed_attempts: 0, earlier_attempts: 0 };
+            let Check { id: check, project, product, mode, .. } = concluded.into_check();
+            let (failed_attempts, earlier_attempts) = (0, 0);
+            let leased = LeasedCallback { check, project, product, mode, url, body, failed_attempts, earlier_attempts };
             self.courier().deliver(leased, due_at);
         }
         Ok(recorded)

@@ -115,7 +115,9 @@ fn claimed(row: &mut Columns) -> Result<Option<ClaimedNumber>, StoreError> {
 
 macro_rules! leased_columns {
     () => {
-        "check_id, project_id, product, url, body, failed_attempts, earlier_attempts"
+        // A missing check counts as a sandbox one: nothing may pass for a live callback by accident.
+        "check_id, project_id, product, url, body, failed_attempts, earlier_attempts, \
+         coalesce((select mode from checks where checks.id = callbacks.check_id), 'sandbox')"
     };
 }
 pub(crate) use leased_columns;
@@ -130,6 +132,7 @@ pub(crate) fn leased(row: Row) -> Result<LeasedCallback, StoreError> {
         body: Sealed(row.bytes("body")?),
         failed_attempts: count(&mut row, "failed_attempts")?,
         earlier_attempts: count(&mut row, "earlier_attempts")?,
+        mode: row.parsed("mode")?,
     })
 }
 

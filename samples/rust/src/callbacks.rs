@@ -43,13 +43,17 @@ type Key = RsaPublicKeyComponents<Vec<u8>>;
 /// The public keys at `/.well-known/jwks.json`, fetched again when a callback names one that is not known.
 pub struct KeySet {
     url: String,
-    keys: HashMap<String, Key>,
+    accept_sandbox: bool,
+    /// By `kid`, with the `use_mode` of those that have one.
+    keys: HashMap<String, (Key, Option<String>)>,
     fetched_at: Option<Instant>,
 }
 
 impl KeySet {
-    pub fn new(url: String) -> Self {
-        KeySet { url, keys: HashMap::new(), fetched_at: None }
+    /// `accept_sandbox` is for tests: sandbox checks prove nothing about a number, and anybody's sandbox project can name
+    /// your URL.
+    pub fn new(url: String, accept_sandbox: bool) -> Self {
+        KeySet { url, accept_sandbox, keys: HashMap::new(), fetched_at: None }
     }
 
     fn find(&mut self, key_id: &str) -> Result<&Key, Unverified> {
@@ -58,7 +62,13 @@ impl KeySet {
             self.fetched_at = Some(Instant::now());
             self.fetch().map_err(|error| Unverified::NoKeys(error.to_string()))?;
         }
-        self.keys.get(key_id).ok_or(Refused("the key is not in the key set"))
+        let (key, use_mode) = self.keys.get(key_id).ok_or(Refused("the key is not in the key set"))?;
+        match use_mode.as_deref() {
+            None => Ok(key),
+            Some("sandbox") if self.accept_sandbox => Ok(key),
+            Some("sandbox") => Err(Refused("the key is for sandbox checks only")),
+            Some(_) => Err(Refused("the key is for other checks only")),
+        }
     }
 
     fn fetch(&mut self) -> Result<(), ureq::Error> {
@@ -67,14 +77,17 @@ impl KeySet {
         let member = |jwk: &Value, name: &str| BASE64_URL_SAFE_NO_PAD.decode(jwk[name].as_str()?).ok();
         self.keys = keys
             .filter_map(|jwk| {
-                Some((jwk["kid"].as_str()?.to_owned(), Key { n: member(jwk, "n")?, e: member(jwk, "e")? }))
+                let key = Key { n: member(jwk, "n")?, e: member(jwk, "e")? };
+                let use_mode = jwk.get("use_mode").map(|mode| mode.as_str().unwrap_or_default().to_owned());
+                Some((jwk["kid"].as_str()?.to_owned(), (key, use_mode)))
             })
             .collect();
         Ok(())
     }
 }
 
-/// Answers what is in the callback.
+/// Answers what is in the callback. A valid one can still be about somebody else's check: refuse a `check_id` that you
+/// did not create.
 pub fn verify(request: &Request<'_>, key_set: &mut KeySet) -> Result<Value, Unverified> {
     let (host, date) = (only(request, "host")?, only(request, "date")?);
     let (source, digest) = (only(request, "x-service-callback")?, only(request, "digest")?);

@@ -16,7 +16,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let server = Server::http(format!("127.0.0.1:{}", setting("CALLBACK_PORT", "9099")))?;
     let callback_url = format!("http://{}/callbacks", server.server_addr());
     println!("listening on {callback_url}");
-    let mut key_set = KeySet::new(format!("{}/.well-known/jwks.json", api.base_url));
+    let accept_sandbox = env::var("ACCEPT_SANDBOX").is_ok_and(|value| value == "1");
+    let mut key_set = KeySet::new(format!("{}/.well-known/jwks.json", api.base_url), accept_sandbox);
     if env::args().nth(1).as_deref() == Some("listen") {
         loop {
             receive(&server, &mut key_set)?;

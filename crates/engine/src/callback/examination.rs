@@ -73,6 +73,7 @@ impl Engine {
         let evidence = Evidence {
             keys: &keys(|state| state != KeyState::Gone),
             retired: &keys(|state| state == KeyState::Gone),
+            mode: project.mode,
             now,
             hosts: &hosts,
             targets: &targets,

@@ -10,6 +10,7 @@ use aws_lc_rs::{
     signature::{KeyPair as _, RSA_PKCS1_SHA256},
 };
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use ringtrue_domain::tenancy::Mode;
 use zeroize::Zeroizing;
 
 use super::PublicKey;
@@ -26,10 +27,15 @@ struct Key {
 }
 
 impl CallbackSigner {
-    /// `None`: not an RSA key in PKCS#8.
+    /// The key of live checks. `None`: not an RSA key in PKCS#8.
     pub fn from_pkcs8(der: &[u8]) -> Option<Self> {
+        Self::for_mode(Mode::Live, der)
+    }
+
+    /// The key that signs for checks of this mode. `None`: not an RSA key in PKCS#8.
+    pub fn for_mode(mode: Mode, der: &[u8]) -> Option<Self> {
         let pair = RsaKeyPair::from_pkcs8(der).ok()?;
-        let public = public_half(&pair);
+        let public = public_half(&pair, mode);
         Some(CallbackSigner(Arc::new(Key { pair, public })))
     }
 
@@ -66,12 +72,12 @@ impl fmt::Debug for CallbackSigner {
     }
 }
 
-fn public_half(pair: &RsaKeyPair) -> PublicKey {
+fn public_half(pair: &RsaKeyPair, mode: Mode) -> PublicKey {
     let public = pair.public_key();
     let n = BASE64_URL_SAFE_NO_PAD.encode(public.modulus().big_endian_without_leading_zero());
     let e = BASE64_URL_SAFE_NO_PAD.encode(public.exponent().big_endian_without_leading_zero());
     // RFC 7638: the required members in the order of their names, with no white space.
     let canonical = format!(r#"{{"e":"{e}","kty":"RSA","n":"{n}"}}"#);
     let kid = BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, canonical.as_bytes()));
-    PublicKey { kid, n, e }
+    PublicKey { kid, mode, n, e }
 }

@@ -7,7 +7,7 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
 use ringtrue_domain::{
     key_schedule::{KeySchedule, KeyState},
-    tenancy::{Credential, SecretDigest},
+    tenancy::{Credential, Mode, SecretDigest},
 };
 use zeroize::Zeroizing;
 
@@ -32,6 +32,8 @@ enum Material {
 pub struct PublicKey {
     /// RFC 7638 thumbprint.
     pub kid: String,
+    /// The checks whose callbacks it signs.
+    pub mode: Mode,
     /// Modulus and exponent, base64url.
     pub n: String,
     pub e: String,
@@ -107,11 +109,11 @@ impl KeyRing {
         })
     }
 
-    /// The key that callbacks are signed with now. `None`: there is none.
-    pub fn callback_signer(&self, now: Timestamp) -> Option<CallbackSigner> {
+    /// The key that callbacks of checks of this mode are signed with now. `None`: there is none.
+    pub fn callback_signer(&self, mode: Mode, now: Timestamp) -> Option<CallbackSigner> {
         self.in_use(now, |material| match material {
-            Material::Callback(signer) => Some(signer.clone()),
-            Material::Token { .. } | Material::Seal(_) | Material::Hash(_) => None,
+            Material::Callback(signer) if signer.public().mode == mode => Some(signer.clone()),
+            _ => None,
         })
         .map(|(_, signer)| signer)
     }
@@ -200,7 +202,10 @@ impl Material {
     fn purpose(&self) -> KeyPurpose {
         match self {
             Material::Token { .. } => KeyPurpose::Token,
-            Material::Callback(_) => KeyPurpose::Callback,
+            Material::Callback(signer) => match signer.public().mode {
+                Mode::Live => KeyPurpose::Callback,
+                Mode::Sandbox => KeyPurpose::SandboxCallback,
+            },
             Material::Seal(_) => KeyPurpose::Seal,
             Material::Hash(_) => KeyPurpose::Hash,
         }
@@ -241,13 +246,18 @@ fn open_one(key: &SealedKey, master: &MasterKey) -> Result<Material, UnopenedKey
                 .encode(format!(r#"{{"alg":"HS256","typ":"at+jwt","kid":"{}"}}"#, key.id.0.simple())),
             key: Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)),
         }),
-        KeyPurpose::Callback => CallbackSigner::from_pkcs8(&plain).map(Material::Callback).ok_or_else(unopened),
+        KeyPurpose::Callback => callback(Mode::Live, &plain).ok_or_else(unopened),
+        KeyPurpose::SandboxCallback => callback(Mode::Sandbox, &plain).ok_or_else(unopened),
         KeyPurpose::Hash => Ok(Material::Hash(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)))),
         KeyPurpose::Seal => {
             let bytes = plain.as_slice().try_into().map_err(|_| unopened())?;
             Ok(Material::Seal(SealingKey::new(bytes)))
         }
     }
+}
+
+fn callback(mode: Mode, pkcs8: &[u8]) -> Option<Material> {
+    CallbackSigner::for_mode(mode, pkcs8).map(Material::Callback)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub fn policy(purpose: KeyPurpose) -> RotationPolicy {
             keep: SignedDuration::from_secs(TOKEN_LIFETIME + 60),
         },
         // Receivers cache the JWKS; the contract gives them a day on both sides.
-        KeyPurpose::Callback => {
+        KeyPurpose::Callback | KeyPurpose::SandboxCallback => {
             RotationPolicy { announce: SignedDuration::from_hours(24), keep: SignedDuration::from_hours(24) }
         }
         // What it sealed must stay readable longer than any retention time.
@@ -122,7 +122,7 @@ pub async fn rotate(
             let stopped = in_use.map(|key| (key, KeySchedule { retires_at: Some(now), gone_at, ..key.schedule }));
             (KeySchedule::active_at_once(now), stopped.collect())
         }
-        (true, KeyPurpose::Token | KeyPurpose::Callback | KeyPurpose::Hash) => {
+        (true, KeyPurpose::Token | KeyPurpose::Callback | KeyPurpose::SandboxCallback | KeyPurpose::Hash) => {
             let relieved = keys.iter().map(|key| (key, rotate_at_once(key.schedule, now).1)).collect();
             (KeySchedule::active_at_once(now), relieved)
         }
@@ -180,7 +180,7 @@ fn generate(
         KeyPurpose::Token | KeyPurpose::Seal | KeyPurpose::Hash => {
             Zeroizing::new(entropy.bytes::<{ SealingKey::LENGTH }>().to_vec())
         }
-        KeyPurpose::Callback => CallbackSigner::generate(),
+        KeyPurpose::Callback | KeyPurpose::SandboxCallback => CallbackSigner::generate(),
     };
     let sealed = master.seal(entropy, &context(id, purpose, &schedule), &plain);
     SealedKey { id, purpose, schedule, sealed }

@@ -3,7 +3,11 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    id::time_ordered, lifecycle::CheckId, product::Product, tenancy::ProjectId, web_url::CallbackUrl,
+    id::time_ordered,
+    lifecycle::CheckId,
+    product::Product,
+    tenancy::{Mode, ProjectId},
+    web_url::CallbackUrl,
 };
 use ringtrue_engine::{
     callback::{
@@ -104,6 +108,7 @@ impl World {
             check,
             project: ProjectId(Uuid::from_u128(1)),
             product: Product::ReverseSms,
+            mode: Mode::Live,
             url: seal_url(&self.keys, entropy, now, check, &url).unwrap(),
             body: seal_body(&self.keys, entropy, now, check, BODY).unwrap(),
             failed_attempts: 0,

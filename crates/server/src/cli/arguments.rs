@@ -111,10 +111,16 @@ pub(super) struct ListenArguments {
     /// start, and each is handled once. The keys are those of its server.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["jwks", "data"])]
     pub profile: Option<ProfileName>,
-    /// Passes callbacks on to an application on this machine, headers and body as they came, and answers as it does.
-    /// Without a path in the URL, the callback's own is kept.
+    /// Accepts callbacks of sandbox checks, which prove nothing about a number. Always on for `ringtrue dev`.
+    #[arg(long)]
+    pub accept_sandbox: bool,
+    /// Forwards callbacks with a valid signature to an application on this machine, headers and body unchanged, and
+    /// answers as it does. Answers 401 to the others. Without a path in the URL, the callback's own is kept.
     #[arg(long, value_name = "URL", value_parser = Endpoint::local)]
     pub forward: Option<Endpoint>,
+    /// Forwards callbacks without a valid signature too.
+    #[arg(long, requires = "forward")]
+    pub forward_unverified: bool,
     /// Answers every callback with this status, to watch what comes of it. Otherwise 200.
     #[arg(long, value_name = "STATUS", value_parser = final_status)]
     pub answer: Option<StatusCode>,
@@ -390,6 +396,7 @@ mod tests {
             "ringtrue listen --jwks http://127.0.0.1/jwks.json --data elsewhere",
             "ringtrue listen --forward https://127.0.0.1/",
             "ringtrue listen --forward http://example.com/",
+            "ringtrue listen --forward-unverified",
             "ringtrue listen --answer 100",
             "ringtrue listen --answer 600",
             "ringtrue listen --once 0",

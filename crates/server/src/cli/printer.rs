@@ -73,7 +73,7 @@ impl Printer {
     /// One of several things that come one after the other: a line of its own in every form.
     pub(super) fn next_object(self, columns: &[&'static str], object: &Value, is_first: bool) -> io::Result<()> {
         match self.output {
-            Output::Json => text(&object.to_string()),
+            Output::Json => text(&ascii_controls(&object.to_string())),
             Output::Table => {
                 let values =
                     picked(columns, object).filter(|(_, value)| !value.is_null()).map(|(_, value)| cell(&value));
@@ -91,8 +91,9 @@ fn picked(columns: &[&'static str], object: &Value) -> impl Iterator<Item = (&'s
     columns.iter().map(|name| (*name, object.get(name).cloned().unwrap_or_default()))
 }
 
-/// Text as it is.
+/// Writes to standard output. Terminal controls are escaped here, whatever wrote the text.
 pub(super) fn text(text: &str) -> io::Result<()> {
+    let text = escaped(text, is_terminal_control);
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
@@ -104,7 +105,7 @@ pub(super) fn text(text: &str) -> io::Result<()> {
 /// For the reader, not for a program.
 pub(super) fn remark(text: &str) {
     // Nobody can be told that nobody can be told.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", escaped(text, is_terminal_control));
 }
 
 /// Why nothing came of it.
@@ -115,7 +116,7 @@ pub(super) fn failure(failure: &Failure) {
 }
 
 fn json(value: &Value) -> io::Result<()> {
-    text(&format!("{value:#}"))
+    text(&ascii_controls(&format!("{value:#}")))
 }
 
 fn object(record: Record) -> Value {
@@ -142,10 +143,28 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Whoever wrote a text that we show must not get to write to the terminal as they please, nor turn around what stands
-/// next to it.
+/// Text of others in one of our lines: it may neither control the terminal nor reverse what stands next to it.
 pub(super) fn harmless(text: &str) -> String {
-    escaped(text, |symbol| symbol != '\n' && (symbol.is_control() || turns_text_around(symbol)))
+    escaped(text, |symbol| symbol == '\t' || is_terminal_control(symbol))
+}
+
+/// C0 without line feed and tab, DEL, C1 and bidirectional marks.
+fn is_terminal_control(symbol: char) -> bool {
+    !matches!(symbol, '\n' | '\t') && (symbol.is_control() || turns_text_around(symbol))
+}
+
+/// JSON with DEL, C1 and bidirectional marks as `\uXXXX`. JSON itself escapes C0 only. Such characters stand in strings
+/// alone, so the value stays the same; all are in the Basic Multilingual Plane, so four digits suffice.
+fn ascii_controls(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for symbol in json.chars() {
+        if is_terminal_control(symbol) {
+            let _ = write!(safe, "\\u{:04x}", u32::from(symbol));
+        } else {
+            safe.push(symbol);
+        }
+    }
+    safe
 }
 
 fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
@@ -183,7 +202,7 @@ fn csv_row<'a>(values: impl IntoIterator<Item = &'a Value>) -> String {
             }
             other => other.to_string(),
         };
-        let mut text = escaped(&text, |symbol| symbol.is_control() && !matches!(symbol, '\n' | '\t'));
+        let mut text = escaped(&text, is_terminal_control);
         if looks_like_a_formula(&text) {
             text.insert(0, '\'');
         }
@@ -299,7 +318,15 @@ mod tests {
     #[test]
     fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(harmless("a\u{1b}[2Jb\nc\u{9b}d\r"), "a\\u{1b}[2Jb\nc\\u{9b}d\\r");
-        assert_eq!(csv_row([&json!("a\u{1b}[2Jb\u{9b}c\u{7f}")]), "a\\u{1b}[2Jb\\u{9b}c\\u{7f}\n");
+        assert_eq!(csv_row([&json!("a\u{1b}[2Jb\u{9b}c\u{7f}\u{202e}")]), "a\\u{1b}[2Jb\\u{9b}c\\u{7f}\\u{202e}\n");
+    }
+
+    #[test]
+    fn json_escapes_terminal_controls_and_keeps_the_value() {
+        let value = json!({"a\u{9b}": "\u{1b}[2J\u{7f}\u{85}\u{202e}é\n"});
+        let shown = ascii_controls(&value.to_string());
+        assert_eq!(shown, r#"{"a\u009b":"\u001b[2J\u007f\u0085\u202eé\n"}"#);
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
     }
 
     #[test]

@@ -105,7 +105,8 @@ async fn shown(
     error: Option<String>,
 ) -> Result<Response, Refusal> {
     let keys = app.engine.keys(&who.administrator()?).await?;
-    let groups = [KeyPurpose::Callback, KeyPurpose::Token, KeyPurpose::Seal, KeyPurpose::Hash];
+    let groups =
+        [KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Token, KeyPurpose::Seal, KeyPurpose::Hash];
     let page = KeysPage {
         frame: Frame::of(who, "Keys").in_deployment(Section::Keys),
         jwks: format!("{}/.well-known/jwks.json", app.engine.base_url()),
@@ -118,7 +119,13 @@ async fn shown(
 
 fn group(purpose: KeyPurpose, keys: &[NamedKey]) -> Group {
     let (title, text) = match purpose {
-        KeyPurpose::Callback => ("Callback", "Signs callbacks. Receivers find the public half in the key set."),
+        KeyPurpose::Callback => {
+            ("Callback", "Signs callbacks of live checks. Receivers find the public half in the key set.")
+        }
+        KeyPurpose::SandboxCallback => (
+            "Sandbox callback",
+            "Signs callbacks of sandbox checks. The key set marks its public half, and live receivers refuse it.",
+        ),
         KeyPurpose::Token => ("Token", "Signs access tokens."),
         KeyPurpose::Seal => ("Seal", "Seals what must be read again, such as callback bodies."),
         KeyPurpose::Hash => (
@@ -128,7 +135,7 @@ fn group(purpose: KeyPurpose, keys: &[NamedKey]) -> Group {
         ),
     };
     let rotation = match purpose {
-        KeyPurpose::Callback => Some((
+        KeyPurpose::Callback | KeyPurpose::SandboxCallback => Some((
             "The new key is published at once and used after a day; the old one stays published for another day.",
             "The new key is used at once, and all others are withdrawn: receivers that keep the key set for a while \
              refuse callbacks until they read it again.",

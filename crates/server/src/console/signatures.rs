@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
-use ringtrue_domain::{account::Power, lifecycle::CheckId};
+use ringtrue_domain::{account::Power, lifecycle::CheckId, tenancy::Mode};
 use ringtrue_engine::callback::{Examination, ExaminationError, Paste, signature::diagnosis::Line};
 
 use super::{
@@ -34,6 +34,7 @@ struct ResultView {
     is_good: bool,
     /// The key that it is by.
     kid: String,
+    is_sandbox_key: bool,
     reason: Vec<Part>,
     /// One word for the reason.
     word: &'static str,
@@ -110,6 +111,7 @@ impl From<Examination> for ResultView {
         };
         ResultView {
             is_good: diagnosis.verdict.is_ok(),
+            is_sandbox_key: diagnosis.verdict.as_ref().is_ok_and(|verified| verified.mode == Mode::Sandbox),
             kid: diagnosis.verdict.as_ref().map(|verified| verified.kid.clone()).unwrap_or_default(),
             reason: parts_of(
                 &diagnosis.verdict.as_ref().err().map(|flaw| sentence(&flaw.to_string())).unwrap_or_default(),

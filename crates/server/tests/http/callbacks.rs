@@ -1,13 +1,15 @@
 //! Delivering callbacks: what counts as success, when it is tried again, what is never opened.
 
 use jiff::SignedDuration;
+use ringtrue_engine::ports::KeyPurpose;
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::{
     client::Request,
-    metadata, on_both_stores,
-    receiver::Receiver,
+    database::Database,
+    metadata, networks, on_both_stores,
+    receiver::{Callback, Receiver},
     reverse_sms::{Asker, EVEN},
     world::{World, eventually},
 };
@@ -73,8 +75,8 @@ async fn settled(asker: &Asker<'_>, attempts: u32) {
 async fn a_key_is_relieved_between_two_attempts(world: World) {
     let mut asker = Asker::sandbox(&world).await;
     let jwks = async || world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json();
-    metadata::rotate(&world, false).await;
-    eventually("the next key is published", async || jwks().await["keys"].as_array().unwrap().len() == 2).await;
+    metadata::rotate(&world, KeyPurpose::SandboxCallback, false).await;
+    eventually("the next key is published", async || jwks().await["keys"].as_array().unwrap().len() == 3).await;
     // The series begins half a minute before the other key's turn, and takes three and a half. These are its keys, an
     // hour earlier.
     world.advance(SignedDuration::from_hours(23) - SignedDuration::from_secs(30));
@@ -100,6 +102,50 @@ async fn a_key_is_relieved_between_two_attempts(world: World) {
     let [old, new] = [&signers[0], &signers[6]];
     assert_ne!(old, new);
     assert_eq!(signers, [old, old, new, new, new, new, new].map(Clone::clone), "at its turn, to the second");
+}
+
+/// A sandbox check may name anybody's receiver: neither its first callback nor a later attempt passes for a live one.
+async fn sandbox_and_live_checks_are_signed_by_different_keys(database: Database) {
+    let world = networks::world_on(database, networks::THREE).await;
+    let mut receiver = Receiver::start().await;
+    receiver.answer([BROKEN; 2]);
+    let live = networks::live(&world, &["23410"]).await;
+    live.create(json!({"phone_number": "+447700900123", "callback_url": receiver.url("/cb")})).await;
+    let attacker = Asker { project: world.project("Attacker", json!({})).await, token: String::new(), ..live };
+    let token = world.token(&attacker.project.client_id, &attacker.project.client_secret, "reverse_sms").await;
+    let attacker = Asker { token, ..attacker };
+    attacker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
+
+    let jwks = world.send(Request::get("/.well-known/jwks.json")).await.assert(200).json();
+    let mode_of = |callback: &Callback| {
+        callback.assert_signed_by(&jwks);
+        let keys = jwks["keys"].as_array().unwrap();
+        let key = keys.iter().find(|key| key["kid"] == callback.key_id()).unwrap();
+        key.get("use_mode").map_or("live", |mode| mode.as_str().unwrap()).to_owned()
+    };
+    world.advance(SignedDuration::from_secs(301));
+    for attempt in ["1", "2"] {
+        let mut modes = vec![];
+        for _ in 0..2 {
+            let callback = receiver.next().await;
+            assert_eq!(callback.header("x-service-callback-attempt"), attempt);
+            modes.push(mode_of(&callback));
+        }
+        modes.sort();
+        assert_eq!(modes, ["live", "sandbox"]);
+        settled(&attacker, 2).await;
+        world.advance(SignedDuration::from_secs(10));
+    }
+}
+
+#[tokio::test]
+async fn modes_have_keys_of_their_own_on_sqlite() {
+    sandbox_and_live_checks_are_signed_by_different_keys(Database::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn modes_have_keys_of_their_own_on_postgres() {
+    sandbox_and_live_checks_are_signed_by_different_keys(Database::postgres().await).await;
 }
 
 async fn a_200_is_the_end(world: World) {

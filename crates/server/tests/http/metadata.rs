@@ -57,7 +57,8 @@ async fn the_callback_keys_are_public_and_named_by_their_thumbprint(world: World
     let answer = world.send(Request::get(JWKS)).await.assert(200);
     assert_eq!(answer.header("cache-control"), Some("public, max-age=3600"));
     let keys = answer.json()["keys"].as_array().unwrap().clone();
-    assert_eq!(keys.len(), 1);
+    let modes: Vec<_> = keys.iter().map(|key| key.get("use_mode").cloned()).collect();
+    assert_eq!(modes, [None, Some("sandbox".into())], "one key for live checks, and a marked one for sandbox checks");
     for key in keys {
         let canonical = format!(r#"{{"e":{},"kty":"RSA","n":{}}}"#, key["e"], key["n"]);
         let thumbprint = digest(&SHA256, canonical.as_bytes());
@@ -71,23 +72,23 @@ async fn the_callback_keys_are_public_and_named_by_their_thumbprint(world: World
 /// Receivers cache the keys for an hour: a new one is there a day before it signs, an old one a day after.
 async fn a_rotation_publishes_the_next_key_beside_the_old_one(world: World) {
     let old = key_ids(&world).await;
-    rotate(&world, false).await;
-    eventually("the next key is published", async || key_ids(&world).await.len() == 2).await;
+    rotate(&world, KeyPurpose::SandboxCallback, false).await;
+    eventually("the next key is published", async || key_ids(&world).await.len() == 3).await;
     let both = key_ids(&world).await;
-    assert!(both.contains(&old[0]));
+    assert!(both.starts_with(&old), "{both:?}");
 
     world.advance(SignedDuration::from_hours(47));
     assert_eq!(key_ids(&world).await, both, "a day before its first and a day after its last signature");
     world.advance(SignedDuration::from_hours(2));
     let new = key_ids(&world).await;
-    assert!(new.len() == 1 && new[0] != old[0], "{new:?}");
+    assert_eq!(new, [&old[0], &both[2]].map(Clone::clone), "the live key is not concerned");
 }
 
 async fn an_emergency_rotation_withdraws_the_old_key_at_once(world: World) {
     let old = key_ids(&world).await;
-    rotate(&world, true).await;
+    rotate(&world, KeyPurpose::Callback, true).await;
     eventually("the old key is gone", async || !key_ids(&world).await.contains(&old[0])).await;
-    assert_eq!(key_ids(&world).await.len(), 1);
+    assert_eq!(key_ids(&world).await.len(), 2);
 }
 
 #[tokio::test]
@@ -103,7 +104,7 @@ async fn whoever_has_the_keys_already_is_told_so() {
     for unknown in ["\"other\"", "nonsense", "", tag.trim_matches('"')] {
         ask(unknown).await.assert(200);
     }
-    rotate(&world, false).await;
+    rotate(&world, KeyPurpose::Callback, false).await;
     eventually("another version has another tag", async || ask(&tag).await.status == 200).await;
 }
 
@@ -130,8 +131,8 @@ async fn key_ids(world: &World) -> Vec<Value> {
     keys["keys"].as_array().unwrap().iter().map(|key| key["kid"].clone()).collect()
 }
 
-pub async fn rotate(world: &World, emergency: bool) {
+pub async fn rotate(world: &World, purpose: KeyPurpose, emergency: bool) {
     let engine = &world.node.engine;
-    let rotation = Rotation::by_operator(KeyPurpose::Callback, emergency);
+    let rotation = Rotation::by_operator(purpose, emergency);
     keys::rotate(rotation, engine.store(), &master(), engine.clock(), engine.entropy()).await.expect("a rotation");
 }

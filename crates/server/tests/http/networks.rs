@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{Answer, Request},
+    database::Database,
     reverse_sms::Asker,
     world::{World, eventually},
 };
@@ -63,8 +64,12 @@ pub fn configured(settings: &str) -> Config {
 
 /// A world whose networks, connectors and ingress are as the settings say.
 pub async fn world_with(settings: &str) -> World {
+    world_on(Database::sqlite().await, settings).await
+}
+
+pub async fn world_on(database: Database, settings: &str) -> World {
     let wanted = configured(settings);
-    World::configured(|config| {
+    World::with(database, |config| {
         (config.ingress, config.networks, config.connectors) = (wanted.ingress, wanted.networks, wanted.connectors);
         config.ip_routing = wanted.ip_routing;
         config.callbacks.allow_http = true;

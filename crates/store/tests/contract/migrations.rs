@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 27] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -31,6 +31,7 @@ const NAMES: [&str; 23] = [
     "0024_database_time",
     "0025_restores",
     "0026_credential_use",
+    "0027_sandbox_keys",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

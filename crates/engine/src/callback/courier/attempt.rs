@@ -53,7 +53,7 @@ impl Courier {
         let Some(body) = sealing::open_body(&keys, callback.check, &callback.body) else {
             return self.fail_unread(&callback).await;
         };
-        let Some(signer) = keys.callback_signer(started_at) else {
+        let Some(signer) = keys.callback_signer(callback.mode, started_at) else {
             // Its lease runs out; by then there may be one.
             tracing::error!("there is no key to sign callbacks with");
             return;

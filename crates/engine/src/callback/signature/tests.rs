@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
+use ringtrue_domain::tenancy::Mode;
+
 use super::*;
 use crate::keys::PublicKey;
 
@@ -145,12 +147,15 @@ fn what_is_wrong_is_said() {
 
 #[test]
 fn keys_of_other_kinds_in_a_set_are_passed_over() {
-    let PublicKey { kid, n, e } = SIGNER.public();
+    let PublicKey { kid, n, e, .. } = SIGNER.public();
     let set = format!(
-        r#"{{"keys":[{{"kty":"EC","crv":"P-256","kid":"x"}},{{"kty":"RSA","use":"sig","kid":"{kid}","n":"{n}","e":"{e}"}}]}}"#
+        r#"{{"keys":[{{"kty":"EC","crv":"P-256","kid":"x"}},{{"kty":"RSA","use":"sig","kid":"{kid}","n":"{n}","e":"{e}"}},
+            {{"kty":"RSA","kid":"s","use_mode":"sandbox","n":"{n}","e":"{e}"}},
+            {{"kty":"RSA","kid":"u","use_mode":"unknown","n":"{n}","e":"{e}"}}]}}"#
     );
     let keys = read_jwks(&set).unwrap();
-    assert_eq!(keys, [SIGNER.public().clone()]);
+    let sandbox = PublicKey { kid: "s".to_owned(), mode: Mode::Sandbox, ..SIGNER.public().clone() };
+    assert_eq!(keys, [SIGNER.public().clone(), sandbox], "a key for a mode that is not known is not used");
     assert!(Arrived::usual().verdict_with(&keys).is_ok());
     assert!(read_jwks("{}").is_err());
 }

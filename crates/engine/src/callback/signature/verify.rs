@@ -3,6 +3,7 @@
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
+use ringtrue_domain::tenancy::Mode;
 
 use super::{ALGORITHM, Authorization, COMPONENTS, Covered, InvalidAuthorization, SOURCE_HEADER, digest, read_date};
 use crate::keys::PublicKey;
@@ -18,10 +19,11 @@ pub struct Request<'a> {
     pub body: &'a [u8],
 }
 
-/// Whose signature it is, and when it was made. Whether that is recent enough is for the caller to judge.
+/// The key and the date of a valid signature. The caller decides whether it accepts the key's mode and the date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     pub kid: String,
+    pub mode: Mode,
     pub date: Timestamp,
     pub source: String,
 }
@@ -74,7 +76,7 @@ pub fn verify(request: &Request<'_>, keys: &[PublicKey]) -> Result<Verified, Rej
         return Err(Rejection::Signature);
     }
     let date = read_date(covered.date).ok_or(Rejection::DateMalformed)?;
-    Ok(Verified { kid, date, source: covered.source.to_owned() })
+    Ok(Verified { kid, mode: public.mode, date, source: covered.source.to_owned() })
 }
 
 /// Whether a signature of this key covers this.

@@ -6,7 +6,7 @@ use ringtrue_domain::{
     audit::AuditEvent,
     lifecycle::{CheckId, Sealed},
     product::Product,
-    tenancy::ProjectId,
+    tenancy::{Mode, ProjectId},
 };
 
 use super::{Completion, Found, StoreError};
@@ -17,6 +17,8 @@ pub struct LeasedCallback {
     pub check: CheckId,
     pub project: ProjectId,
     pub product: Product,
+    /// That of its check, whatever the project is now. It decides which key signs.
+    pub mode: Mode,
     pub url: Sealed,
     pub body: Sealed,
     /// How many attempts have failed, or were made before it was sent again.

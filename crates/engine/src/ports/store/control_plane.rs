@@ -53,8 +53,10 @@ pub struct KeyId(pub Uuid);
 pub enum KeyPurpose {
     /// Signs access tokens (HMAC).
     Token,
-    /// Signs callbacks (RSA).
+    /// Signs callbacks of live checks (RSA).
     Callback,
+    /// Signs callbacks of sandbox checks (RSA): receivers of live ones refuse it.
+    SandboxCallback,
     /// Seals what must be read again (AES-256-GCM).
     Seal,
     /// Hashes what must be found again and never read: numbers and codes (HMAC).
@@ -62,14 +64,17 @@ pub enum KeyPurpose {
 }
 
 impl KeyPurpose {
-    pub const ALL: [KeyPurpose; 4] = [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::Seal, KeyPurpose::Hash];
+    pub const ALL: [KeyPurpose; 5] =
+        [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal, KeyPurpose::Hash];
     /// Those that can be relieved by a successor. What one hash key has hashed, no other would find.
-    pub const ROTATING: [KeyPurpose; 3] = [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::Seal];
+    pub const ROTATING: [KeyPurpose; 4] =
+        [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal];
 
     pub fn as_str(self) -> &'static str {
         match self {
             KeyPurpose::Token => "token",
             KeyPurpose::Callback => "callback",
+            KeyPurpose::SandboxCallback => "sandbox_callback",
             KeyPurpose::Seal => "seal",
             KeyPurpose::Hash => "hash",
         }
@@ -83,7 +88,7 @@ impl fmt::Display for KeyPurpose {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a key's purpose: `token`, `callback`, `seal` and `hash` are")]
+#[error("not a key purpose; use `token`, `callback`, `sandbox_callback`, `seal` or `hash`")]
 pub struct NotAKeyPurpose;
 
 impl FromStr for KeyPurpose {

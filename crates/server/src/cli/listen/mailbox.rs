@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use ringtrue_domain::tenancy::Mode;
 use serde_json::Value;
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -44,7 +45,17 @@ impl Mailbox {
         let (sender, events) = mpsc::channel(MOST_CONNECTIONS);
         let closed = sender.clone();
         let (keys, port) = (KeySet::new(jwks), address.port());
-        let reception = Arc::new(Reception { keys, port, answer: None, forward: None, ledger: None, events: sender });
+        let reception = Arc::new(Reception {
+            keys,
+            // For commands that drive sandbox projects.
+            mode: Mode::Sandbox,
+            port,
+            answer: None,
+            forward: None,
+            forwards_unverified: false,
+            ledger: None,
+            events: sender,
+        });
         let tasks = TaskTracker::new();
         let connections = tasks.clone();
         tasks.spawn(async move {

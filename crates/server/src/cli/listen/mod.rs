@@ -27,6 +27,7 @@ use std::{
     time::Duration,
 };
 
+use ringtrue_domain::tenancy::Mode;
 use serde::Deserialize;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -77,9 +78,11 @@ pub(super) async fn listen(desk: &Desk, arguments: ListenArguments) -> Result<()
     let (sender, mut events) = mpsc::channel(MOST_CONNECTIONS);
     let reception = Arc::new(Reception {
         keys,
+        mode: expected_mode(&arguments),
         port: address.port(),
         answer: arguments.answer,
         forward: arguments.forward,
+        forwards_unverified: arguments.forward_unverified,
         ledger: ledger.clone(),
         events: sender,
     });
@@ -191,8 +194,12 @@ async fn announce(
     let target = arguments.forward.as_ref().filter(|to| to.has_target()).map(Endpoint::target);
     let target = target.unwrap_or_else(|| "/callbacks".to_owned());
     let mut text = format!("\n  callback_url   http://{}{target}\n  keys           {known}\n", reachable(address));
+    if expected_mode(arguments) == Mode::Sandbox {
+        text.push_str("  accepted       callbacks of live and of sandbox checks\n");
+    }
     if let Some(to) = &arguments.forward {
-        let _ = writeln!(text, "  forwarded to   {to}");
+        let which = if arguments.forward_unverified { ", without a valid signature too" } else { "" };
+        let _ = writeln!(text, "  forwarded to   {to}{which}");
     }
     if let Some(profile) = &arguments.profile {
         let _ = writeln!(text, "  resumes for    the profile `{profile}`: what is missed is sent again");
@@ -215,6 +222,12 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 #[derive(Deserialize)]
 struct Ready {
     base_url: String,
+}
+
+/// `ringtrue dev` makes sandbox projects. For any other server, sandbox callbacks are refused unless asked for.
+fn expected_mode(arguments: &ListenArguments) -> Mode {
+    let is_dev = arguments.jwks.is_none() && arguments.profile.is_none();
+    if is_dev || arguments.accept_sandbox { Mode::Sandbox } else { Mode::Live }
 }
 
 /// The key set that the command line names, or the one of `ringtrue dev`.

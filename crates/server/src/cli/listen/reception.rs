@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, Response, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use ringtrue_domain::tenancy::Mode;
 use ringtrue_engine::{
     callback::signature::{ATTEMPT_HEADER, Request, SOURCE_HEADER, Verified},
     ports::{Clock, SystemClock},
@@ -46,13 +47,21 @@ const HOP_BY_HOP: [header::HeaderName; 7] = [
     header::EXPECT,
 ];
 
+/// Browsers add one of these to every cross-site POST; Ringtrue sends neither. Without this check any web page that a
+/// developer has open could post to the application behind `--forward`.
+const BROWSER_HEADERS: [&str; 2] = ["origin", "sec-fetch-site"];
+
 #[derive(Debug)]
 pub(super) struct Reception {
     pub keys: KeySet,
+    /// The mode of the checks that callbacks are expected for.
+    pub mode: Mode,
     pub port: u16,
     /// What every callback is answered, whatever else is known of it.
     pub answer: Option<StatusCode>,
     pub forward: Option<Endpoint>,
+    /// Whether callbacks without a valid signature are forwarded too.
+    pub forwards_unverified: bool,
     /// Who must not be told twice of the same.
     pub ledger: Option<Arc<Ledger>>,
     pub events: mpsc::Sender<Event>,
@@ -83,6 +92,10 @@ impl Reception {
 
     async fn receive(&self, request: hyper::Request<Incoming>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
+        if let Some(name) = BROWSER_HEADERS.iter().find(|name| parts.headers.contains_key(**name)) {
+            let why = format!("the header `{name}` says that a web page sent it; a callback comes from a server");
+            return self.refuse(&parts, StatusCode::FORBIDDEN, why).await;
+        }
         let is_callback = parts.method == Method::POST || parts.headers.contains_key(header::AUTHORIZATION);
         if !is_callback {
             return self.refuse(&parts, StatusCode::BAD_REQUEST, "a callback is a POST").await;
@@ -123,14 +136,18 @@ impl Reception {
         // What nobody vouches for is booked nowhere.
         let entry = self.ledger.as_ref().filter(|_| verdict.is_ok()).and_then(|_| Entry::of(body, received_at));
         let claim = self.ledger.as_ref().zip(entry.as_ref()).map_or(Claim::Mine, |(ledger, entry)| ledger.claim(entry));
+        let is_forwarded = claim == Claim::Mine && (verdict.is_ok() || self.forwards_unverified);
         let forwarded = match &self.forward {
-            Some(to) if claim == Claim::Mine => {
+            Some(to) if is_forwarded => {
                 Some(exchange(to, &forwarding(parts, target, body, to), FORWARD_PATIENCE).await)
             }
             _ => None,
         };
         let answered = match claim {
-            Claim::Mine => self.answer.unwrap_or_else(|| relayed(forwarded.as_ref())),
+            Claim::Mine => self.answer.unwrap_or_else(|| match &forwarded {
+                None if self.forward.is_some() => StatusCode::UNAUTHORIZED,
+                forwarded => relayed(forwarded.as_ref()),
+            }),
             Claim::Handled => StatusCode::OK,
             Claim::Underway => StatusCode::SERVICE_UNAVAILABLE,
         };
@@ -154,8 +171,10 @@ impl Reception {
     }
 
     async fn judge(&self, request: &Request<'_>) -> Result<Verified, Flaw> {
-        let judged =
-            |keys: &[_]| judge(request, &Standard { keys, keys_from: self.keys.from(), now: now(), port: self.port });
+        let judged = |keys: &[_]| {
+            let (keys_from, mode) = (self.keys.from(), self.mode);
+            judge(request, &Standard { keys, keys_from, now: now(), mode, port: self.port })
+        };
         let first = judged(&self.keys.keys().await);
         match first {
             // Perhaps the key is a new one.

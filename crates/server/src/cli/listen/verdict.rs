@@ -1,6 +1,7 @@
 //! Whether a callback can be trusted, and if not, why: in words that lead to the cause.
 
 use jiff::Timestamp;
+use ringtrue_domain::tenancy::Mode;
 use ringtrue_engine::{
     callback::signature::{
         Request, Verified,
@@ -27,19 +28,22 @@ pub(super) struct Standard<'a> {
     pub keys: &'a [PublicKey],
     pub keys_from: &'a Endpoint,
     pub now: Timestamp,
+    /// The mode of the checks that callbacks are expected for.
+    pub mode: Mode,
     /// Where we listen.
     pub port: u16,
 }
 
 pub(super) fn judge(request: &Request<'_>, standard: &Standard<'_>) -> Result<Verified, Flaw> {
-    let Standard { keys, now, port, .. } = *standard;
+    let Standard { keys, now, mode, port, .. } = *standard;
     let hosts = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
-    let evidence = Evidence { keys, retired: &[], now, hosts: &hosts, targets: &[], sent: None };
+    let evidence = Evidence { keys, retired: &[], mode, now, hosts: &hosts, targets: &[], sent: None };
     let Diagnosis { verdict, lines } = diagnose(request, &evidence);
     verdict.map_err(|flaw| {
-        use diagnosis::Flaw::{Host, Method, Source, Target, Unexplained, UnknownKey, UnusableKey};
+        use diagnosis::Flaw::{Host, Method, SandboxKey, Source, Target, Unexplained, UnknownKey, UnusableKey};
         let why = match &flaw {
             UnknownKey(_) => format!("{flaw}: {}", known_keys(standard)),
+            SandboxKey(_) => format!("{flaw}. For a sandbox project, use `--accept-sandbox`"),
             UnusableKey(_) => format!("{flaw}: the key set is {}", standard.keys_from),
             other => other.to_string(),
         };

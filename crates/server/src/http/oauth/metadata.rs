@@ -7,7 +7,7 @@ use axum::{
 };
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use http::{HeaderValue, StatusCode, header};
-use ringtrue_domain::product::Scope;
+use ringtrue_domain::{product::Scope, tenancy::Mode};
 use ringtrue_engine::keys::PublicKey;
 use serde_json::{Value, json as value};
 
@@ -58,5 +58,9 @@ pub async fn jwks(State(app): State<App>, request: Request) -> Response {
 }
 
 fn jwk(key: &PublicKey) -> Value {
-    value!({"kty": "RSA", "use": "sig", "alg": "RS256", "kid": key.kid, "n": key.n, "e": key.e})
+    let mut jwk = value!({"kty": "RSA", "use": "sig", "alg": "RS256", "kid": key.kid, "n": key.n, "e": key.e});
+    if key.mode == Mode::Sandbox {
+        jwk["use_mode"] = Mode::Sandbox.as_str().into();
+    }
+    jwk
 }

@@ -6,6 +6,8 @@ pub mod web;
 
 use std::{net::TcpListener, path::Path, process::Stdio, thread};
 
+use ringtrue_domain::tenancy::Mode;
+use ringtrue_engine::keys::CallbackSigner;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -279,6 +281,82 @@ fn callbacks_are_passed_on_as_they_came() {
     let listening = Listening::start(&["--forward", &app.url("/hook"), "--answer", "200"]);
     listening.receive(&listening.callback(), 200);
     assert!(app.requests.recv_timeout(PATIENCE).unwrap().starts_with("POST /hook HTTP/1.1\r\n"));
+}
+
+#[test]
+fn a_sandbox_key_is_refused_unless_it_is_expected() {
+    let sandbox = CallbackSigner::for_mode(Mode::Sandbox, &CallbackSigner::generate()).unwrap();
+    let app = Web::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned());
+    for (more, answered, verdict) in [(&[][..], 401, "bad"), (&["--accept-sandbox"], 200, "good")] {
+        let listening = Listening::start(&[&["--forward", &app.url("")], more].concat());
+        listening.keys.publish(&[&KEY, &sandbox]);
+        let said = listening.receive(&Callback::signed(&listening.at, "/", now(), &sandbox), answered);
+        assert_eq!(said["signature"], verdict, "{said:#}");
+        assert_eq!(app.requests.try_iter().count(), usize::from(verdict == "good"));
+        if verdict == "bad" {
+            assert_eq!(said["flaw"], "mode");
+            let why = said["why"].as_str().unwrap();
+            assert!(why.contains("--accept-sandbox") && why.contains("`check_id` that you did not create"), "{why}");
+        }
+        listening.receive(&listening.callback(), 200);
+        app.requests.recv_timeout(PATIENCE).expect("a live callback is forwarded");
+    }
+}
+
+#[test]
+fn only_valid_signatures_are_forwarded_unless_asked_otherwise() {
+    let app = Web::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned());
+    for (more, answered) in [(&[][..], 401), (&["--forward-unverified"], 200)] {
+        let listening = Listening::start(&[&["--forward", &app.url("")], more].concat());
+        let (mut altered, mut unsigned) = (listening.callback(), listening.callback());
+        altered.body = altered.body.replace("true", "false");
+        unsigned.remove("authorization");
+        for callback in [altered, unsigned] {
+            let said = listening.receive(&callback, answered);
+            assert_eq!((&said["signature"], said["forwarded"].is_null()), (&json!("bad"), answered == 401), "{said:#}");
+        }
+        assert_eq!(app.requests.try_iter().count(), if answered == 401 { 0 } else { 2 });
+    }
+}
+
+#[test]
+fn requests_of_web_pages_are_refused() {
+    let app = Web::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned());
+    let listening = Listening::start(&["--forward", &app.url(""), "--forward-unverified"]);
+    for (name, value) in [("origin", "https://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site")] {
+        let mut callback = listening.callback();
+        callback.headers.push((name.to_owned(), value.to_owned()));
+        assert_eq!(callback.send(&listening.at), 403, "{name}: {value}");
+    }
+    listening.receive(&listening.callback(), 200);
+    assert_eq!(app.requests.try_iter().count(), 1, "only the callback of a server is forwarded");
+}
+
+#[test]
+fn terminal_controls_are_escaped_in_every_output_form() {
+    let controls = ['\u{1b}', '\u{7f}', '\u{85}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}'];
+    let reference: String = controls.iter().collect();
+    for output in ["table", "json", "csv"] {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = Web::key_set(&[&KEY]);
+        let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let mut command = ringtrue(folder.path());
+        command.args(["listen", "--output", output, "--listen", &at, "--jwks", &keys.url("/"), "--once"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        keys.requests.recv_timeout(PATIENCE).expect("the keys are fetched at the start");
+        let mut callback = Callback::new(&at, "/");
+        callback.set("x-service-callback-attempt", "1");
+        callback.body = json!({"check_id": reference, "status": reference, "reference_id": reference}).to_string();
+        callback.send(&at);
+        let ended = child.wait_with_output().unwrap();
+        let shown = [ended.stdout, ended.stderr].concat();
+        let shown = String::from_utf8(shown).unwrap();
+        for control in controls {
+            assert!(!shown.contains(control), "{output}: {control:?} in {shown:?}");
+        }
+        let escape = if output == "json" { "\\u202e" } else { "\\u{202e}" };
+        assert!(shown.contains(escape), "{output}: {shown}");
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn free_port() -> String {
 }
 
 fn listen(world: &World, at: &str) -> Server {
-    let listening = world.going_on(&format!("listen --profile default --output json --listen {at}"));
+    let listening = world.going_on(&format!("listen --profile default --accept-sandbox --output json --listen {at}"));
     listening.wait_for("To stop");
     listening
 }

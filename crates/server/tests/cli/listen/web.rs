@@ -10,7 +10,8 @@ use std::{
     thread,
 };
 
-use ringtrue_engine::keys::CallbackSigner;
+use ringtrue_domain::tenancy::Mode;
+use ringtrue_engine::keys::{CallbackSigner, PublicKey};
 use serde_json::json;
 
 /// Answers every request with the same text, and hands out what was asked.
@@ -54,7 +55,14 @@ impl Web {
 
 fn key_set(keys: &[&CallbackSigner]) -> String {
     let keys = keys.iter().map(|key| key.public());
-    let keys: Vec<_> = keys.map(|key| json!({"kty": "RSA", "kid": key.kid, "n": key.n, "e": key.e})).collect();
+    let jwk = |key: &PublicKey| {
+        let mut jwk = json!({"kty": "RSA", "kid": key.kid, "n": key.n, "e": key.e});
+        if key.mode == Mode::Sandbox {
+            jwk["use_mode"] = json!("sandbox");
+        }
+        jwk
+    };
+    let keys: Vec<_> = keys.map(jwk).collect();
     let body = json!({ "keys": keys }).to_string();
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }

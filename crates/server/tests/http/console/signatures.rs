@@ -67,6 +67,13 @@ async fn a_callback_is_compared_with_what_was_sent() {
             Some(line) => assert!(text.contains(&format!("{line} <span class=\"role off\">differs first")), "{text}"),
         }
     }
+    let good = developer.submit(&page, &page, &[("request", &sound)]).await.assert(200).text();
+    assert!(good.contains("the key of sandbox checks"), "{good}");
+    let live = world.project("Live", json!({"mode": "live"})).await;
+    let elsewhere = path_of(&world, &live, "signatures");
+    let refused = developer.submit(&elsewhere, &elsewhere, &[("request", &sound)]).await.assert(200).text();
+    assert!(refused.contains(">key_sandbox</span>") && refused.contains("did not create"), "{refused}");
+
     world.advance(SignedDuration::from_mins(10));
     let late = developer.submit(&page, &page, &[("request", &sound)]).await.assert(200).text();
     assert!(late.contains(">date_skew</span>") && late.contains("10 min 0 s in the past"), "{late}");

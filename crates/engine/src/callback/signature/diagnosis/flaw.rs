@@ -23,6 +23,8 @@ pub enum Flaw {
     UnknownKey(String),
     RetiredKey(String),
     UnusableKey(String),
+    /// The signature is valid, and the receiver serves live checks.
+    SandboxKey(String),
     /// The signature fits another key than the one that is named.
     OtherKey {
         named: String,
@@ -79,6 +81,7 @@ impl Flaw {
             Flaw::Algorithm(_) => "algorithm",
             Flaw::Components(_) | Flaw::ComponentsReordered(_) => "components",
             Flaw::UnknownKey(_) | Flaw::RetiredKey(_) | Flaw::UnusableKey(_) | Flaw::OtherKey { .. } => "key",
+            Flaw::SandboxKey(_) => "mode",
             Flaw::DigestMalformed(_) | Flaw::DigestReplaced { .. } => "digest",
             Flaw::Body { .. } => "body",
             Flaw::DateMalformed(_) | Flaw::DateReplaced { .. } | Flaw::DateSkew(_) => "date",
@@ -104,6 +107,7 @@ impl Flaw {
             Flaw::UnknownKey(_) => "key_unknown",
             Flaw::RetiredKey(_) => "key_retired",
             Flaw::UnusableKey(_) => "key_unusable",
+            Flaw::SandboxKey(_) => "key_sandbox",
             Flaw::OtherKey { .. } => "key_other",
             Flaw::SignatureLength { .. } => "signature_length",
             Flaw::DigestMalformed(_) => "digest_malformed",
@@ -157,6 +161,12 @@ impl fmt::Display for Flaw {
             Flaw::UnusableKey(kid) => {
                 write!(f, "the key `{kid}` in the key set is not an RSA key of at least 2048 bits")
             }
+            Flaw::SandboxKey(kid) => write!(
+                f,
+                "the signature is valid, but `{kid}` is the key of sandbox checks, which prove nothing about a number: a \
+                 receiver of live callbacks refuses it. Any sandbox project can name any URL, so also refuse a \
+                 `check_id` that you did not create"
+            ),
             Flaw::OtherKey { named, used } => write!(
                 f,
                 "`keyId` names `{named}`, but the signature is by the key `{used}`. Take the key that `keyId` names, and \

@@ -17,6 +17,7 @@ mod tests;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::tenancy::Mode;
 
 pub use self::{
     authorization_text::TextDamage,
@@ -43,6 +44,8 @@ pub struct Evidence<'a> {
     pub keys: &'a [PublicKey],
     /// Keys that were, once.
     pub retired: &'a [PublicKey],
+    /// The mode of the checks that the receiver serves. A live one refuses the sandbox key.
+    pub mode: Mode,
     pub now: Timestamp,
     /// Hosts and targets that may have been signed, beside those that the request itself suggests.
     pub hosts: &'a [String],
@@ -121,7 +124,7 @@ pub fn diagnose(request: &Request<'_>, evidence: &Evidence<'_>) -> Diagnosis {
     match verify::verify(request, evidence.keys) {
         Ok(verified) => {
             let signed = request.covered().ok().map(|covered| Parts::of(&covered));
-            Diagnosis { verdict: in_time(verified, evidence.now), lines: lines(request, signed.as_ref()) }
+            Diagnosis { verdict: accepted(verified, evidence), lines: lines(request, signed.as_ref()) }
         }
         Err(rejection) => {
             let (flaw, signed) = explain(request, rejection, evidence);
@@ -149,8 +152,12 @@ pub fn diagnose_pasted(pasted: &Pasted, evidence: &Evidence<'_>) -> Diagnosis {
     diagnose(&pasted.request(&headers), evidence)
 }
 
-fn in_time(verified: Verified, now: Timestamp) -> Result<Verified, Flaw> {
-    let age = now.duration_since(verified.date);
+/// What a receiver checks besides the signature itself.
+fn accepted(verified: Verified, evidence: &Evidence<'_>) -> Result<Verified, Flaw> {
+    if (verified.mode, evidence.mode) == (Mode::Sandbox, Mode::Live) {
+        return Err(Flaw::SandboxKey(verified.kid));
+    }
+    let age = evidence.now.duration_since(verified.date);
     if age.abs() <= TOLERANCE { Ok(verified) } else { Err(Flaw::DateSkew(age)) }
 }
 

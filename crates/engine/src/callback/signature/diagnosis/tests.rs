@@ -47,9 +47,10 @@ struct Known {
     sent: bool,
     url: bool,
     seconds_later: i64,
+    key_mode: Mode,
 }
 
-const NOTHING: Known = Known { sent: false, url: false, seconds_later: 10 };
+const NOTHING: Known = Known { sent: false, url: false, seconds_later: 10, key_mode: Mode::Live };
 const URL: Known = Known { url: true, ..NOTHING };
 const LOG: Known = Known { sent: true, ..NOTHING };
 
@@ -58,8 +59,9 @@ fn diagnosed(paste: &str, known: &Known) -> Diagnosis {
     let (hosts, targets) = if known.url { (vec![host], vec![target]) } else { (vec![], vec![]) };
     let sent = Original { parts: parts(), body: BODY.to_owned() };
     let evidence = Evidence {
-        keys: &[SIGNER.public().clone()],
+        keys: &[PublicKey { mode: known.key_mode, ..SIGNER.public().clone() }],
         retired: &[OTHER.public().clone()],
+        mode: Mode::Live,
         now: super::super::read_date(DATE).unwrap() + SignedDuration::from_secs(known.seconds_later),
         hosts: &hosts,
         targets: &targets,
@@ -125,6 +127,7 @@ fn every_damage_has_its_reason() {
         ("path_whole_url", NOTHING, with("POST /api", &format!("POST https://{HOST}/api"))),
         ("path_rewritten", LOG, with("/api/hooks/a%2Fb", "/index.php")),
         ("method", NOTHING, with("POST /", "PUT /")),
+        ("key_sandbox", Known { key_mode: Mode::Sandbox, ..NOTHING }, sound.clone()),
         ("date_skew", Known { seconds_later: 301, ..NOTHING }, sound.clone()),
         ("date_skew", Known { seconds_later: -301, ..NOTHING }, sound.clone()),
         ("date_replaced", LOG, with(DATE, "Sat, 14 Nov 2026 09:30:01 GMT")),
