@@ -3,7 +3,10 @@
 //! Whatever can be wrong with a configuration beyond its text is found in making this: files that hold something else,
 //! settings that do not fit each other. So `config check` finds what `serve` would refuse.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::Arc,
+};
 
 use anyhow::Context;
 use ringtrue_domain::{network::NetworkDirectory, web_url::Host};
@@ -63,7 +66,8 @@ impl Groundwork {
             Some(base_url) => base_url.to_string(),
             None => format!("{}://{address}", if tls.is_some() { "https" } else { "http" }),
         };
-        let settings = settings(config, base_url.clone(), own_hosts(config, &base_url));
+        let listeners = listeners(config, address, enrichment_address);
+        let settings = settings(config, base_url.clone(), OwnPlaces::of(config, &base_url, &listeners));
         let transport = Outbound::new(OutboundSettings {
             addresses: settings.urls.addresses.clone(),
             extra_roots: config.callbacks.ca_file.clone(),
@@ -117,6 +121,48 @@ fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {
 
 /// Where callers, devices and operators reach us. A callback to ourselves would be a way around every rule on who may
 /// call what.
+#[derive(Debug, Default)]
+pub struct OwnPlaces {
+    pub hosts: Vec<Host>,
+    pub loopback_listeners: Vec<SocketAddr>,
+}
+
+impl OwnPlaces {
+    fn of(config: &Config, base_url: &str, listeners: &[SocketAddr]) -> Self {
+        let mut hosts = own_hosts(config, base_url);
+        let addresses = listeners.iter().flat_map(|listener| match listener.ip() {
+            ip if ip.is_unspecified() => machine_addresses(),
+            ip if ip.is_loopback() => vec![],
+            ip => vec![ip],
+        });
+        hosts.extend(addresses.map(|ip| match ip {
+            IpAddr::V4(ip) => Host::Ipv4(ip),
+            IpAddr::V6(ip) => Host::Ipv6(ip),
+        }));
+        let loopback_listeners = listeners.iter().copied().filter(|listener| listener.ip().is_loopback()).collect();
+        OwnPlaces { hosts, loopback_listeners }
+    }
+}
+
+fn listeners(config: &Config, public: SocketAddr, enrichment: Option<SocketAddr>) -> Vec<SocketAddr> {
+    let ingress = config.ingress.as_ref().map(|ingress| ingress.listen);
+    [Some(public), enrichment, ingress, config.metrics.listen].into_iter().flatten().collect()
+}
+
+/// The addresses that this machine reaches the Internet from. Connecting a UDP socket sends nothing.
+fn machine_addresses() -> Vec<IpAddr> {
+    let outside: [(SocketAddr, SocketAddr); 2] = [
+        ((Ipv4Addr::UNSPECIFIED, 0).into(), (Ipv4Addr::new(192, 0, 2, 1), 9).into()),
+        ((Ipv6Addr::UNSPECIFIED, 0).into(), (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 9).into()),
+    ];
+    let address = |(here, there): (SocketAddr, SocketAddr)| {
+        let socket = UdpSocket::bind(here).ok()?;
+        socket.connect(there).ok()?;
+        socket.local_addr().ok().map(|address| address.ip())
+    };
+    outside.into_iter().filter_map(address).collect()
+}
+
 fn own_hosts(config: &Config, base_url: &str) -> Vec<Host> {
     let enrichment = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
     let webhooks = config.connectors.iter().filter_map(|section| match &section.connector {

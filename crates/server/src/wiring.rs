@@ -4,7 +4,6 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, bail};
 use ipnet::IpNet;
-use ringtrue_domain::web_url::Host;
 use ringtrue_engine::{
     Engine, Parts, Settings,
     keys::MasterKey,
@@ -17,7 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     config::Config,
     connectors::{Connectors, Workbench},
-    groundwork::{Groundwork, Unfit, Ways},
+    groundwork::{Groundwork, OwnPlaces, Unfit, Ways},
     handsets::Handsets,
     http::{self, App, Readiness, Shared, Site, ToldNetworks},
     listener::{self, Tls},
@@ -182,12 +181,12 @@ async fn directory(config: &Config) -> anyhow::Result<Option<Directory>> {
 }
 
 /// What a configuration decides for an engine.
-pub fn settings(config: &Config, base_url: String, own_hosts: Vec<Host>) -> Settings {
+pub fn settings(config: &Config, base_url: String, own: OwnPlaces) -> Settings {
     Settings {
         region: config.region,
         base_url,
         limits: config.rate_limits,
-        urls: config.callbacks.policy(own_hosts),
+        urls: config.callbacks.policy(own.hosts, own.loopback_listeners),
         number_guard: config.number_guard,
         tenant_limits: config.tenant_limits,
         courier: config.courier,

@@ -1,6 +1,6 @@
 //! Which addresses we connect to on a caller's word.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use url::Host;
@@ -21,12 +21,35 @@ pub struct AddressPolicy {
     pub allow_hosts: Vec<String>,
     /// The names, in punycode, and the addresses under which this service is reached itself: a callback to us is a loop.
     pub own_hosts: Vec<Host>,
+    /// Where this service listens on loopback addresses. A range that is allowed for receivers on the same machine does
+    /// not open them; only the very address does.
+    pub own_listeners: Vec<SocketAddr>,
 }
 
 impl AddressPolicy {
     /// Whether a connection to this address may be made.
     pub fn permits(&self, address: IpAddr) -> bool {
         self.allows(address) || is_public(address) && !self.is_own(address)
+    }
+
+    /// Whether a connection to this port of an address may be made. `resolved_own`: addresses that the names in
+    /// [`own_hosts`](Self::own_hosts) have, as far as they are known.
+    pub fn permits_endpoint(&self, address: IpAddr, port: u16, resolved_own: &[IpAddr]) -> bool {
+        let is_own = resolved_own.iter().any(|own| own.to_canonical() == address.to_canonical());
+        self.permits(address) && !self.is_own_listener(address, port) && (!is_own || self.allows(address))
+    }
+
+    /// Whether a URL with this name and port may be taken, as far as that is known before it is resolved.
+    pub fn permits_name_and_port(&self, name: &str, port: u16) -> bool {
+        let is_own_listener = is_within(name, "localhost") && self.own_listeners.iter().any(|own| own.port() == port);
+        self.trusts(name) || (self.permits_name(name) && !is_own_listener)
+    }
+
+    fn is_own_listener(&self, address: IpAddr, port: u16) -> bool {
+        let address = address.to_canonical();
+        let is_ours = self.own_listeners.iter().any(|own| own.port() == port && own.ip().to_canonical() == address);
+        let is_named = |range: &IpNet| range.prefix_len() == range.max_prefix_len() && range.addr() == address;
+        is_ours && !self.allow.iter().any(is_named)
     }
 
     /// Whether a host of this name may be asked for. What it resolves to is for [`permits`](Self::permits) to judge,

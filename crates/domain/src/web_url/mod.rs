@@ -104,9 +104,9 @@ impl CallbackUrl {
         let url = WebUrl::parse(text)?;
         policy.check_scheme(&url)?;
         let host_is_allowed = match url.host() {
-            Host::Domain(name) => policy.addresses.permits_name(name),
-            Host::Ipv4(address) => policy.addresses.permits((*address).into()),
-            Host::Ipv6(address) => policy.addresses.permits((*address).into()),
+            Host::Domain(name) => policy.addresses.permits_name_and_port(name, url.port()),
+            Host::Ipv4(address) => policy.addresses.permits_endpoint((*address).into(), url.port(), &[]),
+            Host::Ipv6(address) => policy.addresses.permits_endpoint((*address).into(), url.port(), &[]),
         };
         if host_is_allowed { Ok(Self(url)) } else { Err(UrlError::HostNotAllowed) }
     }

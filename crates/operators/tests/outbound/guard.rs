@@ -116,6 +116,7 @@ async fn the_operator_vouches_for_names_and_our_own_are_refused() {
     let settings = OutboundSettings { addresses, ..OutboundSettings::default() };
     let client = Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap();
     let url = |name: &str| format!("http://{name}:{}/", peer.port);
+    // Its own names are not even asked for: whoever is vouched for may be anywhere.
     assert_eq!(client.post(outgoing(&url("trusted.example"))).await.unwrap().status, 200);
     assert_eq!(post(&client, &url("other.example")).await, Err(Undelivered::BlockedAddress));
 
@@ -142,4 +143,60 @@ async fn our_own_addresses_are_refused_by_whatever_name() {
         let client = Outbound::with_resolver(settings, Script::of(&[addresses])).unwrap();
         assert_eq!(post(&client, &format!("https://{host}/")).await, Err(Undelivered::BlockedAddress), "{host}");
     }
+}
+
+/// Answers by name, as it is told to at the time.
+#[derive(Debug, Default)]
+struct Names(std::sync::Mutex<std::collections::HashMap<String, std::net::IpAddr>>);
+
+impl Names {
+    fn set(&self, name: &str, address: &str) {
+        self.0.lock().unwrap().insert(name.to_owned(), address.parse().unwrap());
+    }
+}
+
+#[async_trait::async_trait]
+impl ringtrue_operators::outbound::Resolver for Names {
+    async fn resolve(&self, name: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        let known = self.0.lock().unwrap().get(name).copied();
+        known.map(|address| vec![address]).ok_or_else(|| std::io::Error::other("no such name"))
+    }
+}
+
+/// Foreign names, and the address itself, may lead to where our own name leads.
+#[tokio::test(start_paused = true)]
+async fn the_addresses_of_our_own_names_are_refused_by_whatever_name() {
+    let names = std::sync::Arc::new(Names::default());
+    for (name, address) in [("eu.ours.example", "8.8.8.8"), ("a.example", "8.8.8.8"), ("b.example", "8.8.4.4")] {
+        names.set(name, address);
+    }
+    let own_hosts = vec![Host::parse("eu.ours.example").unwrap()];
+    let client = |allow: &[&str], allow_hosts: &[&str]| {
+        let policy = AddressPolicy {
+            allow: allow.iter().map(|range| range.parse().unwrap()).collect(),
+            allow_hosts: allow_hosts.iter().map(ToString::to_string).collect(),
+            own_hosts: own_hosts.clone(),
+            ..AddressPolicy::default()
+        };
+        let short = std::time::Duration::from_millis(50);
+        let settings =
+            OutboundSettings { addresses: policy, connect: short, total: short, ..OutboundSettings::default() };
+        Outbound::with_resolver(settings, std::sync::Arc::clone(&names) as _).unwrap()
+    };
+    let is_blocked = async |client: &Outbound, host: &str| {
+        post(client, &format!("https://{host}/")).await == Err(Undelivered::BlockedAddress)
+    };
+    let strict = client(&[], &[]);
+    for host in ["a.example", "8.8.8.8", "eu.ours.example"] {
+        assert!(is_blocked(&strict, host).await, "{host}");
+    }
+    assert!(!is_blocked(&strict, "b.example").await);
+    assert!(!is_blocked(&client(&["8.8.8.8/32"], &[]), "a.example").await, "the operator allows the address");
+    assert!(!is_blocked(&client(&[], &["a.example"]), "a.example").await, "the operator allows the name");
+
+    // Our address changes, and is known a minute later at most.
+    names.set("eu.ours.example", "8.8.4.4");
+    tokio::time::advance(std::time::Duration::from_secs(61)).await;
+    assert!(is_blocked(&strict, "b.example").await);
+    assert!(!is_blocked(&strict, "a.example").await);
 }

@@ -14,6 +14,7 @@ use ringtrue_operators::outbound::{Outbound, OutboundSettings};
 use super::{failure::Failure, printer::Printer};
 use crate::{
     config::{self, Config, Environment, Loaded},
+    groundwork::OwnPlaces,
     wiring,
 };
 
@@ -63,7 +64,7 @@ impl Desk {
             transport: Arc::new(Outbound::new(OutboundSettings::default()).map_err(anyhow::Error::new)?),
             master,
         };
-        let engine = Engine::start(parts, wiring::settings(config, base_url, vec![])).await?;
+        let engine = Engine::start(parts, wiring::settings(config, base_url, OwnPlaces::default())).await?;
         let done = work(&engine).await;
         // The engine counts as a node: while it is here, the others have less of the rate limits.
         engine.leave().await;

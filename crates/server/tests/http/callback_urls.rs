@@ -254,6 +254,27 @@ async fn callbacks_do_not_come_back_to_us() {
     }
 }
 
+/// `ringtrue dev` allows receivers on its machine in the same way, and must not post to itself.
+#[tokio::test]
+async fn our_own_listener_is_refused_although_its_range_is_allowed() {
+    let world = World::configured(|config| {
+        config.callbacks.allowed_addresses = vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
+    })
+    .await;
+    let port = world.node.address.port();
+    for (authority, allowed) in [
+        (format!("127.0.0.1:{port}"), false),
+        (format!("localhost:{port}"), false),
+        (format!("[::ffff:127.0.0.1]:{port}"), false),
+        ("127.0.0.1:9099".to_owned(), true),
+        ("localhost:9099".to_owned(), true),
+    ] {
+        let url = format!("http://{authority}/southbound/sms/kannel");
+        let answer = set(&world, "sandbox", "reverse_sms", "callback_url", &url).await;
+        if allowed { drop(answer.assert(201)) } else { drop(answer.assert_problem(400, "callback_url_invalid")) }
+    }
+}
+
 /// What a sandbox may have, a live project may not: with the mode all URLs are judged again.
 async fn a_project_that_goes_live_is_judged_again(world: World) {
     for (product, member, code) in [

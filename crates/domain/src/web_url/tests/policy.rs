@@ -236,3 +236,25 @@ fn a_redirect_url_has_none_of_the_parameters_that_it_gets() {
         assert!(RedirectUrl::parse(&format!("https://app.example/code=1?{query}"), &policy).is_ok(), "{query}");
     }
 }
+
+#[test]
+fn a_range_for_receivers_on_this_machine_does_not_open_our_own_listener() {
+    let own_listeners = vec!["127.0.0.1:8080".parse().unwrap()];
+    let policy = |ranges: &[&str]| {
+        let addresses = AddressPolicy { own_listeners: own_listeners.clone(), ..allowing(ranges) };
+        UrlPolicy { allow_http: true, addresses }
+    };
+    let (range, named) = (policy(&["127.0.0.0/8", "::1/128"]), policy(&["127.0.0.1/32"]));
+    for (url, policy, is_taken) in [
+        ("http://127.0.0.1:8080/", &range, false),
+        ("http://0x7f000001:8080/", &range, false),
+        ("http://[::ffff:127.0.0.1]:8080/", &range, false),
+        ("http://localhost:8080/", &range, false),
+        ("http://127.0.0.1:9099/", &range, true),
+        ("http://localhost:9099/", &range, true),
+        ("http://127.0.0.2:8080/", &range, true),
+        ("http://127.0.0.1:8080/", &named, true),
+    ] {
+        assert_eq!(CallbackUrl::parse(url, policy).is_ok(), is_taken, "{url}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Where callbacks may go, and how many at a time.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use ipnet::IpNet;
 use ringtrue_domain::web_url::{AddressPolicy, Host, UrlPolicy};
@@ -27,13 +27,14 @@ pub struct CallbacksSection {
 
 impl CallbacksSection {
     /// The rule that URLs of callers are held to. Which hosts are our own is known once we listen.
-    pub fn policy(&self, own_hosts: Vec<Host>) -> UrlPolicy {
+    pub fn policy(&self, own_hosts: Vec<Host>, own_listeners: Vec<SocketAddr>) -> UrlPolicy {
         UrlPolicy {
             allow_http: self.allow_http,
             addresses: AddressPolicy {
                 allow: self.allowed_addresses.clone(),
                 allow_hosts: self.allowed_hosts.clone(),
                 own_hosts,
+                own_listeners,
             },
         }
     }
