@@ -86,8 +86,8 @@ pub async fn compare() -> anyhow::Result<bool> {
     Ok(report::ratio(&ours, &signing, 0.5))
 }
 
-/// A node, and a project of its own.
-struct World {
+/// A node, and a project of its own in a workspace of its own.
+pub struct World {
     engine: Engine,
     project: Project,
     numbers: Numbers,
@@ -95,7 +95,10 @@ struct World {
 
 impl World {
     async fn start(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Result<Self> {
-        let engine = engine(store, courier).await?;
+        World::on(engine(store, courier).await?).await
+    }
+
+    pub async fn on(engine: Engine) -> anyhow::Result<Self> {
         let workspace = engine.create_workspace("Bench".parse()?).await?;
         let client_id = workspace.credential.credential.client_id.clone();
         let manager =
@@ -111,7 +114,7 @@ impl World {
     }
 
     /// A check from its beginning to its end.
-    async fn end_check(&self, callback_url: String) -> anyhow::Result<()> {
+    pub async fn end_check(&self, callback_url: String) -> anyhow::Result<()> {
         let number = self.numbers.next();
         let request =
             CreateReverseSms { phone_number: number.clone(), reference: None, callback_url: Some(callback_url) };
@@ -130,7 +133,7 @@ impl World {
     }
 }
 
-async fn engine(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Result<Engine> {
+pub async fn engine(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Result<Engine> {
     let addresses = AddressPolicy { allow: vec!["127.0.0.0/8".parse()?], ..AddressPolicy::default() };
     let transport = Outbound::new(OutboundSettings { addresses: addresses.clone(), ..OutboundSettings::default() })?;
     let parts = Parts {
@@ -150,6 +153,7 @@ async fn engine(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Re
         courier,
         retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
+        audit_retention: SignedDuration::from_hours(24 * 365),
         cached_lookups: 1_000,
         keep_requests: None,
     };

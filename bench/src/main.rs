@@ -13,6 +13,7 @@ mod creates;
 mod deployment;
 mod eligibility;
 mod group_commit;
+mod hanging;
 mod load;
 mod mmdb;
 mod pages;
@@ -54,6 +55,8 @@ enum Comparison {
     Sms,
     /// Delivering callbacks against what the cores can sign.
     Callbacks,
+    /// First attempts while another workspace's receivers never answer against without them.
+    Hanging,
     /// The first page of a long list against one deep in it.
     Pages,
     /// Reads by id while another workspace searches against reads without searches.
@@ -85,6 +88,7 @@ impl Comparison {
         Comparison::Reads,
         Comparison::Sms,
         Comparison::Callbacks,
+        Comparison::Hanging,
         Comparison::Silent,
         Comparison::SimSwap,
         Comparison::Eligibility,
@@ -104,6 +108,7 @@ impl Comparison {
             Comparison::Reads => reads::compare().await,
             Comparison::Sms => sms::compare().await,
             Comparison::Callbacks => callbacks::compare().await,
+            Comparison::Hanging => hanging::compare().await,
             Comparison::Pages => pages::compare().await,
             Comparison::SearchIsolation => search_isolation::compare().await,
             Comparison::Rsql => rsql::compare(),

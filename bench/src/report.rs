@@ -22,6 +22,20 @@ impl Times {
     fn median(&self) -> f64 {
         median(self.0.iter().map(Duration::as_secs_f64))
     }
+
+    /// The time that this part of them did not exceed.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an index into a short list"
+    )]
+    fn percentile(&self, part: f64) -> f64 {
+        let mut times: Vec<f64> = self.0.iter().map(Duration::as_secs_f64).collect();
+        times.sort_by(f64::total_cmp);
+        let index = (times.len() as f64 * part).ceil() as usize;
+        times.get(index.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    }
 }
 
 /// The middle one: a disturbed round does not count.
@@ -63,6 +77,18 @@ pub fn at_most(name: &str, ours: &Times, theirs: &Times, most: f64) -> bool {
     let ratio = ours.median() / theirs.median();
     let reached = ratio <= most;
     print(&format!("  {name} = {ratio:.2}   (at most {most}: {})", verdict(reached)));
+    reached
+}
+
+pub fn percentile(name: &str, times: &Times, part: f64) {
+    print(&format!("  {name:<44} {:>9.2} ms   (of {})", times.percentile(part) * 1e3, times.0.len()));
+}
+
+/// Prints how many times as long a percentile is with something as without. Whether that is little enough.
+pub fn at_most_percentile(name: &str, (with, without): (&Times, &Times), part: f64, most: f64) -> bool {
+    let ratio = with.percentile(part) / without.percentile(part);
+    let reached = ratio <= most;
+    print(&format!("  {name}: with / without = {ratio:.2}   (at most {most}: {})", verdict(reached)));
     reached
 }
 

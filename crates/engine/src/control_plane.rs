@@ -91,6 +91,11 @@ impl ControlPlane {
         self.projects.pin().get(&id).cloned()
     }
 
+    /// Read in place, as [`project_has`](Self::project_has) does.
+    pub fn workspace_of(&self, id: ProjectId) -> Option<WorkspaceId> {
+        self.projects.pin().get(&id).map(|project| project.workspace)
+    }
+
     /// Whether there is such a project of which `fact` holds. Asked in place: all threads would count their handles on
     /// the same few projects, and wait for each other.
     pub fn project_has(&self, id: ProjectId, fact: impl FnOnce(&Project) -> bool) -> bool {

@@ -79,6 +79,8 @@ pub struct Settings {
     pub retention: SignedDuration,
     /// The same for checks that have found a number out.
     pub discovery_retention: SignedDuration,
+    /// How long audit events are kept.
+    pub audit_retention: SignedDuration,
     /// How many numbers' networks are remembered.
     pub cached_lookups: usize,
     /// How long requests are kept in their log. `None`: not at all.
@@ -154,6 +156,7 @@ impl Engine {
             store: Arc::clone(&store) as _,
             transport,
             keys: Arc::clone(&control_plane) as _,
+            workspaces: Arc::clone(&control_plane) as _,
             clock: Arc::clone(&clock),
             entropy: Arc::clone(&entropy),
             activity: Arc::clone(&activity),
@@ -311,6 +314,10 @@ impl Engine {
 
     fn retention(&self) -> SignedDuration {
         self.0.settings.retention
+    }
+
+    fn audit_retention(&self) -> SignedDuration {
+        self.0.settings.audit_retention
     }
 
     fn discovery_retention(&self) -> SignedDuration {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Engine,
@@ -131,6 +131,13 @@ impl Engine {
         self.control_plane().forget_expired(now);
         self.store_credential_uses().await?;
         let mut deleted = self.forget_old_requests(now).await?;
+        let audit_kept_since = now.saturating_sub(self.audit_retention()).unwrap_or(Timestamp::MIN);
+        loop {
+            match self.store().delete_audit_events(audit_kept_since).await? {
+                0 => break,
+                rows => deleted += rows,
+            }
+        }
         loop {
             match self.store().forget_expired(now).await? {
                 0 => return Ok(deleted),

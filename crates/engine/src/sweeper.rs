@@ -64,7 +64,7 @@ impl Engine {
         let body = payload::render(concluded, number.as_ref());
         let body = sealing::seal_body(&self.control_plane().keys(), self.entropy(), now, check.id, &body);
         let body = body.ok_or_else(no_seal_key)?;
-        Ok(Some(NewCallback { url, body, due_at: self.courier().first_due(now) }))
+        Ok(Some(NewCallback { url, body, due_at: self.courier().first_due(check.project, now) }))
     }
 
     pub(crate) fn seal_callback_url(&self, check: CheckId, url: &CallbackUrl) -> Result<Sealed, StoreError> {

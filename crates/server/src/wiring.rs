@@ -192,6 +192,7 @@ pub fn settings(config: &Config, base_url: String, own: OwnPlaces) -> Settings {
         courier: config.courier,
         retention: config.retention,
         discovery_retention: config.discovery_retention,
+        audit_retention: config.audit_retention,
         cached_lookups: 100_000,
         keep_requests: config.keep_requests,
     }

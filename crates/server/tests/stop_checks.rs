@@ -100,7 +100,7 @@ async fn stop_under_load(mut server: Server, writer: &Arc<Writer>, receiver: &Re
 async fn due_callbacks(database: &Database) -> BTreeSet<String> {
     let now = SystemClock.now();
     // Taken for no time at all.
-    let due = database.open().await.lease_due(now, now, u32::MAX).await.unwrap();
+    let due = database.open().await.lease_due(now, now, u32::MAX, &[]).await.unwrap();
     due.into_iter().map(|callback| callback.check.to_string()).collect()
 }
 

@@ -180,15 +180,17 @@ pub(crate) fn after_attempt(attempt: u32, then: Then) -> (&'static str, i64, Opt
 
 macro_rules! attempt_columns {
     () => {
-        "check_id, started_at, ended_at, status, failure, exchange"
+        "check_id, attempt, started_at, ended_at, status, failure, exchange"
     };
 }
 pub(crate) use attempt_columns;
 
-pub(crate) fn attempt(row: Row) -> Result<AttemptLog, StoreError> {
+/// An attempt and its number.
+pub(crate) fn attempt(row: Row) -> Result<(u32, AttemptLog), StoreError> {
     let mut row = row.of("callback_attempts");
     row.uuid("check_id")?;
-    Ok(AttemptLog {
+    let number = count(&mut row, "attempt")?;
+    let log = AttemptLog {
         started_at: row.instant("started_at")?,
         ended_at: row.instant("ended_at")?,
         status: {
@@ -197,7 +199,8 @@ pub(crate) fn attempt(row: Row) -> Result<AttemptLog, StoreError> {
         },
         failure: row.text_or_null("failure")?,
         exchange: row.bytes_or_null("exchange")?.map(Sealed),
-    })
+    };
+    Ok((number, log))
 }
 
 /// Whether checks of a product have a journey beside them.

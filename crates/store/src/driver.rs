@@ -250,11 +250,13 @@ pub(crate) struct Decide {
 }
 
 /// Callbacks that somebody wants to send.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lease {
     pub now: Timestamp,
     pub until: Timestamp,
     pub limit: u32,
+    /// Projects whose callbacks are left alone.
+    pub skip: Vec<Uuid>,
 }
 
 /// A claim on an idempotency key that is given back.

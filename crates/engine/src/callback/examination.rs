@@ -30,7 +30,7 @@ pub struct Examination {
     /// The check of the project that the body names.
     pub check: Option<CheckId>,
     /// Which attempt it was compared with, counted from 1. `None`: nothing that was sent is known.
-    pub attempt: Option<usize>,
+    pub attempt: Option<u32>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -102,12 +102,12 @@ fn lenient(body: &[u8]) -> Vec<u8> {
 }
 
 /// The attempt that was pasted: that with its date, or its number, or else the last.
-fn sent_attempt<'a>(log: &'a CallbackLog, pasted: &Pasted) -> Option<(usize, &'a Sent)> {
-    let sent = |(number, attempt): (usize, &'a Attempt)| Some((number, &attempt.exchange.as_ref()?.sent));
-    let all: Vec<_> = (1..).zip(&log.attempts).filter_map(sent).collect();
+fn sent_attempt<'a>(log: &'a CallbackLog, pasted: &Pasted) -> Option<(u32, &'a Sent)> {
+    let sent = |attempt: &'a Attempt| Some((attempt.number, &attempt.exchange.as_ref()?.sent));
+    let all: Vec<_> = log.attempts.iter().filter_map(sent).collect();
     let with = |name: &str| {
         let wanted = pasted.header(name)?;
-        let has_it = |(_, sent): &&(usize, &Sent)| header(sent, name) == Some(&wanted);
+        let has_it = |(_, sent): &&(u32, &Sent)| header(sent, name) == Some(&wanted);
         all.iter().rev().find(has_it).copied()
     };
     with("date").or_else(|| with(ATTEMPT_HEADER)).or_else(|| all.last().copied())

@@ -27,19 +27,27 @@ pub struct Received {
 }
 
 /// How much of an answer's body is kept.
-pub(super) const KEPT_BODY: usize = 8 * 1_024;
+const MAX_BODY_BYTES: usize = 4 * 1_024;
 /// How much of an answer's headers is kept.
-pub(super) const KEPT_HEADERS: usize = 8 * 1_024;
+const MAX_HEADER_BYTES: usize = 2 * 1_024;
+/// Headers that are never kept: they would let whoever reads the log act in the receiver's name.
+const SECRET_HEADERS: [&str; 2] = ["set-cookie", "set-cookie2"];
 
-/// The headers that fit into [`KEPT_HEADERS`].
-pub(super) fn beginning_of(headers: Vec<(String, String)>) -> Vec<(String, String)> {
-    let mut left = KEPT_HEADERS;
-    let fits = |(name, value): &(String, String)| {
-        let rest = left.checked_sub(name.len() + value.len());
-        left = rest.unwrap_or(0);
-        rest.is_some()
-    };
-    headers.into_iter().take_while(fits).collect()
+impl Received {
+    /// As much of an answer as is kept.
+    pub(super) fn bounded(status: u16, mut headers: Vec<(String, String)>, mut body: String) -> Self {
+        let mut left = MAX_HEADER_BYTES;
+        headers.retain(|(name, _)| !SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)));
+        let fitting = headers.iter().take_while(|(name, value)| {
+            let rest = left.checked_sub(name.len() + value.len());
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        let fitting = fitting.count();
+        headers.truncate(fitting);
+        body.truncate(body.floor_char_boundary(MAX_BODY_BYTES));
+        Received { status, headers, body }
+    }
 }
 
 /// Masked: a URL may carry a token, a body personal data.
@@ -53,5 +61,28 @@ impl std::fmt::Debug for Sent {
 impl std::fmt::Debug for Received {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Received({}, {} bytes)", self.status, self.body.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_bounded_and_cookies_are_never_kept() {
+        let header = |name: &str, length: usize| (name.to_owned(), "v".repeat(length));
+        let headers = vec![
+            header("Set-Cookie", 10),
+            header("server", 1_000),
+            header("set-cookie", 5_000),
+            header("x-a", 1_000),
+            header("x-b", 1_000),
+            header("x-c", 1),
+        ];
+        let kept = Received::bounded(200, headers, "é".repeat(3_000));
+        let names: Vec<&str> = kept.headers.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["server", "x-a"]);
+        assert_eq!(kept.body.len(), MAX_BODY_BYTES);
+        assert_eq!(Received::bounded(200, vec![], format!("a{}", "é".repeat(3_000))).body.len(), MAX_BODY_BYTES - 1);
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     checks::ReadError,
     idempotency::Once,
     management::Manager,
-    ports::{AttemptLog, CallbackRecord, CallbackState, Found, Resent, StoreError},
+    ports::{AttemptLog, CallbackRecord, CallbackState, Found, MAX_RESENDS, Resent, StoreError},
 };
 
 /// A callback with all that is remembered of it.
@@ -37,6 +37,8 @@ impl std::fmt::Debug for CallbackLog {
 
 #[derive(Clone, Debug)]
 pub struct Attempt {
+    /// Counted from 1 over all series. Only the newest are kept.
+    pub number: u32,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub status: Option<u16>,
@@ -66,6 +68,8 @@ pub enum ResendError {
     StillWaiting,
     #[error("what the callback said has been erased")]
     Erased,
+    #[error("the callback was sent again {MAX_RESENDS} times already; read the check instead")]
+    LimitReached,
 }
 
 impl From<StoreError> for ResendError {
@@ -84,7 +88,8 @@ impl Engine {
         };
         let CallbackRecord { url, body, state, attempts, .. } = record;
         let keys = self.control_plane().keys();
-        let attempt = |log: AttemptLog| Attempt {
+        let attempt = |(number, log): (u32, AttemptLog)| Attempt {
+            number,
             started_at: log.started_at,
             ended_at: log.ended_at,
             status: log.status,
@@ -137,6 +142,7 @@ impl Engine {
             }
             Found::Mine(Resent::StillWaiting) => Err(ResendError::StillWaiting),
             Found::Mine(Resent::Erased) => Err(ResendError::Erased),
+            Found::Mine(Resent::LimitReached) => Err(ResendError::LimitReached),
             Found::SomeoneElses => Err(ReadError::NotYours.into()),
             Found::Nothing => Err(ResendError::NoCallback),
         }

@@ -12,7 +12,9 @@ pub mod payload;
 pub mod sealing;
 pub mod signature;
 
-pub use courier::{Courier, CourierParts, Figures, KeySource, LATENCY_BOUNDS, LEASE, Limits, UNREADABLE};
+pub use courier::{
+    Courier, CourierParts, Figures, KeySource, LATENCY_BOUNDS, LEASE, Limits, UNREADABLE, WorkspaceLookup,
+};
 pub use examination::{Examination, ExaminationError, Paste};
 pub use exchange::{Exchange, Received, Sent};
 pub use log::{Attempt, CallbackLog, ResendError, Resending};

@@ -9,7 +9,7 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 
-use super::Exchange;
+use super::{Exchange, Received};
 use crate::{keys::KeyRing, ports::Entropy};
 
 pub fn seal_url(
@@ -47,7 +47,11 @@ pub fn seal_exchange(
 }
 
 pub fn open_exchange(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<Exchange> {
-    serde_json::from_slice(&keys.unseal(&context("callback-exchange", check), &sealed.0)?).ok()
+    let opened: Exchange =
+        serde_json::from_slice(&keys.unseal(&context("callback-exchange", check), &sealed.0)?).ok()?;
+    // Earlier releases kept more.
+    let bounded = |Received { status, headers, body }| Received::bounded(status, headers, body);
+    Some(Exchange { received: opened.received.map(bounded), ..opened })
 }
 
 fn context(what: &str, check: CheckId) -> Vec<u8> {

@@ -30,7 +30,7 @@ pub use store::{
     UsageStore, Version, WorkspaceStore,
 };
 pub use store::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, MarkedPending, WaitingCallbacks};
-pub use store::{Course, Guess, Guesser, Wait};
+pub use store::{Course, Guess, Guesser, MAX_ATTEMPTS_KEPT, MAX_RESENDS, Wait};
 pub use store::{Heartbeat, KnownDatabase};
 pub use store::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
 pub use transport::{Answer, Outgoing, Transport, Undelivered};

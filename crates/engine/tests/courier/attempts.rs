@@ -44,7 +44,7 @@ async fn a_200_settles_it() {
     let shown = &exchange.sent.headers.iter().find(|(name, _)| name == "authorization").unwrap().1;
     assert!(shown.ends_with("signature=\"…\""), "{shown}");
     let answer = exchange.received.unwrap();
-    assert_eq!((answer.status, answer.body.len()), (200, 8 * 1_024));
+    assert_eq!((answer.status, answer.body.len()), (200, 4 * 1_024));
 
     let figures = world.courier.figures();
     assert_eq!((figures.delivered, figures.attempts["ok"], figures.waiting, figures.in_flight), (1, 1, 0, 0));

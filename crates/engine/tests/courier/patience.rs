@@ -71,7 +71,7 @@ async fn shutdown_finishes_what_is_under_way_and_gives_the_rest_back() {
         world.arrivals(1).await;
         shutdown.cancel();
         tokio::task::yield_now().await;
-        let late = world.courier.first_due(world.now());
+        let late = world.courier.first_due(ringtrue_domain::tenancy::ProjectId(uuid::Uuid::from_u128(1)), world.now());
         world.receivers.let_go.add_permits(3);
         late
     };

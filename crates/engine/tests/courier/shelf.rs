@@ -43,9 +43,12 @@ impl CallbackStore for Shelf {
         now: Timestamp,
         lease_until: Timestamp,
         limit: u32,
+        skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError> {
         let mut contents = self.contents();
-        let due = contents.waiting.values_mut().filter(|(_, due_at)| *due_at <= now).take(limit as usize);
+        let is_due = |callback: &LeasedCallback, due_at: Timestamp| due_at <= now && !skip.contains(&callback.project);
+        let due = contents.waiting.values_mut().filter(|(callback, due_at)| is_due(callback, *due_at));
+        let due = due.take(limit as usize);
         Ok(due
             .map(|(callback, due_at)| {
                 *due_at = lease_until;

@@ -6,12 +6,12 @@ use ringtrue_domain::{
     id::time_ordered,
     lifecycle::CheckId,
     product::Product,
-    tenancy::{Mode, ProjectId},
+    tenancy::{Mode, ProjectId, WorkspaceId},
     web_url::CallbackUrl,
 };
 use ringtrue_engine::{
     callback::{
-        Courier, CourierParts, KeySource, Limits,
+        Courier, CourierParts, KeySource, Limits, WorkspaceLookup,
         sealing::{seal_body, seal_url},
         signature::{Request, Verified, verify},
     },
@@ -90,6 +90,7 @@ impl World {
             store: Arc::clone(&shelf) as _,
             transport: Arc::clone(&receivers) as _,
             keys: source,
+            workspaces: Arc::new(OneEach),
             clock: Arc::clone(&clock) as _,
             entropy: Arc::clone(&entropy) as _,
             activity: Arc::default(),
@@ -119,7 +120,7 @@ impl World {
     /// A check has ended: its row is written, and handed to the courier.
     pub fn conclude(&self, host: &str) -> CheckId {
         let callback = self.callback(host);
-        let due_at = self.courier.first_due(self.clock.now());
+        let due_at = self.courier.first_due(callback.project, self.clock.now());
         self.shelf.put(callback.clone(), due_at);
         let check = callback.check;
         self.courier.deliver(callback, due_at);
@@ -158,6 +159,15 @@ impl World {
         headers.push(("host".to_owned(), request.url.authority().to_owned()));
         let target = request.url.target();
         verify(&Request { method: "POST", target, headers: &headers, body: &request.body }, &self.jwks()).unwrap()
+    }
+}
+
+/// Every project is alone in its workspace.
+struct OneEach;
+
+impl WorkspaceLookup for OneEach {
+    fn workspace_of(&self, project: ProjectId) -> Option<WorkspaceId> {
+        Some(WorkspaceId(project.0))
     }
 }
 

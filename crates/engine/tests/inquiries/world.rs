@@ -186,6 +186,7 @@ fn settings() -> Settings {
         courier: callback::Limits::default(),
         retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
+        audit_retention: SignedDuration::from_hours(24 * 365),
         cached_lookups: 100,
         keep_requests: None,
     }

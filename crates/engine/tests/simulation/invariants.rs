@@ -38,7 +38,7 @@ pub struct Witness<'a> {
 
 impl Witness<'_> {
     pub fn testify(&self) {
-        let settled = &self.record.attempts;
+        let settled: Vec<&AttemptLog> = self.record.attempts.iter().map(|(_, log)| log).collect();
         assert!(settled.len() <= MOST_ATTEMPTS, "{} attempts", settled.len());
         self.every_body_is_the_same();
         for (index, post) in self.posts.iter().enumerate() {
@@ -80,7 +80,7 @@ impl Witness<'_> {
             }
             Some(before) => {
                 assert_eq!(attempt, before.attempt + 1);
-                let log = &self.record.attempts[attempt - 2];
+                let (_, log) = &self.record.attempts[attempt - 2];
                 assert_ne!(log.status, Some(200), "sent again, although it was delivered");
                 assert!(post.at >= due_after(log, attempt - 1), "attempt {attempt} came early");
             }
@@ -88,7 +88,7 @@ impl Witness<'_> {
     }
 
     fn stands_where_it_should(&self) {
-        let settled = &self.record.attempts;
+        let settled: Vec<&AttemptLog> = self.record.attempts.iter().map(|(_, log)| log).collect();
         let delivered = settled.last().is_some_and(|log| log.status == Some(200));
         match self.record.state {
             CallbackState::Delivered => assert!(delivered),

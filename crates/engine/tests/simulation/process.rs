@@ -176,6 +176,7 @@ fn settings(courier: callback::Limits) -> Settings {
         courier,
         retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
+        audit_retention: SignedDuration::from_hours(24 * 365),
         cached_lookups: 1_000,
         keep_requests: None,
     }

@@ -37,7 +37,7 @@ pub use tls::{CertificateClock, Identity, NoRoots};
 /// How much of an answer's body is read: a connection whose answer was read whole can be used again.
 const READ: usize = 64 * 1_024;
 /// How much of it is kept.
-const KEPT: usize = 8 * 1_024;
+const KEPT: usize = 4 * 1_024;
 
 #[derive(Clone, Debug)]
 pub struct OutboundSettings {

@@ -81,6 +81,7 @@ pub struct Config {
     /// How long numbers and callback bodies are kept after the end of their check.
     pub retention: SignedDuration,
     pub discovery_retention: SignedDuration,
+    pub audit_retention: SignedDuration,
     /// How long requests are kept in their log. `None`: not at all.
     pub keep_requests: Option<SignedDuration>,
     pub sandbox: SandboxSection,

@@ -39,7 +39,7 @@ struct ResultView {
     /// One word for the reason.
     word: &'static str,
     check: Option<CheckId>,
-    attempt: Option<usize>,
+    attempt: Option<u32>,
     is_signed_known: bool,
     lines: Vec<LineView>,
 }

@@ -275,6 +275,7 @@ impl From<ResendError> for Problem {
             ResendError::NoCallback => Problem::new(Code::CallbackMissing, detail),
             ResendError::StillWaiting => Problem::new(Code::CallbackInProgress, detail),
             ResendError::Erased => Problem::new(Code::CallbackErased, detail),
+            ResendError::LimitReached => Problem::new(Code::LimitReached, detail),
         }
     }
 }

@@ -140,6 +140,42 @@ async fn a_repetition_with_the_same_key_sends_nothing(world: World) {
     world.send(reused).await.assert_problem(422, "idempotency_key_reused");
 }
 
+/// Neither the log of a callback nor the pages that show it grow without bound.
+async fn a_callback_is_sent_again_twenty_times_and_its_log_is_bounded(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let mut receiver = Receiver::start().await;
+    let (cookie, body) = ("session=secret-of-the-receiver", "x".repeat(60_000));
+    let head = format!("HTTP/1.1 200 OK\r\nSet-Cookie: {cookie}\r\nX-Long: {}\r\n", "y".repeat(1_500));
+    let answer = format!("{head}X-Longer: {}\r\nContent-Length: {}\r\n\r\n{body}", "z".repeat(1_500), body.len());
+    receiver.answer([&*answer.leak(); 21]);
+    let id = ended(&asker, &receiver).await;
+    receiver.next().await;
+    for _ in 0..20 {
+        resent(&world, resend(CHECKS, &id).bearer(&asker.token)).await.assert(202);
+        receiver.next().await;
+    }
+    eventually("all are settled", async || world.node.engine.courier().figures().delivered == 21).await;
+    let keyed = || resend(CHECKS, &id).bearer(&asker.token).header("Idempotency-Key", "one more");
+    for _ in 0..2 {
+        let refused = world.send(keyed()).await.assert_problem(409, "limit_reached");
+        assert!(refused.detail().contains("20 times"), "{}", refused.detail());
+    }
+    // Another check of the same project is not concerned.
+    let other = ended(&asker, &receiver).await;
+    receiver.next().await;
+    resent(&world, resend(CHECKS, &other).bearer(&asker.token)).await.assert(202);
+
+    let project = asker.project.project_id.parse().unwrap();
+    let log = world.node.engine.callback_log(project, id.parse().unwrap()).await.unwrap().unwrap();
+    let numbers: Vec<u32> = log.attempts.iter().map(|attempt| attempt.number).collect();
+    assert_eq!(numbers, (2..=21).collect::<Vec<_>>());
+    for attempt in log.attempts {
+        let kept = attempt.exchange.unwrap().received.unwrap();
+        let names: Vec<&str> = kept.headers.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!((names, kept.body.len()), (vec!["x-long"], 4_096));
+    }
+}
+
 #[tokio::test]
 async fn sending_again_counts_as_a_create() {
     let world = World::configured(|config| config.rate_limits.create = 2).await;
@@ -155,4 +191,5 @@ on_both_stores!(
     what_cannot_be_sent_again_is_refused,
     what_was_erased_is_gone,
     a_repetition_with_the_same_key_sends_nothing,
+    a_callback_is_sent_again_twenty_times_and_its_log_is_bounded,
 );

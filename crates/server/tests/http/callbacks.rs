@@ -1,7 +1,8 @@
 //! Delivering callbacks: what counts as success, when it is tried again, what is never opened.
 
 use jiff::SignedDuration;
-use ringtrue_engine::ports::KeyPurpose;
+use ringtrue_engine::{callback::Limits, ports::KeyPurpose};
+use ringtrue_server::config::Config;
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -9,7 +10,7 @@ use crate::{
     client::Request,
     database::Database,
     metadata, networks, on_both_stores,
-    receiver::{Callback, Receiver},
+    receiver::{self, Callback, Receiver},
     reverse_sms::{Asker, EVEN},
     world::{World, eventually},
 };
@@ -178,6 +179,55 @@ async fn a_receiver_that_is_away_delays_nobody_else(world: World) {
     }
     let id = end_a_check(&asker, &receiver).await;
     assert_eq!(receiver.next().await.json()["check_id"], id.as_str());
+}
+
+/// A second tenant's receivers accept and never answer, far more of them than a node has slots for.
+async fn hanging_receivers_of_another_workspace_delay_nobody(world: World) {
+    let attacker = world.another_tenant().await;
+    let project = world.project_of(&attacker, "Attacker", json!({})).await;
+    let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+    let attacker = Asker { world: &world, project, token };
+    let mut hanging = vec![];
+    for number in 0..HANGING {
+        // The one address that worlds may send to, with another port for each: a destination has both.
+        let listener = TcpListener::bind((receiver::ADDRESS, 0)).await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        hanging.push(listener);
+        let number = format!("+99055500{number:02}00");
+        let check = attacker.create(json!({"phone_number": number, "callback_url": url})).await;
+        attacker.text(&number, &check.receiver, &check.body).await;
+    }
+    let held = async || world.node.engine.courier().figures();
+    eventually("they hold what they may", async || held().await.in_flight > 0 && held().await.waiting > 0).await;
+    let before = held().await;
+    assert!(before.in_flight < 16, "at most a part of the unproven share: {before:?}");
+
+    let asker = Asker::sandbox(&world).await;
+    for _ in 0..3 {
+        let mut receiver = Receiver::start().await;
+        let id = end_a_check(&asker, &receiver).await;
+        assert_eq!(receiver.next().await.json()["check_id"], id.as_str());
+        assert!(held().await.waiting > 0, "the others have not gone away");
+    }
+}
+
+/// More than the slots of the node below.
+const HANGING: usize = 70;
+
+fn few_slots(config: &mut Config) {
+    config.courier = Limits { in_flight: 64, unproven_in_flight: 16, poor_in_flight: 16, ..Limits::default() };
+}
+
+#[tokio::test]
+async fn hanging_receivers_delay_nobody_else_on_sqlite() {
+    let world = World::with(Database::sqlite().await, few_slots).await;
+    hanging_receivers_of_another_workspace_delay_nobody(world).await;
+}
+
+#[tokio::test]
+async fn hanging_receivers_delay_nobody_else_on_postgres() {
+    let world = World::with(Database::postgres().await, few_slots).await;
+    hanging_receivers_of_another_workspace_delay_nobody(world).await;
 }
 
 async fn another_node_delivers_what_a_dead_one_held(world: World) {

@@ -54,7 +54,7 @@ impl Kept {
     }
 
     fn has_exchanges(&self) -> bool {
-        self.callback.iter().flat_map(|callback| &callback.attempts).any(|attempt| attempt.exchange.is_some())
+        self.callback.iter().flat_map(|callback| &callback.attempts).any(|(_, log)| log.exchange.is_some())
     }
 
     fn is_delivered(&self) -> bool {

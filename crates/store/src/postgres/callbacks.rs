@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use ringtrue_engine::ports::{LeasedCallback, Settlement, StoreError};
+use ringtrue_engine::ports::{LeasedCallback, MAX_ATTEMPTS_KEPT, Settlement, StoreError};
 use uuid::Uuid;
 
 use super::{
@@ -26,7 +26,7 @@ impl Verb for Lease {
             let [lease] = batch else {
                 return Err(BatchError::Rows(StoreError::Refused("leases are taken one by one".to_owned())));
             };
-            let due = tx.step(&[select_due(*lease)]).await?;
+            let due = tx.step(&[select_due(lease)]).await?;
             let mut order = HashMap::<Uuid, usize>::new();
             for (place, row) in due.iter().flatten().enumerate() {
                 order.insert(row.try_get(0)?, place);
@@ -54,12 +54,15 @@ impl Verb for Lease {
     }
 }
 
-fn select_due(lease: Lease) -> Call<'static> {
+fn select_due(lease: &Lease) -> Call<'static> {
     Call::new(
-        "select check_id from callbacks where state = 'waiting' and due_at <= $1 order by due_at, check_id limit $2",
+        "select check_id from callbacks
+          where state = 'waiting' and due_at <= $1 and project_id <> all ($3::uuid[])
+          order by due_at, check_id limit $2",
     )
     .with(lease.now.as_millisecond())
     .with(i64::from(lease.limit))
+    .with(lease.skip.clone())
 }
 
 impl Verb for Settlement {
@@ -89,7 +92,12 @@ impl Verb for Settlement {
             let mut settled: Vec<_> =
                 batch.iter().zip(&answers).filter(|(_, settled)| **settled).map(|(settlement, _)| settlement).collect();
             settled.sort_unstable_by_key(|settlement| (settlement.check, settlement.attempt));
-            let (_, committed) = tx.commit(&[log(&settled)]).await?;
+            let mut calls = vec![log(&settled)];
+            settled.retain(|settlement| settlement.attempt > MAX_ATTEMPTS_KEPT);
+            if !settled.is_empty() {
+                calls.push(forget_oldest(&settled));
+            }
+            let (_, committed) = tx.commit(&calls).await?;
             Ok((answers, committed))
         })
     }
@@ -126,4 +134,14 @@ fn log(settlements: &[&Settlement]) -> Call<'static> {
     .with(column(settlements, |settlement| settlement.log.status.map(i32::from)))
     .with(column(settlements, |settlement| settlement.log.failure.clone()))
     .with(column(settlements, |settlement| settlement.log.exchange.as_ref().map(|exchange| exchange.0.clone())))
+}
+
+/// Deletes the attempts that are not among the newest any more.
+fn forget_oldest(settlements: &[&Settlement]) -> Call<'static> {
+    Call::new(
+        "delete from callback_attempts using unnest($1::uuid[], $2::bigint[]) as old (check_id, attempt)
+          where callback_attempts.check_id = old.check_id and callback_attempts.attempt <= old.attempt",
+    )
+    .with(column(settlements, |settlement| settlement.check.0))
+    .with(column(settlements, |settlement| i64::from(settlement.attempt.saturating_sub(MAX_ATTEMPTS_KEPT))))
 }

@@ -1,25 +1,26 @@
 //! Callbacks, one at a time.
 
-use ringtrue_engine::ports::{LeasedCallback, Settlement, StoreError};
+use ringtrue_engine::ports::{LeasedCallback, MAX_ATTEMPTS_KEPT, Settlement, StoreError};
 
 use super::writer::{Step, Turn};
 use crate::{
     check_rows::{self, leased_columns},
-    driver::{Ending, Lease, Tx, values},
+    driver::{Ending, Lease, Tx, Value, values},
 };
 
 /// There is one writer: what is due when it looks is still due when it writes.
 pub(super) async fn lease(tx: &mut dyn Tx, lease: Lease) -> Result<Vec<LeasedCallback>, StoreError> {
-    let due = tx
-        .run(
-            concat!(
-                "select ",
-                leased_columns!(),
-                " from callbacks where state = 'waiting' and due_at <= $1 order by due_at, check_id limit $2"
-            ),
-            values![lease.now, i64::from(lease.limit)],
-        )
-        .await?;
+    let skipped: Vec<String> = (3..).take(lease.skip.len()).map(|place| format!("${place}")).collect();
+    let sql = format!(
+        "select {} from callbacks
+          where state = 'waiting' and due_at <= $1 and project_id not in ({})
+          order by due_at, check_id limit $2",
+        leased_columns!(),
+        skipped.join(", ")
+    );
+    let mut values = vec![Value::from(lease.now), Value::from(i64::from(lease.limit))];
+    values.extend(lease.skip.iter().map(|project| Value::from(*project)));
+    let due = tx.query(sql.into(), &values).await?;
     let due = due.into_iter().map(check_rows::leased).collect::<Result<Vec<_>, _>>()?;
     for callback in &due {
         tx.run("update callbacks set due_at = $1 where check_id = $2", values![lease.until, callback.check]).await?;
@@ -54,6 +55,12 @@ impl Step for Settlement {
                 log.exchange.as_ref(),
             ],
         )?;
+        if *attempt > MAX_ATTEMPTS_KEPT {
+            turn.change(
+                "delete from callback_attempts where check_id = $1 and attempt <= $2",
+                values![*check, i64::from(attempt - MAX_ATTEMPTS_KEPT)],
+            )?;
+        }
         Ok(Ending::Commit(true))
     }
 }

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{audit::AuditEvent, lifecycle::CheckId, tenancy::ProjectId};
 use ringtrue_engine::ports::{
-    CallbackRecord, CallbackState, CallbackStore, Completion, Found, LeasedCallback, Resent, Settlement, StoreError,
+    CallbackRecord, CallbackState, CallbackStore, Completion, Found, LeasedCallback, MAX_ATTEMPTS_KEPT, MAX_RESENDS,
+    Resent, Settlement, StoreError,
 };
 
 use super::{SqlStore, audit, idempotency};
@@ -21,8 +22,10 @@ impl<D: Database> CallbackStore for SqlStore<D> {
         now: Timestamp,
         lease_until: Timestamp,
         limit: u32,
+        skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError> {
-        self.database.lease_due(Lease { now, until: lease_until, limit }).await
+        let skip = skip.iter().map(|project| project.0).collect();
+        self.database.lease_due(Lease { now, until: lease_until, limit, skip }).await
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
@@ -109,12 +112,13 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                             concat!(
                                 "select ",
                                 attempt_columns!(),
-                                " from callback_attempts where check_id = $1 order by attempt"
+                                " from callback_attempts where check_id = $1 order by attempt desc limit $2"
                             ),
-                            values![check],
+                            values![check, i64::from(MAX_ATTEMPTS_KEPT)],
                         )
                         .await?;
-                    record.attempts = attempts.into_iter().map(check_rows::attempt).collect::<Result<_, _>>()?;
+                    let attempts = attempts.into_iter().rev();
+                    record.attempts = attempts.map(check_rows::attempt).collect::<Result<_, _>>()?;
                     Ok(Found::Mine(record))
                 })
             })
@@ -136,10 +140,13 @@ async fn resend(
     let Some((owner, record)) = row.map(check_rows::callback).transpose()? else {
         return Ok(Ending::Rollback(Found::Nothing));
     };
+    let resends = tx.first("select resends from callbacks where check_id = $1", values![check]).await?;
+    let resends = resends.map_or(Ok(0), Row::number)?;
     let refused = match (owner == project, record.state, record.body) {
         (false, ..) => Some(Found::SomeoneElses),
         (true, CallbackState::Waiting { .. }, _) => Some(Found::Mine(Resent::StillWaiting)),
         (true, _, None) => Some(Found::Mine(Resent::Erased)),
+        (true, _, Some(_)) if resends >= i64::from(MAX_RESENDS) => Some(Found::Mine(Resent::LimitReached)),
         (true, _, Some(_)) => None,
     };
     if let Some(refused) = refused {
@@ -150,10 +157,11 @@ async fn resend(
     let attempts = attempts.map_or(Ok(0), Row::number)?;
     let queued = tx
         .first(
-            "update callbacks set state = 'waiting', due_at = $1, failed_attempts = $2, earlier_attempts = $2
-              where check_id = $3 and state <> 'waiting' and body is not null
+            "update callbacks set state = 'waiting', due_at = $1, failed_attempts = $2, earlier_attempts = $2,
+                    resends = resends + 1
+              where check_id = $3 and state <> 'waiting' and body is not null and resends < $4
              returning check_id",
-            values![due_at, attempts, check],
+            values![due_at, attempts, check, i64::from(MAX_RESENDS)],
         )
         .await?;
     if queued.is_none() {

@@ -201,6 +201,24 @@ impl<D: Database> Housekeeping for SqlStore<D> {
         timeout(PING_PATIENCE, write).await.map_err(late)?
     }
 
+    async fn delete_audit_events(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let deleted = tx
+                        .run(
+                            "delete from audit_events where id in
+                               (select id from audit_events where at < $1 order by at, id limit 1000)
+                             returning 1",
+                            values![before],
+                        )
+                        .await?;
+                    Ok(Ending::Commit(deleted.len() as u64))
+                })
+            })
+            .await
+    }
+
     async fn forget_expired(&self, now: Timestamp) -> Result<u64, StoreError> {
         self.database
             .transact(move |tx| {

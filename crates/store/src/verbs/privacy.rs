@@ -175,6 +175,18 @@ async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, callbacks: Callbacks) -> Resul
             &[&values[..], &[nowhere]].concat(),
         )
         .await?;
+        // Attempts at a callback that still waits stay as numbers and times: the next attempt is counted from them.
+        erased.attempts += run(
+            format!(
+                "delete from callback_attempts
+                  where check_id in ({places})
+                    and not exists (select 1 from callbacks
+                                     where callbacks.check_id = callback_attempts.check_id and state = 'waiting')
+                 returning 1"
+            ),
+            &values,
+        )
+        .await?;
         erased.attempts += run(
             format!(
                 "update callback_attempts set exchange = null

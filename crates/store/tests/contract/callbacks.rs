@@ -8,7 +8,8 @@ use ringtrue_domain::{
     tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{
-    AttemptLog, CallbackRecord, CallbackState, Found, LeasedCallback, Recorded, Resent, Settlement, Store, Then,
+    AttemptLog, CallbackRecord, CallbackState, Found, LeasedCallback, MAX_ATTEMPTS_KEPT, MAX_RESENDS, Recorded, Resent,
+    Settlement, Store, Then,
 };
 
 use crate::{bench::Bench, check_sample, sample};
@@ -97,7 +98,7 @@ pub async fn what_is_due_is_leased_longest_due_first(bench: &Bench) {
         checks.push(check_sample::ended(store, project, sample::later(due)).await.id);
     }
     let ids = |leased: Vec<LeasedCallback>| leased.into_iter().map(|callback| callback.check).collect::<Vec<_>>();
-    let lease = |now, until, limit| store.lease_due(sample::later(now), sample::later(until), limit);
+    let lease = |now, until, limit| store.lease_due(sample::later(now), sample::later(until), limit, &[]);
     assert_eq!(ids(lease(0, 60, 9).await.unwrap()), []);
     let first = lease(3, 60, 2).await.unwrap();
     assert_eq!(first[0].url, Sealed(b"sealed url".to_vec()));
@@ -116,7 +117,7 @@ pub async fn no_two_lease_the_same_callback(bench: &Bench) {
     join_all((0..60).map(|_| check_sample::ended(&*bench.store, project, sample::now()))).await;
     let mut seen = BTreeSet::new();
     while seen.len() < 60 {
-        let claims = (0..8).map(|number| stores[number % 2].lease_due(sample::later(1), sample::later(60), 7));
+        let claims = (0..8).map(|number| stores[number % 2].lease_due(sample::later(1), sample::later(60), 7, &[]));
         for callback in join_all(claims).await.into_iter().flat_map(Result::unwrap) {
             assert!(seen.insert(callback.check), "leased twice");
         }
@@ -131,13 +132,13 @@ pub async fn an_attempt_is_settled_once(bench: &Bench) {
     assert!(!store.settle(settlement(check, 2, retry)).await.unwrap(), "the first attempt is still to be made");
     assert!(store.settle(settlement(check, 1, retry)).await.unwrap());
     assert!(!store.settle(settlement(check, 1, Then::Delivered)).await.unwrap());
-    let leased = store.lease_due(sample::later(10), sample::later(60), 9).await.unwrap();
+    let leased = store.lease_due(sample::later(10), sample::later(60), 9, &[]).await.unwrap();
     assert_eq!(leased.iter().map(|callback| callback.failed_attempts).collect::<Vec<_>>(), [1]);
 
     let settled = join_all((0..30).map(|_| store.settle(settlement(check, 2, Then::Delivered)))).await;
     assert_eq!(settled.into_iter().filter(|settled| *settled.as_ref().unwrap()).count(), 1);
     let record = record(store, project, check).await;
-    assert_eq!((record.state, record.attempts), (CallbackState::Delivered, vec![log(1), log(2)]));
+    assert_eq!((record.state, record.attempts), (CallbackState::Delivered, vec![(1, log(1)), (2, log(2))]));
     assert_eq!(store.next_due().await.unwrap(), None);
     assert!(!store.settle(settlement(CheckId(sample::uuid()), 1, Then::Delivered)).await.unwrap());
 }
@@ -166,7 +167,7 @@ pub async fn a_lease_is_given_back(bench: &Bench) {
     store.release(held(&checks[..2], due), sample::now()).await.unwrap();
     // Those that somebody else holds by now are left alone.
     store.release(held(&checks, sample::later(59)), sample::now()).await.unwrap();
-    let leased = store.lease_due(sample::now(), due, 9).await.unwrap();
+    let leased = store.lease_due(sample::now(), due, 9, &[]).await.unwrap();
     assert_eq!(leased.iter().map(|callback| callback.check).collect::<Vec<_>>(), [checks[0]]);
     assert_eq!(record(store, project, checks[2]).await.state, CallbackState::Waiting { due_at: due });
     assert_eq!(record(store, project, checks[1]).await.state, CallbackState::Delivered);
@@ -190,7 +191,7 @@ pub async fn a_callback_is_sent_again_in_a_new_series(bench: &Bench) {
     assert_eq!(resend(project, check).await, Found::Mine(Resent::Queued));
     assert_eq!(resend(project, check).await, Found::Mine(Resent::StillWaiting));
     assert_eq!(record(store, project, check).await.state, CallbackState::Waiting { due_at: sample::later(100) });
-    let leased = store.lease_due(sample::later(100), sample::later(130), 9).await.unwrap();
+    let leased = store.lease_due(sample::later(100), sample::later(130), 9, &[]).await.unwrap();
     assert_eq!((leased[0].failed_attempts, leased[0].earlier_attempts), (2, 2));
 
     assert!(store.settle(settlement(check, 3, Then::GivenUp)).await.unwrap());
@@ -217,4 +218,43 @@ pub async fn callbacks_long_overdue_are_given_up(bench: &Bench) {
         let Found::Mine(callback) = store.callback(project, check).await.unwrap() else { panic!("no callback") };
         assert_eq!(callback.state == CallbackState::GivenUp, is_given_up);
     }
+}
+
+/// A backlog of one project must not hide what others have due.
+pub async fn projects_can_be_passed_over_when_leasing(bench: &Bench) {
+    let store = &*bench.store;
+    let (busy, other) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
+    for _ in 0..5 {
+        check_sample::ended(store, busy, sample::now()).await;
+    }
+    let check = check_sample::ended(store, other, sample::later(1)).await.id;
+    let lease = async |skip: &[ProjectId]| store.lease_due(sample::later(2), sample::later(60), 3, skip).await.unwrap();
+    let leased = lease(&[busy, ProjectId(sample::uuid())]).await;
+    assert_eq!(leased.iter().map(|callback| callback.check).collect::<Vec<_>>(), [check]);
+    assert_eq!(lease(&[busy, other]).await, []);
+    assert_eq!(lease(&[other]).await.len(), 3, "what was passed over is as due as before");
+}
+
+pub async fn resends_and_kept_attempts_are_bounded(bench: &Bench) {
+    let store = &*bench.store;
+    let workspace = sample::stored_workspace(store).await;
+    let project = ProjectId(sample::uuid());
+    let check = check_sample::ended(store, project, sample::now()).await.id;
+    assert!(store.settle(settlement(check, 1, Then::Delivered)).await.unwrap());
+    let resend = async || {
+        let audit = sample::event(workspace.id, Action::CallbackResent);
+        store.resend(project, check, sample::later(100), &audit, None).await.unwrap()
+    };
+    for attempt in (2..).take(MAX_RESENDS as usize) {
+        assert_eq!(resend().await, Found::Mine(Resent::Queued));
+        assert!(store.settle(settlement(check, attempt, Then::Delivered)).await.unwrap());
+    }
+    assert_eq!(resend().await, Found::Mine(Resent::LimitReached));
+    let record = record(store, project, check).await;
+    assert_eq!(record.state, CallbackState::Delivered, "nothing was written");
+    let kept: Vec<u32> = record.attempts.iter().map(|(number, _)| *number).collect();
+    assert_eq!(kept, (2..=1 + MAX_ATTEMPTS_KEPT).collect::<Vec<_>>(), "the newest");
+    let events = store.audit_events(workspace.id, sample::ANY, sample::whole()).await.unwrap().items;
+    let resends = events.iter().filter(|event| event.action == Action::CallbackResent).count();
+    assert_eq!(resends, MAX_RESENDS as usize);
 }

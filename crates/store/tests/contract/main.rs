@@ -171,6 +171,7 @@ contract! {
         many_nodes_are_heard_at_once,
         a_node_lives_on_while_tenants_keep_the_database_busy,
         what_has_expired_is_forgotten,
+        old_audit_events_are_deleted,
         only_a_bounded_number_is_forgotten_at_once;
     filters:
         filters_find_what_they_say,
@@ -224,6 +225,8 @@ contract! {
         no_two_lease_the_same_callback,
         an_attempt_is_settled_once,
         a_callback_is_sent_again_in_a_new_series,
+        projects_can_be_passed_over_when_leasing,
+        resends_and_kept_attempts_are_bounded,
         many_attempts_are_settled_at_once,
         callbacks_long_overdue_are_given_up,
         a_lease_is_given_back;

@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 28] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -32,6 +32,7 @@ const NAMES: [&str; 27] = [
     "0025_restores",
     "0026_credential_use",
     "0027_sandbox_keys",
+    "0028_callback_bounds",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

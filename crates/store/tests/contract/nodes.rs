@@ -138,6 +138,15 @@ pub async fn what_has_expired_is_forgotten(bench: &Bench) {
     store.ping().await.unwrap();
 }
 
+pub async fn old_audit_events_are_deleted(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let before = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap().total_items;
+    assert_eq!(store.delete_audit_events(sample::now()).await.unwrap(), 0, "events of that instant stay");
+    assert_eq!(store.delete_audit_events(sample::later(1)).await.unwrap(), before);
+    assert_eq!(store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap().total_items, 0);
+}
+
 pub async fn only_a_bounded_number_is_forgotten_at_once(bench: &Bench) {
     let store = &*bench.store;
     let revoked = (0..1_100).map(|_| store.revoke(sample::revocation()));

@@ -1,6 +1,6 @@
 //! One attempt: signed, sent, settled.
 
-use std::{num::NonZeroU32, pin::pin, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, pin::pin, time::Duration};
 
 use ringtrue_domain::{
     callback::{Next, after_failure},
@@ -9,12 +9,10 @@ use ringtrue_domain::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Courier, Ended, Job, LONGEST_ATTEMPT, PATIENCE, add};
+use super::{Courier, Ended, Job, LONGEST_ATTEMPT, PATIENCE, add, scheduler::Grant};
 use crate::{
     callback::{
-        Exchange, Received, Sent,
-        exchange::{KEPT_BODY, beginning_of},
-        sealing,
+        Exchange, Received, Sent, sealing,
         signature::{self, ATTEMPT_HEADER, Covered, SOURCE_HEADER},
     },
     keys::{CallbackSigner, KeyRing},
@@ -35,13 +33,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// A place among the attempts under way, free again when it is dropped.
 pub(super) struct Slot {
     pub courier: Courier,
-    pub destination: Arc<str>,
+    pub grant: Grant,
     pub ended: Ended,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.courier.lanes().end(&self.destination, self.ended);
+        self.courier.scheduler().end(&self.grant, self.ended);
     }
 }
 
@@ -70,9 +68,9 @@ impl Courier {
         let is_delivered = matches!(answer, Ok(Answer { status: 200, .. }));
         let is_quick = begun.elapsed() < PATIENCE;
         slot.ended = match (is_delivered, is_quick) {
-            (true, true) => Ended::Well,
-            (true, false) => Ended::Slowly,
-            (false, _) => Ended::Badly,
+            (true, true) => Ended::Delivered,
+            (true, false) => Ended::DeliveredSlowly,
+            (false, _) => Ended::Failed,
         };
         let log = AttemptLog {
             started_at,
@@ -124,7 +122,7 @@ impl Courier {
         let answer = if let Ok(answer) = timeout(PATIENCE, &mut post).await {
             answer
         } else {
-            self.lanes().drags(&slot.destination);
+            self.scheduler().mark_slow(&slot.grant);
             post.await
         };
         answer.unwrap_or(Err(Undelivered::Timeout))
@@ -187,10 +185,8 @@ impl Courier {
         sent: Sent,
         answer: Option<Answer>,
     ) -> Option<Sealed> {
-        let received = answer.map(|answer| Received {
-            status: answer.status,
-            headers: beginning_of(answer.headers),
-            body: String::from_utf8_lossy(&answer.body[..answer.body.len().min(KEPT_BODY)]).into_owned(),
+        let received = answer.map(|answer| {
+            Received::bounded(answer.status, answer.headers, String::from_utf8_lossy(&answer.body).into_owned())
         });
         let exchange = Exchange { sent, received };
         sealing::seal_exchange(keys, &*self.0.parts.entropy, self.now(), callback.check, &exchange)

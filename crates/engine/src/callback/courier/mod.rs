@@ -13,7 +13,7 @@
 //! products (see [`payload`](super::payload)).
 
 mod attempt;
-mod lanes;
+mod scheduler;
 mod signing;
 mod tally;
 
@@ -24,14 +24,17 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{tenancy::ProjectId, web_url::CallbackUrl};
+use ringtrue_domain::{
+    tenancy::{ProjectId, WorkspaceId},
+    web_url::CallbackUrl,
+};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use attempt::Slot;
 pub use attempt::UNREADABLE;
-pub use lanes::Limits;
-use lanes::{Ended, Lanes};
+pub use scheduler::Limits;
+use scheduler::{Ended, Scheduler, Tenant};
 use signing::SigningDesk;
 pub use tally::{Figures, LATENCY_BOUNDS};
 use tally::{Tally, add};
@@ -56,8 +59,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(1);
 /// The shortest pause between two looks, for when more is due than there is room for.
 const BREATH: Duration = Duration::from_millis(20);
-/// Rows leased at once.
-const PAGE: usize = 512;
+/// The shortest pause while due rows of some projects wait in the store because their tenants' memory is full.
+const BACKLOG_POLL_INTERVAL: SignedDuration = SignedDuration::from_millis(250);
+/// Rows leased at once, at most.
+const MAX_PAGE_ROWS: usize = 512;
+/// Projects that one query passes over.
+const MAX_SKIPPED_PROJECTS: usize = 256;
 /// How long shutdown waits for attempts under way.
 const FAREWELL: Duration = Duration::from_secs(13);
 
@@ -78,11 +85,23 @@ impl KeySource for Arc<KeyRing> {
     }
 }
 
+/// The owner of a project. `None`: this node has not heard of the project yet.
+pub trait WorkspaceLookup: Send + Sync {
+    fn workspace_of(&self, project: ProjectId) -> Option<WorkspaceId>;
+}
+
+impl WorkspaceLookup for ControlPlane {
+    fn workspace_of(&self, project: ProjectId) -> Option<WorkspaceId> {
+        ControlPlane::workspace_of(self, project)
+    }
+}
+
 /// What a courier is made of.
 pub struct CourierParts {
     pub store: Arc<dyn CallbackStore>,
     pub transport: Arc<dyn Transport>,
     pub keys: Arc<dyn KeySource>,
+    pub workspaces: Arc<dyn WorkspaceLookup>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub activity: Arc<Activity>,
@@ -95,7 +114,7 @@ pub struct Courier(Arc<Inner>);
 
 struct Inner {
     parts: CourierParts,
-    lanes: Mutex<Lanes<Job>>,
+    scheduler: Mutex<Scheduler<Job>>,
     desk: SigningDesk,
     tally: Tally,
     tasks: TaskTracker,
@@ -117,7 +136,7 @@ impl Courier {
         // Tasks can still be spawned: closed means that `wait` ends when there are none.
         tasks.close();
         Courier(Arc::new(Inner {
-            lanes: Mutex::new(Lanes::new(parts.limits)),
+            scheduler: Mutex::new(Scheduler::new(parts.limits)),
             parts,
             desk: SigningDesk::new(),
             tally: Tally::default(),
@@ -128,9 +147,9 @@ impl Courier {
     }
 
     /// When the row of a callback that is written now is due: at the end of a lease if this node will send it from
-    /// memory, at once if it has no room for it.
-    pub fn first_due(&self, now: Timestamp) -> Timestamp {
-        let has_room = !self.is_closing() && self.lanes().room() > 0;
+    /// memory, at once if the project has no room in it.
+    pub fn first_due(&self, project: ProjectId, now: Timestamp) -> Timestamp {
+        let has_room = !self.is_closing() && self.scheduler().has_room(self.tenant(project));
         if has_room { end_of_lease(now) } else { now }
     }
 
@@ -138,7 +157,7 @@ impl Courier {
     /// waits. What there is no room for is sent when its lease has run out.
     pub fn deliver(&self, callback: LeasedCallback, lease_until: Timestamp) {
         if lease_until <= self.now() {
-            self.0.nudge.notify_one();
+            // Its project has no room: the next look at the store finds it.
             return;
         }
         let _ = self.take(callback, lease_until);
@@ -147,26 +166,34 @@ impl Courier {
 
     /// Leases what is due, as far as there is room, and starts sending it. Says when more will be due.
     pub async fn tick(&self) -> Result<Option<Timestamp>, StoreError> {
+        let page = (self.0.parts.limits.queued / 8).clamp(1, MAX_PAGE_ROWS);
+        let mut earliest = Timestamp::MIN;
         loop {
-            // Half of the room is left to first attempts.
-            let room = self.lanes().room().saturating_sub(self.0.parts.limits.queued / 2).min(PAGE);
+            // Projects without memory for a page are passed over, so that a backlog hides nobody else's rows.
+            let (room, full) = {
+                let scheduler = self.scheduler();
+                (scheduler.room().min(page), scheduler.projects_without_room(page, MAX_SKIPPED_PROJECTS))
+            };
             if room == 0 || self.is_closing() {
                 break;
             }
             let now = self.now();
+            if !full.is_empty() {
+                earliest = now.saturating_add(BACKLOG_POLL_INTERVAL).unwrap_or(Timestamp::MAX);
+            }
             let lease_until = end_of_lease(now);
             let limit = u32::try_from(room).unwrap_or(u32::MAX);
-            let leased = self.0.parts.store.lease_due(now, lease_until, limit).await?;
+            let leased = self.0.parts.store.lease_due(now, lease_until, limit, &full).await?;
             let count = leased.len();
             let taken = leased.into_iter().filter_map(|callback| self.take(callback, lease_until)).count();
             self.start();
             // A page that finds no room belongs to receivers that are behind: more of theirs would fare no better, and
             // would only be written for nothing.
-            if count < room || taken < count / 2 {
+            if count < room || taken == 0 || taken < count / 2 {
                 break;
             }
         }
-        self.0.parts.store.next_due().await
+        Ok(self.0.parts.store.next_due().await?.map(|due| due.max(earliest)))
     }
 
     /// Has the courier look for what is due, now.
@@ -205,8 +232,8 @@ impl Courier {
     /// What was sent so far, and what is on its way.
     pub fn figures(&self) -> Figures {
         let (waiting, in_flight) = {
-            let lanes = self.lanes();
-            (lanes.waiting(), lanes.in_flight())
+            let scheduler = self.scheduler();
+            (scheduler.waiting(), scheduler.in_flight())
         };
         self.0.tally.figures(waiting, in_flight)
     }
@@ -220,7 +247,7 @@ impl Courier {
         self.stop_sending();
         self.give_back().await;
         if tokio::time::timeout(FAREWELL, self.idle()).await.is_err() {
-            tracing::warn!(callbacks = self.lanes().in_flight(), "callbacks are left to other nodes, half sent");
+            tracing::warn!(callbacks = self.scheduler().in_flight(), "callbacks are left to other nodes, half sent");
         }
         // What was handed in meanwhile.
         self.give_back().await;
@@ -229,7 +256,7 @@ impl Courier {
     /// Gives back what nobody will send any more. Whoever ends checks after [`run`](Courier::run) has ended, with a row
     /// that was written before, hands in more: this is for when the last of them is done.
     pub async fn give_back(&self) {
-        let waiting = self.lanes().drain();
+        let waiting = self.scheduler().drain();
         let waiting: Vec<_> = waiting.into_iter().map(|job| (job.callback.check, job.lease_until)).collect();
         if waiting.is_empty() {
             return;
@@ -250,7 +277,8 @@ impl Courier {
         };
         let destination = destination(callback.project, &url);
         let has_failed = callback.failed_attempts > callback.earlier_attempts;
-        let refused = self.lanes().push(&destination, has_failed, Job { callback, url, lease_until });
+        let tenant = self.tenant(callback.project);
+        let refused = self.scheduler().push(tenant, &destination, has_failed, Job { callback, url, lease_until });
         if refused.is_err() {
             add(&self.0.tally.put_off, 1);
         }
@@ -263,8 +291,8 @@ impl Courier {
             if self.is_closing() {
                 return;
             }
-            let Some((destination, job)) = self.lanes().next() else { return };
-            let slot = Slot { courier: self.clone(), destination, ended: Ended::NotAtAll };
+            let Some((grant, job)) = self.scheduler().next() else { return };
+            let slot = Slot { courier: self.clone(), grant, ended: Ended::NotMade };
             if job.lease_until.duration_since(self.now()) < NEEDED {
                 add(&self.0.tally.put_off, 1);
                 continue;
@@ -279,9 +307,15 @@ impl Courier {
         }
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Lanes<Job>> {
-        // No invariant of the lanes is broken half-way through by a panic elsewhere.
-        self.0.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A project that this node has not heard of shares as a workspace of its own until then.
+    fn tenant(&self, project: ProjectId) -> Tenant {
+        let workspace = self.0.parts.workspaces.workspace_of(project);
+        Tenant { workspace: workspace.unwrap_or(WorkspaceId(project.0)), project }
+    }
+
+    fn scheduler(&self) -> MutexGuard<'_, Scheduler<Job>> {
+        // No invariant of the scheduler is broken half-way through by a panic elsewhere.
+        self.0.scheduler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> Timestamp {

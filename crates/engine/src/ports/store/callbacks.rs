@@ -27,6 +27,11 @@ pub struct LeasedCallback {
     pub earlier_attempts: u32,
 }
 
+/// How often a callback may be sent again by hand.
+pub const MAX_RESENDS: u32 = 20;
+/// How many attempts of a callback are kept.
+pub const MAX_ATTEMPTS_KEPT: u32 = 20;
+
 /// Whether a callback is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resent {
@@ -35,6 +40,8 @@ pub enum Resent {
     StillWaiting,
     /// What it said has been erased, and nothing was written.
     Erased,
+    /// It was sent again as often as is allowed, and nothing was written.
+    LimitReached,
 }
 
 /// How an attempt ended, and what follows. The last line of an attempt is also what releases its lease.
@@ -78,7 +85,8 @@ pub struct CallbackRecord {
     /// `None` once it has been erased.
     pub body: Option<Sealed>,
     pub state: CallbackState,
-    pub attempts: Vec<AttemptLog>,
+    /// The newest [`MAX_ATTEMPTS_KEPT`], oldest first, each with its number.
+    pub attempts: Vec<(u32, AttemptLog)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +101,14 @@ pub enum CallbackState {
 
 #[async_trait]
 pub trait CallbackStore: Send + Sync {
-    /// Takes callbacks that are due at `now`, the longest due first, until `lease_until`. No two calls get the same
-    /// callback before its lease has run out.
+    /// Takes callbacks that are due at `now`, the longest due first, until `lease_until`; none of the projects in `skip`.
+    /// No two calls get the same callback before its lease has run out.
     async fn lease_due(
         &self,
         now: Timestamp,
         lease_until: Timestamp,
         limit: u32,
+        skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError>;
 
     /// When the next callback is due, leased ones included.

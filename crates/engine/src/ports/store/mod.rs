@@ -28,7 +28,8 @@ pub use accounts::{
 };
 pub use activity::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, WaitingCallbacks};
 pub use callbacks::{
-    AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, Resent, Settlement, Then,
+    AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, MAX_ATTEMPTS_KEPT, MAX_RESENDS, Resent,
+    Settlement, Then,
 };
 pub use checks::{
     Admitted, Awaits, CheckQuery, CheckStore, CodeHash, Course, MarkedPending, NewCallback, NewCheck, Recorded,

@@ -122,4 +122,8 @@ pub trait Housekeeping: Send + Sync {
     /// deleted more than 30 days ago, and what the console needs no more (sessions, links, guesses), a bounded number at
     /// a time. Gives how many rows went.
     async fn forget_expired(&self, now: Timestamp) -> Result<u64, StoreError>;
+
+    /// Deletes audit events of before this instant, the oldest first, a bounded number at a time. Gives how many rows
+    /// went.
+    async fn delete_audit_events(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

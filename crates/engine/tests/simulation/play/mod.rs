@@ -29,8 +29,14 @@ use crate::{
 /// Few people, so that they get into each other's way. Even numbers: the simulation's own, not the sandbox's.
 const NUMBERS: [&str; 4] = ["+990123456700", "+990123456702", "+990123456704", "+990123456706"];
 /// Limits that are soon reached.
-const TIGHT: callback::Limits =
-    callback::Limits { in_flight: 4, poor_in_flight: 2, per_destination: 2, queued: 6, queued_per_destination: 3 };
+const TIGHT: callback::Limits = callback::Limits {
+    in_flight: 4,
+    unproven_in_flight: 2,
+    poor_in_flight: 2,
+    per_destination: 2,
+    queued: 6,
+    queued_per_destination: 3,
+};
 
 pub struct Play {
     seed: u64,

@@ -97,10 +97,14 @@ async fn all_since(
     }
     drop(progress);
     let sent = told.iter().filter(|one| one.answer.is_ok()).count();
+    let refused = told.len() - sent;
     desk.printer.list(&COLUMNS, told.into_iter().map(record).collect())?;
     if desk.printer.output == Output::Table {
         let all = checks.len();
-        printer::remark(&format!("{sent} sent again, of {all} checks that have ended; {without} have no callback."));
+        let refused = if refused > 0 { format!("; {refused} refused, with the reason above") } else { String::new() };
+        printer::remark(&format!(
+            "{sent} sent again, of {all} checks that have ended; {without} have no callback{refused}."
+        ));
     }
     Ok(())
 }

@@ -119,6 +119,11 @@ impl CatchingUp {
             }
             Err(problem) => match problem.error_code.as_str() {
                 "callback_in_progress" => Ok(Standing::Expected),
+                "limit_reached" => {
+                    say(self.printer, &format!("The callback of {id} did not come: {}", problem.detail))?;
+                    self.ledger.settle(id, check.at)?;
+                    Ok(Standing::Done)
+                }
                 "callback_missing" | "callback_erased" | "check_not_found" => {
                     self.ledger.settle(id, check.at)?;
                     Ok(Standing::Done)

@@ -49,7 +49,8 @@ pub(super) fn callbacks(settings: &Settings) -> Result<CallbacksSection, ConfigE
     })
 }
 
-/// Destinations of poor standing get a quarter of what there is in all, and so does the queue of one destination.
+/// Destinations that have not answered yet may hold a quarter of the slots, slow and failing ones another quarter. One
+/// destination may fill a quarter of the queue.
 pub(super) fn courier(settings: &Settings) -> Result<callback::Limits, ConfigError> {
     let in_flight = settings.read("callbacks.concurrency", &Whole(4..=100_000))?;
     let per_destination = settings.read("callbacks.concurrency_per_destination", &Whole(1..=100_000))?;
@@ -60,6 +61,7 @@ pub(super) fn courier(settings: &Settings) -> Result<callback::Limits, ConfigErr
     }
     Ok(callback::Limits {
         in_flight,
+        unproven_in_flight: in_flight / 4,
         poor_in_flight: in_flight / 4,
         per_destination,
         queued,

@@ -4,7 +4,7 @@ mod callbacks;
 mod listeners;
 mod sandbox;
 
-use std::{path::PathBuf, time::Duration};
+use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use ipnet::IpNet;
 use jiff::SignedDuration;
@@ -115,8 +115,9 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         },
         callbacks: callbacks::callbacks(settings)?,
         courier: callbacks::courier(settings)?,
-        retention: retention(settings, "retention.numbers")?,
-        discovery_retention: retention(settings, "retention.discovered_numbers")?,
+        retention: retention(settings, "retention.numbers", 1..=365 * 24)?,
+        discovery_retention: retention(settings, "retention.discovered_numbers", 1..=365 * 24)?,
+        audit_retention: retention(settings, "retention.audit_events", 24..=3650 * 24)?,
         keep_requests: keep_requests(settings)?,
         sandbox: sandbox::read(settings)?,
         number_lookup: number_lookup::read(settings, environment, &networks)?,
@@ -174,9 +175,12 @@ fn number_guard(settings: &Settings) -> Result<NumberGuard, ConfigError> {
     })
 }
 
-fn retention(settings: &Settings, key: &'static str) -> Result<SignedDuration, ConfigError> {
-    const DAY: Duration = Duration::from_hours(24);
-    let kept = settings.read(key, &Span(Duration::from_hours(1)..=365 * DAY))?;
+fn retention(
+    settings: &Settings,
+    key: &'static str,
+    hours: RangeInclusive<u64>,
+) -> Result<SignedDuration, ConfigError> {
+    let kept = settings.read(key, &Span(Duration::from_hours(*hours.start())..=Duration::from_hours(*hours.end())))?;
     Ok(SignedDuration::try_from(kept).unwrap_or(SignedDuration::MAX))
 }
 

@@ -57,6 +57,7 @@ fn the_defaults_are_these() {
     assert_eq!((config.number_guard.creates, config.number_guard.within_seconds), (5, 600));
     assert_eq!(config.retention, SignedDuration::from_hours(30 * 24));
     assert_eq!(config.discovery_retention, SignedDuration::from_hours(24));
+    assert_eq!(config.audit_retention, SignedDuration::from_hours(365 * 24));
     assert_eq!(config.keep_requests, Some(SignedDuration::from_hours(24)));
     assert_eq!(config.sandbox, SandboxSection { enabled: true, directory: None });
     assert_eq!(config.ingress, None);

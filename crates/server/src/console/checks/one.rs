@@ -64,7 +64,7 @@ struct CallbackView {
 
 #[derive(Debug)]
 struct AttemptView {
-    number: usize,
+    number: u32,
     at: Moment,
     millis: i128,
     outcome: String,
@@ -131,6 +131,7 @@ impl From<ResendError> for Refusal {
             ResendError::NoCallback => Refusal::new(StatusCode::NOT_FOUND, "There is no callback", text),
             ResendError::StillOpen | ResendError::StillWaiting => Refusal::new(StatusCode::CONFLICT, "Not yet", text),
             ResendError::Erased => Refusal::new(StatusCode::GONE, "Nothing is left to send", text),
+            ResendError::LimitReached => Refusal::new(StatusCode::CONFLICT, "Sent again too often", text),
         }
     }
 }
@@ -148,11 +149,11 @@ fn callback_view(log: CallbackLog) -> CallbackView {
         state,
         tone,
         next,
-        attempts: (1..).zip(log.attempts).map(|(number, attempt)| attempt_view(number, attempt)).collect(),
+        attempts: log.attempts.into_iter().map(attempt_view).collect(),
     }
 }
 
-fn attempt_view(number: usize, attempt: Attempt) -> AttemptView {
+fn attempt_view(attempt: Attempt) -> AttemptView {
     let lines = |headers: &[(String, String)]| {
         headers.iter().flat_map(|(name, value)| [name, ": ", value, "\n"]).collect::<String>()
     };
@@ -166,7 +167,7 @@ fn attempt_view(number: usize, attempt: Attempt) -> AttemptView {
         (Some(request), answer)
     });
     AttemptView {
-        number,
+        number: attempt.number,
         at: Moment(attempt.started_at),
         millis: attempt.started_at.duration_until(attempt.ended_at).as_millis(),
         outcome,

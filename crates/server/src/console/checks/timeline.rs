@@ -41,8 +41,12 @@ pub(super) fn timeline(check: &AnyCheck, course: &Course, log: Option<&CallbackL
             events.push(end(check, outcome, *at, course.pending_at.is_some()));
         }
     }
-    for (number, attempt) in (1..).zip(log.iter().flat_map(|log| &log.attempts)) {
-        events.push(Event::new(attempt.started_at, format!("Callback, attempt {number}"), outcome_of(attempt)));
+    for attempt in log.iter().flat_map(|log| &log.attempts) {
+        events.push(Event::new(
+            attempt.started_at,
+            format!("Callback, attempt {}", attempt.number),
+            outcome_of(attempt),
+        ));
     }
     if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
         events.push(Event::new(due_at, "Callback, next attempt", ""));

@@ -1,0 +1,62 @@
+//! Those that can be served, in the order in which they are.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::Hash,
+};
+
+/// Ordered by what each holds; among equals, by who has waited longest.
+pub struct ReadyQueue<K> {
+    ranks: HashMap<K, (usize, u64)>,
+    order: BTreeSet<(usize, u64, K)>,
+}
+
+impl<K> Default for ReadyQueue<K> {
+    fn default() -> Self {
+        ReadyQueue { ranks: HashMap::new(), order: BTreeSet::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord> ReadyQueue<K> {
+    /// Adds one, with this turn, or changes what it holds: then its turn stays.
+    pub fn set(&mut self, key: &K, held: usize, turn: u64) {
+        let turn = match self.ranks.get(key) {
+            Some((known, _)) if *known == held => return,
+            Some((_, turn)) => *turn,
+            None => turn,
+        };
+        self.place(key, (held, turn));
+    }
+
+    /// It was served just now.
+    pub fn step_back(&mut self, key: &K, turn: u64) {
+        if let Some((held, _)) = self.ranks.get(key) {
+            self.place(key, (*held, turn));
+        }
+    }
+
+    pub fn remove(&mut self, key: &K) {
+        if let Some((held, turn)) = self.ranks.remove(key) {
+            self.order.remove(&(held, turn, key.clone()));
+        }
+    }
+
+    pub fn first(&self) -> Option<&K> {
+        self.order.first().map(|(_, _, key)| key)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &K> {
+        self.order.iter().map(|(_, _, key)| key)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    fn place(&mut self, key: &K, (held, turn): (usize, u64)) {
+        if let Some((held, turn)) = self.ranks.insert(key.clone(), (held, turn)) {
+            self.order.remove(&(held, turn, key.clone()));
+        }
+        self.order.insert((held, turn, key.clone()));
+    }
+}

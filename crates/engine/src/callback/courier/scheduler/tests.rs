@@ -1,0 +1,266 @@
+//! Sharing among destinations and tenants, as cases and as a property.
+
+use proptest::{collection::vec, prelude::*};
+use uuid::Uuid;
+
+use super::*;
+
+const LIMITS: Limits = Limits {
+    in_flight: 40,
+    unproven_in_flight: 12,
+    poor_in_flight: 8,
+    per_destination: 10,
+    queued: 400,
+    queued_per_destination: 50,
+};
+
+fn tenant(workspace: u128, project: u128) -> Tenant {
+    let project = ProjectId(Uuid::from_u128(workspace * 1_000 + project));
+    Tenant { workspace: WorkspaceId(Uuid::from_u128(workspace)), project }
+}
+
+const ATTACKER: u128 = 1;
+const OTHER: u128 = 2;
+
+fn start_all(scheduler: &mut Scheduler<u32>) -> Vec<Grant> {
+    std::iter::from_fn(|| scheduler.next()).map(|(grant, _)| grant).collect()
+}
+
+fn names(grants: &[Grant]) -> Vec<&str> {
+    grants.iter().map(|grant| &*grant.destination).collect()
+}
+
+fn fill(scheduler: &mut Scheduler<u32>, tenant: Tenant, name: &str, count: u32) -> usize {
+    (0..count).filter(|item| scheduler.push(tenant, name, false, *item).is_ok()).count()
+}
+
+/// Makes a destination answer once, so that it is proven.
+fn prove(scheduler: &mut Scheduler<u32>, tenant: Tenant, name: &str) {
+    scheduler.push(tenant, name, false, 0).unwrap();
+    let (grant, _) = scheduler.next().unwrap();
+    assert_eq!(&*grant.destination, name);
+    scheduler.end(&grant, Ended::Delivered);
+}
+
+#[test]
+fn destinations_of_a_project_take_turns() {
+    let mut scheduler = Scheduler::new(LIMITS);
+    fill(&mut scheduler, tenant(1, 1), "a", 3);
+    fill(&mut scheduler, tenant(1, 1), "b", 1);
+    assert_eq!(names(&start_all(&mut scheduler)), ["a", "b", "a", "a"]);
+    assert_eq!((scheduler.waiting(), scheduler.in_flight()), (0, 4));
+}
+
+#[test]
+fn workspaces_then_projects_take_turns() {
+    let mut scheduler = Scheduler::new(LIMITS);
+    for (project, name) in [(1, "a1"), (1, "a2"), (2, "a3")] {
+        fill(&mut scheduler, tenant(1, project), name, 2);
+    }
+    fill(&mut scheduler, tenant(2, 1), "b1", 3);
+    let grants = start_all(&mut scheduler);
+    assert_eq!(names(&grants)[..6], ["a1", "b1", "a3", "b1", "a2", "b1"], "{:?}", names(&grants));
+}
+
+#[test]
+fn slots_of_a_destination_follow_from_its_health() {
+    let mut scheduler = Scheduler::new(LIMITS);
+    let ours = tenant(1, 1);
+    fill(&mut scheduler, ours, "a", 50);
+    let first = start_all(&mut scheduler);
+    assert_eq!(first.len(), LIMITS.unproven_in_flight / 3, "one project alone, of unproven slots");
+    scheduler.end(&first[0], Ended::Delivered);
+    let more = start_all(&mut scheduler);
+    assert_eq!(scheduler.in_flight(), LIMITS.per_destination, "it has answered");
+    scheduler.mark_slow(&first[1]);
+    for grant in first[1..].iter().chain(&more) {
+        scheduler.end(grant, Ended::Failed);
+    }
+    let poor = start_all(&mut scheduler);
+    assert_eq!(poor.len(), POOR_SLOTS, "it is slow");
+    scheduler.end(&poor[0], Ended::Delivered);
+    start_all(&mut scheduler);
+    assert_eq!(scheduler.in_flight(), LIMITS.per_destination, "it has recovered");
+}
+
+#[test]
+fn consecutive_failures_make_a_destination_poor_and_it_is_remembered() {
+    let mut scheduler = Scheduler::new(LIMITS);
+    let ours = tenant(1, 1);
+    for item in 0..MAX_FAILURES {
+        scheduler.push(ours, "dead", false, item).unwrap();
+        let (grant, _) = scheduler.next().unwrap();
+        scheduler.end(&grant, Ended::Failed);
+    }
+    fill(&mut scheduler, ours, "dead", 9);
+    assert_eq!(start_all(&mut scheduler).len(), POOR_SLOTS);
+}
+
+/// Receivers that accept and never answer hold their slots for as long as an attempt may take.
+#[test]
+fn hanging_receivers_leave_slots_to_other_workspaces() {
+    let mut scheduler = Scheduler::new(LIMITS);
+    prove(&mut scheduler, tenant(OTHER, 1), "proven");
+    for host in 0..200 {
+        let _ = scheduler.push(tenant(ATTACKER, 1), &format!("hangs{host}"), false, host);
+        let _ = scheduler.push(tenant(ATTACKER, 2), &format!("hangs too{host}"), false, host);
+    }
+    let hanging = start_all(&mut scheduler);
+    assert!(hanging.len() <= LIMITS.unproven_in_flight / 2, "{}", hanging.len());
+    for grant in &hanging {
+        scheduler.mark_slow(grant);
+    }
+    assert_eq!(start_all(&mut scheduler).len(), 0, "a slot stays charged to what it was taken for");
+
+    assert_eq!(fill(&mut scheduler, tenant(OTHER, 1), "proven", 5), 5);
+    assert_eq!(names(&start_all(&mut scheduler)), ["proven"; 5]);
+    assert_eq!(fill(&mut scheduler, tenant(OTHER, 1), "new", 1), 1);
+    assert_eq!(names(&start_all(&mut scheduler)), ["new"]);
+    assert_eq!(fill(&mut scheduler, tenant(ATTACKER, 3), "project of the same workspace", 1), 1);
+    assert_eq!(start_all(&mut scheduler).len(), 1);
+}
+
+/// They answer once, and then never again.
+#[test]
+fn proven_receivers_that_begin_to_hang_leave_slots_too() {
+    let mut scheduler = Scheduler::new(LIMITS);
+    for host in 0..20 {
+        prove(&mut scheduler, tenant(ATTACKER, 1), &format!("host{host}"));
+    }
+    for host in 0..20 {
+        fill(&mut scheduler, tenant(ATTACKER, 1), &format!("host{host}"), 10);
+    }
+    let held = start_all(&mut scheduler).len();
+    assert!((LIMITS.in_flight / 2..LIMITS.in_flight * 3 / 4).contains(&held), "{held}");
+    assert_eq!(fill(&mut scheduler, tenant(OTHER, 1), "new", 1), 1);
+    assert_eq!(names(&start_all(&mut scheduler)), ["new"]);
+}
+
+#[test]
+fn retries_of_unknown_destinations_begin_as_poor() {
+    let mut scheduler = Scheduler::new(LIMITS);
+    for dead in 0..60 {
+        let _ = scheduler.push(tenant(ATTACKER, 1), &format!("dead{dead}"), true, 0);
+    }
+    let held = start_all(&mut scheduler).len();
+    assert!(held < LIMITS.poor_in_flight, "{held}");
+    scheduler.push(tenant(OTHER, 1), "dead", true, 0).unwrap();
+    assert_eq!(names(&start_all(&mut scheduler)), ["dead"]);
+}
+
+#[test]
+fn queues_are_bounded_and_no_workspace_takes_all_memory() {
+    let mut scheduler = Scheduler::new(LIMITS);
+    assert_eq!(fill(&mut scheduler, tenant(ATTACKER, 1), "a", 500), LIMITS.queued_per_destination);
+    for host in 0..100 {
+        fill(&mut scheduler, tenant(ATTACKER, 1), &format!("host{host}"), 10);
+    }
+    let taken = scheduler.waiting();
+    assert!(taken < LIMITS.queued / 2 * 3 / 4, "{taken}");
+    assert!(!scheduler.has_room(tenant(ATTACKER, 1)) && scheduler.has_room(tenant(OTHER, 1)));
+    assert!(fill(&mut scheduler, tenant(OTHER, 1), "b", 20) == 20 && scheduler.room() > 0);
+    assert_eq!(scheduler.drain().len(), taken + 20);
+    assert!(scheduler.waiting() == 0 && scheduler.next().is_none());
+}
+
+#[test]
+fn what_is_remembered_of_idle_destinations_is_bounded() {
+    let mut scheduler = Scheduler::new(Limits::default());
+    for item in 0..u32::try_from(REMEMBERED).unwrap() + 100 {
+        for (name, ended) in [("good", Ended::Delivered), ("bad", Ended::Failed), ("unused", Ended::NotMade)] {
+            scheduler.push(tenant(1, 1), &format!("{name}{item}"), false, item).unwrap();
+            let (grant, _) = scheduler.next().unwrap();
+            scheduler.end(&grant, ended);
+        }
+    }
+    assert_eq!(scheduler.destinations.len(), 2 * REMEMBERED);
+    assert!(!scheduler.destinations.contains_key("good0"), "the longest idle goes first");
+    assert!(scheduler.classes.iter().all(|class| class.workspaces.is_empty()), "idle tenants cost nothing");
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Push { workspace: u128, project: u128, host: u8, has_failed: bool },
+    StartAll,
+    MarkSlow(usize),
+    End(usize, Ended),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let ended =
+        prop_oneof![Just(Ended::Delivered), Just(Ended::DeliveredSlowly), Just(Ended::Failed), Just(Ended::NotMade)];
+    prop_oneof![
+        6 => (0..4_u128, 0..3_u128, 0..6_u8, any::<bool>())
+            .prop_map(|(workspace, project, host, has_failed)| Op::Push { workspace, project, host, has_failed }),
+        2 => Just(Op::StartAll),
+        1 => any::<usize>().prop_map(Op::MarkSlow),
+        3 => (any::<usize>(), ended).prop_map(|(at, ended)| Op::End(at, ended)),
+    ]
+}
+
+/// The counters are what can be counted, and no bound is exceeded.
+fn assert_sound(scheduler: &Scheduler<u32>, grants: &[Grant]) {
+    let Limits { in_flight, unproven_in_flight, poor_in_flight, .. } = scheduler.limits;
+    assert!(scheduler.in_flight() <= in_flight);
+    for (class, most) in [(Class::Unproven, unproven_in_flight), (Class::Poor, poor_in_flight)] {
+        assert!(scheduler.classes[class as usize].usage.held <= most, "{class:?}");
+    }
+    for class in Class::ALL {
+        let state = &scheduler.classes[class as usize];
+        let of_class = |destination: &&Destination<u32>| destination.health.class() == class;
+        let waiting: usize = scheduler.destinations.values().filter(of_class).map(|of| of.waiting.len()).sum();
+        assert_eq!(state.usage.waiting, waiting, "{class:?}");
+        assert_eq!(state.usage.held, grants.iter().filter(|grant| grant.class == class).count(), "{class:?}");
+        let of_workspaces: usize = state.workspaces.values().map(|workspace| workspace.usage.held).sum();
+        assert_eq!(state.usage.held, of_workspaces, "{class:?}");
+    }
+}
+
+/// After everything was started that may be: whoever waits waits for its own bound, or because nothing is free.
+fn assert_work_conserving(scheduler: &Scheduler<u32>) {
+    for (name, destination) in &scheduler.destinations {
+        if !destination.may_start(&scheduler.limits) {
+            continue;
+        }
+        let (class, tenant) = (destination.health.class(), destination.tenant);
+        let free = scheduler.free_slots(class);
+        let [of_workspace, of_project] = scheduler.usage(class, tenant);
+        assert!(of_workspace.held > 0 || free == 0, "{name} waits although slots are free and its workspace has none");
+        let fewest = scheduler.classes[class as usize].workspaces[&tenant.workspace].ready.first().map(|project| {
+            scheduler.classes[class as usize].workspaces[&tenant.workspace].projects[project].usage.held
+        });
+        let is_admitted = admits(class.factor(), free, of_workspace.held, fewest.unwrap_or(of_project.held));
+        assert!(!is_admitted, "{name} waits below its share");
+    }
+}
+
+proptest! {
+    #[test]
+    fn shares_are_bounded_and_no_slot_is_idle_for_those_below_theirs(ops in vec(op(), 1..400)) {
+        let mut scheduler = Scheduler::new(LIMITS);
+        let mut grants = vec![];
+        let (mut pushed, mut started) = (0, 0);
+        for op in ops {
+            match op {
+                Op::Push { workspace, project, host, has_failed } => {
+                    let name = format!("{workspace} {project} {host}");
+                    pushed += usize::from(scheduler.push(tenant(workspace, project), &name, has_failed, 0).is_ok());
+                }
+                Op::StartAll => {
+                    let new = start_all(&mut scheduler);
+                    started += new.len();
+                    grants.extend(new);
+                    assert_work_conserving(&scheduler);
+                }
+                Op::MarkSlow(at) if !grants.is_empty() => scheduler.mark_slow(&grants[at % grants.len()]),
+                Op::End(at, ended) if !grants.is_empty() => {
+                    let grant = grants.swap_remove(at % grants.len());
+                    scheduler.end(&grant, ended);
+                }
+                Op::MarkSlow(_) | Op::End(..) => {}
+            }
+            assert_sound(&scheduler, &grants);
+            assert_eq!(pushed, started + scheduler.waiting());
+        }
+    }
+}
