@@ -234,6 +234,10 @@ fn ids<T: std::str::FromStr<Err: std::fmt::Debug>>(texts: &[&str]) -> Vec<T> {
 }
 
 fn directory() -> NetworkDirectory {
+    NetworkDirectory::new(networks(), vec![], vec![]).unwrap()
+}
+
+fn networks() -> Vec<Network> {
     let networks = [
         ("23410", "44770", &["+447700900000"][..]),
         ("23420", "44780", &[]),
@@ -249,7 +253,7 @@ fn directory() -> NetworkDirectory {
         prefixes: vec![prefix.to_owned()],
         receivers: receivers.iter().map(|number| Msisdn::parse(number, Mode::Live).unwrap()).collect(),
     });
-    NetworkDirectory::new(networks.to_vec(), vec![], vec![]).unwrap()
+    networks.to_vec()
 }
 
 fn addresses() -> Addresses {
@@ -278,9 +282,14 @@ async fn projects(engine: &Engine) -> [Project; 2] {
         let new = NewProject { name: name.parse().unwrap(), mode, configuration, products: products.clone() };
         made.push(engine.create_project(&manager, workspace, new, None).await.unwrap().project);
     }
+    // The brand's network has left the configuration, and the project may still use it.
+    let brand = Network { id: "23411".parse().unwrap(), prefixes: vec![], receivers: vec![], ..networks()[0].clone() };
+    let earlier = NetworkDirectory::new([networks(), vec![brand]].concat(), vec![], vec![]).unwrap();
+    engine.networks().replace(earlier);
     let allowed = ids(&["23410", "23411", "23420", "23430", "23440"]).into_iter();
     let allowed = allowed.map(|network| AllowedNetwork { network, products: products.clone() }).collect();
     made[0] = engine.replace_allowed_networks(&manager, workspace, made[0].id, allowed, &|_| true).await.unwrap();
+    engine.networks().replace(directory());
     made.try_into().unwrap()
 }
 
