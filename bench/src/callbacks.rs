@@ -156,6 +156,7 @@ pub async fn engine(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow
         audit_retention: SignedDuration::from_hours(24 * 365),
         cached_lookups: 1_000,
         keep_requests: None,
+        max_members: 500,
     };
     Ok(Engine::start(parts, settings).await?)
 }

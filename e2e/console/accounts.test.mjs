@@ -57,14 +57,60 @@ journey('an owner makes a project, and somebody else looks at it', async (owner)
   await owner.choose('Workspace', 'Members');
   await page.getByLabel('E-mail address').fill('vera@example.com');
   await page.getByLabel('Role', { exact: true }).selectOption('viewer');
-  await page.getByRole('button', { name: 'Invite' }).click();
-  const link = await page.getByLabel('Link').textContent();
   await owner.look('members');
+  await page.getByRole('button', { name: 'Invite' }).click();
+  const link = await page.getByLabel('Link', { exact: true }).textContent();
+  await owner.look('invitations');
 
   await visit(async (viewer) => {
+    await viewer.page.goto(link);
+    await viewer.look('invitation');
     await viewer.acceptInvitation(link);
     await mayOnlyLook(viewer);
   });
+});
+
+journey('somebody with an account accepts an invitation, and looks after the account', async (member, ringtrue) => {
+  const { page } = member;
+  const { workspace_id } = ringtrue.workspace;
+  const second = await ringtrue.run('workspace', 'create', 'Second');
+  const { url } = await ringtrue.run('console', 'link', '--member', 'mia@example.com', '--workspace', workspace_id);
+  await member.acceptInvitation(url);
+  const invitation = await ringtrue.run(
+    'console', 'link', '--member', 'mia@example.com', '--workspace', second.workspace_id, '--role', 'viewer',
+  );
+  await page.goto(invitation.url);
+  await member.look('invitation-signed-in');
+  await page.getByRole('button', { name: 'Accept the invitation' }).click();
+  await page.getByRole('heading', { name: 'Projects' }).waitFor();
+
+  await page.getByRole('link', { name: 'mia@example.com' }).click();
+  await page.getByRole('heading', { name: 'Your sessions' }).waitFor();
+  await member.look('account');
+  await page.getByLabel('Current password').fill(PASSWORD);
+  await page.getByLabel('New password').fill(`${PASSWORD}, changed`);
+  await page.getByLabel('The same again').fill(`${PASSWORD}, changed`);
+  await page.getByRole('button', { name: 'Change password' }).click();
+  await page.getByText('The password was changed.').waitFor();
+});
+
+journey('an administrator creates a workspace, and disables an account', async (admin, ringtrue) => {
+  const { page } = admin;
+  const { workspace_id } = ringtrue.workspace;
+  const { url } = await ringtrue.run('console', 'link', '--member', 'leo@example.com', '--workspace', workspace_id);
+  await visit((member) => member.acceptInvitation(url));
+  await admin.enterDemo();
+  await page.goto('/console');
+  await page.getByLabel('Name').fill('Made here');
+  await page.getByRole('button', { name: 'Create workspace' }).click();
+  await page.getByRole('heading', { name: 'Projects' }).waitFor();
+  await admin.choose('Deployment', 'Accounts');
+  await admin.look('accounts');
+  await page.getByRole('button', { name: 'Disable: leo@example.com' }).click();
+  await page.getByRole('button', { name: 'Enable: leo@example.com' }).waitFor();
+  await page.getByRole('button', { name: 'Enable: leo@example.com' }).click();
+  await page.getByRole('button', { name: 'New link: leo@example.com' }).click();
+  await page.getByLabel('Link', { exact: true }).waitFor();
 });
 
 async function mayOnlyLook(viewer) {

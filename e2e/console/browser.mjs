@@ -113,7 +113,7 @@ class Visitor {
     await this.page.goto(link);
     await this.page.getByLabel('Password').fill(PASSWORD);
     await this.page.getByLabel('The same again').fill(PASSWORD);
-    await this.page.getByRole('button', { name: 'Set password and sign in' }).click();
+    await this.page.getByRole('button', { name: /^(Set password and sign in|Create account and accept)$/ }).click();
     await this.#isIn();
   }
 

@@ -21,6 +21,25 @@ pub struct Account {
     pub created_at: Timestamp,
 }
 
+identifier!(
+    /// Names an invitation.
+    InvitationId
+);
+
+/// A pending membership: it becomes a membership when somebody accepts it who has its link and is signed in with its
+/// address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    pub id: InvitationId,
+    pub workspace: WorkspaceId,
+    pub email: Email,
+    pub role: Role,
+    /// `None`: the operator, at the command line.
+    pub invited_by: Option<AccountId>,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+}
+
 /// An address that a person signs in with, in lower case.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Email(String);

@@ -40,14 +40,22 @@ pub enum Action {
     AccountSignedIn,
     AccountSignedOut,
     AccountPasswordSet,
+    AccountAdminRemoved,
+    AccountDisabled,
+    AccountEnabled,
+    AccountLinkCreated,
+    AccountSessionEnded,
+    InvitationCreated,
+    InvitationWithdrawn,
     MembershipGranted,
+    MembershipChanged,
     MembershipWithdrawn,
     CallbackResent,
     DatabaseRestored,
 }
 
 impl Action {
-    pub const ALL: [Action; 20] = [
+    pub const ALL: [Action; 28] = [
         Action::WorkspaceCreated,
         Action::WorkspaceUpdated,
         Action::ProjectCreated,
@@ -64,7 +72,15 @@ impl Action {
         Action::AccountSignedIn,
         Action::AccountSignedOut,
         Action::AccountPasswordSet,
+        Action::AccountAdminRemoved,
+        Action::AccountDisabled,
+        Action::AccountEnabled,
+        Action::AccountLinkCreated,
+        Action::AccountSessionEnded,
+        Action::InvitationCreated,
+        Action::InvitationWithdrawn,
         Action::MembershipGranted,
+        Action::MembershipChanged,
         Action::MembershipWithdrawn,
         Action::CallbackResent,
         Action::DatabaseRestored,
@@ -88,7 +104,15 @@ impl Action {
             Action::AccountSignedIn => "account.signed_in",
             Action::AccountSignedOut => "account.signed_out",
             Action::AccountPasswordSet => "account.password_set",
+            Action::AccountAdminRemoved => "account.admin_removed",
+            Action::AccountDisabled => "account.disabled",
+            Action::AccountEnabled => "account.enabled",
+            Action::AccountLinkCreated => "account.link_created",
+            Action::AccountSessionEnded => "account.session_ended",
+            Action::InvitationCreated => "invitation.created",
+            Action::InvitationWithdrawn => "invitation.withdrawn",
             Action::MembershipGranted => "membership.granted",
+            Action::MembershipChanged => "membership.changed",
             Action::MembershipWithdrawn => "membership.withdrawn",
             Action::CallbackResent => "callback.resent",
             Action::DatabaseRestored => "database.restored",
@@ -108,8 +132,15 @@ impl Action {
             | Action::AccountSignedIn
             | Action::AccountSignedOut
             | Action::AccountPasswordSet
+            | Action::AccountAdminRemoved
+            | Action::AccountDisabled
+            | Action::AccountEnabled
+            | Action::AccountLinkCreated
+            | Action::AccountSessionEnded
             | Action::MembershipGranted
+            | Action::MembershipChanged
             | Action::MembershipWithdrawn => "account",
+            Action::InvitationCreated | Action::InvitationWithdrawn => "invitation",
             Action::CallbackResent => "check",
             Action::DatabaseRestored => "database",
         }

@@ -85,6 +85,8 @@ pub struct Settings {
     pub cached_lookups: usize,
     /// How long requests are kept in their log. `None`: not at all.
     pub keep_requests: Option<SignedDuration>,
+    /// Members and pending invitations of a workspace.
+    pub max_members: u32,
 }
 
 /// What an engine works with.
@@ -330,6 +332,10 @@ impl Engine {
 
     fn skew_report(&self) -> &SkewReport {
         &self.0.skew_report
+    }
+
+    fn max_members(&self) -> u32 {
+        self.0.settings.max_members
     }
 
     pub fn node(&self) -> NodeId {

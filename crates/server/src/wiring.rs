@@ -195,6 +195,7 @@ pub fn settings(config: &Config, base_url: String, own: OwnPlaces) -> Settings {
         audit_retention: config.audit_retention,
         cached_lookups: 100_000,
         keep_requests: config.keep_requests,
+        max_members: config.max_members,
     }
 }
 

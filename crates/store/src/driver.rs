@@ -11,7 +11,7 @@ use std::{borrow::Cow, future::Future, sync::Arc};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    account::AccountId,
+    account::{AccountId, InvitationId},
     lifecycle::{self, AnyCheck, AnyVerdict, CheckId, Concluded, NumberHash, Sealed},
     network::NetworkId,
     sim_swap::SimSwap,
@@ -311,6 +311,12 @@ impl From<Uuid> for Value {
 
 impl From<AccountId> for Value {
     fn from(value: AccountId) -> Self {
+        Value::Uuid(value.0)
+    }
+}
+
+impl From<InvitationId> for Value {
+    fn from(value: InvitationId) -> Self {
         Value::Uuid(value.0)
     }
 }

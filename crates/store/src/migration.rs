@@ -36,7 +36,8 @@ macro_rules! steps {
             20 "0020_erasures", 21 "0021_checks_by_reference",
             22 "0022_unauthenticated_requests", 23 "0023_latency_classes", 24 "0024_database_time",
             25 "0025_restores", 26 "0026_credential_use", 27 "0027_sandbox_keys",
-            28 "0028_callback_bounds"
+            28 "0028_callback_bounds",
+            29 "0029_invitations"
         )
     };
 }

@@ -1,48 +1,58 @@
-//! How people come in: links that are good once, and memberships of workspaces.
+//! Members of workspaces, and invitations to become one.
+//!
+//! Addresses are not proved: an account may have been created by anybody who had a link for its address. Therefore an
+//! invitation gives nothing to an account by itself. It becomes a membership when somebody accepts it who has its link
+//! and is signed in with its address; without an account, the link creates one. The answer to an invitation is the same
+//! whether or not there is an account.
 
-use std::fmt;
-
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use ringtrue_domain::{
-    account::{Account, AccountId, Email, Membership, Role},
-    audit::{Action, Actor, AuditEvent},
+    account::{Account, AccountId, Email, Invitation, InvitationId, Membership, Role},
+    audit::{Action, Actor},
     id::time_ordered,
     page::{Page, PageRequest},
     tenancy::{Workspace, WorkspaceId},
 };
 
-use super::{InvalidPassword, Password, Person, SessionToken, after, is_random_token, passwords};
+use super::{
+    AccessLink, ClientInfo, InvalidPassword, Password, Person, SessionToken, after, links::LinkKind, passwords,
+};
 use crate::{
     Engine,
     management::Manager,
-    ports::{Found, LinkPurpose, LinkRecord, NewLink, StoreError, TokenHash},
+    ports::{Acceptance, Found, Invited, MemberChange, StoreError},
 };
 
-/// How long a link to choose a password is good.
-const INVITED_FOR: SignedDuration = SignedDuration::from_hours(24);
-/// How long a link that signs in by itself is good.
-const LET_IN_FOR: SignedDuration = SignedDuration::from_hours(1);
+/// How long an invitation is pending.
+const INVITED_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Where somebody must go to come in. Whoever has it comes in as them.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Invitation {
-    pub email: Email,
-    /// Path and query, below the deployment's base URL.
-    pub path: String,
-    pub expires_at: Timestamp,
-}
-
-impl fmt::Debug for Invitation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Invitation(…)")
-    }
-}
-
-/// Why a link does not open anything.
 #[derive(Debug, thiserror::Error)]
-pub enum LinkError {
-    #[error("this link has been used, or its time is up")]
-    NotGood,
+pub enum MemberError {
+    #[error("a workspace keeps at least one owner")]
+    LastOwner,
+    #[error("there is no such member")]
+    NotAMember,
+    #[error("there is no such invitation")]
+    NoInvitation,
+    #[error("this address is a member already; its role is changed in the list of members")]
+    AlreadyMember,
+    #[error("a workspace has at most {limit} members and pending invitations")]
+    LimitReached { limit: u32 },
+    #[error("there is no such workspace")]
+    WorkspaceNotFound,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why an invitation is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum InvitationError {
+    #[error("this invitation has been accepted or withdrawn, or has expired")]
+    NotValid,
+    #[error("this invitation is for another address than the one that you are signed in with")]
+    OtherAddress,
+    #[error("there is an account with this address already; sign in with its password to accept the invitation")]
+    AccountExists,
     #[error(transparent)]
     Password(#[from] InvalidPassword),
     #[error("too many people sign in at the moment; try again in a moment")]
@@ -51,75 +61,151 @@ pub enum LinkError {
     Store(#[from] StoreError),
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum MemberError {
-    #[error("a workspace keeps at least one owner")]
-    LastOwner,
-    #[error("there is no such member")]
-    NotAMember,
-    #[error("there is no such workspace")]
-    WorkspaceNotFound,
-    #[error(transparent)]
-    Store(#[from] StoreError),
+impl From<passwords::Busy> for InvitationError {
+    fn from(passwords::Busy: passwords::Busy) -> Self {
+        InvitationError::Busy
+    }
+}
+
+/// An invitation as its link shows it.
+#[derive(Clone, Debug)]
+pub struct PendingInvitation {
+    pub invitation: Invitation,
+    pub workspace: Workspace,
 }
 
 impl Engine {
-    /// Somebody who runs the deployment, made at the command line.
-    pub async fn invite_admin(&self, email: &Email) -> Result<Invitation, StoreError> {
-        let account = self.admin(email).await?;
-        self.link_for(&account, LinkPurpose::SetPassword).await
-    }
-
-    /// The same, without a password: for a deployment to try things out with.
-    pub async fn let_admin_in(&self, email: &Email) -> Result<Invitation, StoreError> {
-        let account = self.admin(email).await?;
-        self.link_for(&account, LinkPurpose::SignIn).await
-    }
-
-    /// A member of a workspace, made at the command line.
+    /// Invites an address to a workspace, at the command line.
     pub async fn invite_member_as_operator(
         &self,
         workspace: WorkspaceId,
         email: &Email,
         role: Role,
-    ) -> Result<Invitation, MemberError> {
+    ) -> Result<AccessLink, MemberError> {
         if let Found::Nothing = self.store().find_workspace(workspace, workspace).await? {
             return Err(MemberError::WorkspaceNotFound);
         }
-        let event =
-            |action, account: AccountId| self.audit_by(Actor::Operator, action, workspace, account.to_string(), vec![]);
-        let account = self.add_member(workspace, email, role, Actor::Operator, event).await?;
-        Ok(self.link_for(&account, LinkPurpose::SetPassword).await?)
+        self.invite_member(&Manager { workspace, actor: Actor::Operator, request_id: None }, email, role).await
     }
 
-    /// Makes somebody a member of the manager's workspace, or changes their role there. Whoever has no password yet gets
-    /// a link to choose one.
-    pub async fn invite_member(
+    /// Invites an address to the manager's workspace. An earlier invitation of the same address is void.
+    pub async fn invite_member(&self, manager: &Manager, email: &Email, role: Role) -> Result<AccessLink, MemberError> {
+        let now = self.clock().now();
+        let invited_by = match &manager.actor {
+            Actor::Account(account) => Some(*account),
+            Actor::Credential(_) | Actor::Operator | Actor::System => None,
+        };
+        let invitation = Invitation {
+            id: InvitationId(time_ordered(now, self.entropy().bytes())),
+            workspace: manager.workspace,
+            email: email.clone(),
+            role,
+            invited_by,
+            created_at: now,
+            expires_at: after(now, INVITED_FOR),
+        };
+        let audit = self.audit(manager, Action::InvitationCreated, invitation.id.to_string(), vec![]);
+        let limit = self.max_members();
+        match self.store().invite(&invitation, limit, &audit).await? {
+            Invited::Pending => Ok(self.invitation_link(&invitation)?),
+            Invited::AlreadyMember => Err(MemberError::AlreadyMember),
+            Invited::LimitReached => Err(MemberError::LimitReached { limit }),
+        }
+    }
+
+    /// The pending invitations of the manager's workspace, by their addresses.
+    pub async fn invitations(&self, manager: &Manager, page: PageRequest) -> Result<Page<Invitation>, StoreError> {
+        self.store().invitations(manager.workspace, self.clock().now(), page).await
+    }
+
+    /// The link of a pending invitation, for those who may invite.
+    pub async fn link_of_invitation(
         &self,
         manager: &Manager,
-        email: &Email,
-        role: Role,
-    ) -> Result<Option<Invitation>, MemberError> {
-        let known = self.store().account_by_email(email).await?;
-        if let Some(known) = &known
-            && role != Role::Owner
-        {
-            self.keep_an_owner(manager.workspace, known.account.id).await?;
+        id: InvitationId,
+    ) -> Result<Option<AccessLink>, StoreError> {
+        let found = self.store().invitation(id, self.clock().now()).await?;
+        let own = found.filter(|invitation| invitation.workspace == manager.workspace);
+        own.map(|invitation| self.invitation_link(&invitation)).transpose()
+    }
+
+    pub async fn withdraw_invitation(&self, manager: &Manager, id: InvitationId) -> Result<(), MemberError> {
+        let audit = self.audit(manager, Action::InvitationWithdrawn, id.to_string(), vec![]);
+        let was_pending = self.store().withdraw_invitation(manager.workspace, id, &audit).await?;
+        if was_pending { Ok(()) } else { Err(MemberError::NoInvitation) }
+    }
+
+    /// The invitation that a link is for.
+    pub async fn look_at_invitation(&self, token: &str) -> Result<PendingInvitation, InvitationError> {
+        let id = self.link_id(LinkKind::Invitation, token)?.ok_or(InvitationError::NotValid)?;
+        let found = self.store().invitation(InvitationId(id), self.clock().now()).await?;
+        let invitation = found.ok_or(InvitationError::NotValid)?;
+        match self.store().find_workspace(invitation.workspace, invitation.workspace).await? {
+            Found::Mine(workspace) => Ok(PendingInvitation { invitation, workspace }),
+            Found::SomeoneElses | Found::Nothing => Err(InvitationError::NotValid),
         }
-        let event = |action, account: AccountId| self.audit(manager, action, account.to_string(), vec![]);
-        let account = self.add_member(manager.workspace, email, role, manager.actor.clone(), event).await?;
-        // Somebody else's password is not to be replaced by whoever owns some workspace.
-        if known.is_some_and(|known| known.password.is_some()) {
-            return Ok(None);
+    }
+
+    /// Accepts an invitation for somebody who has its link and is signed in with its address.
+    pub async fn accept_invitation(
+        &self,
+        person: &Person,
+        token: &str,
+        request_id: Option<String>,
+    ) -> Result<Workspace, InvitationError> {
+        let PendingInvitation { invitation, workspace } = self.look_at_invitation(token).await?;
+        if invitation.email != person.account.email {
+            return Err(InvitationError::OtherAddress);
         }
-        Ok(Some(self.link_for(&account, LinkPurpose::SetPassword).await?))
+        let account = person.account.id;
+        let manager = Manager { workspace: workspace.id, actor: Actor::Account(account), request_id };
+        let audit = self.audit(&manager, Action::MembershipGranted, account.to_string(), vec![]);
+        accepted(self.store().accept_invitation(invitation.id, account, &audit).await?)?;
+        Ok(workspace)
+    }
+
+    /// Accepts an invitation for somebody who has its link and no account yet: creates the account, with a password, and
+    /// begins a session.
+    pub async fn accept_with_new_account(
+        &self,
+        token: &str,
+        password: &str,
+        client: &ClientInfo,
+        request_id: Option<String>,
+    ) -> Result<(SessionToken, Workspace), InvitationError> {
+        let PendingInvitation { invitation, workspace } = self.look_at_invitation(token).await?;
+        let hash = self.passwords().hash(Password::chosen(password)?, self.entropy()).await?;
+        let now = self.clock().now();
+        let id = AccountId(time_ordered(now, self.entropy().bytes()));
+        let account = Account { id, email: invitation.email, is_admin: false, created_at: now };
+        let (session_token, session) = self.new_session(id, client)?;
+        let actor = Actor::Account(id);
+        let manager = Manager { workspace: workspace.id, actor: actor.clone(), request_id };
+        let audit = [
+            self.account_event(actor.clone(), Action::AccountCreated, id),
+            self.account_event(actor.clone(), Action::AccountPasswordSet, id),
+            self.audit(&manager, Action::MembershipGranted, id.to_string(), vec![]),
+            self.account_event(actor, Action::AccountSignedIn, id),
+        ];
+        accepted(self.store().accept_with_new_account(invitation.id, &account, &hash, session, &audit).await?)?;
+        Ok((session_token, workspace))
+    }
+
+    pub async fn set_role(&self, manager: &Manager, account: AccountId, role: Role) -> Result<(), MemberError> {
+        let changes = vec!["role".to_owned()];
+        let audit = self.audit(manager, Action::MembershipChanged, account.to_string(), changes);
+        let membership = Membership { workspace: manager.workspace, role };
+        changed(self.store().set_role(account, membership, &audit).await?)
     }
 
     pub async fn remove_member(&self, manager: &Manager, account: AccountId) -> Result<(), MemberError> {
-        self.keep_an_owner(manager.workspace, account).await?;
         let audit = self.audit(manager, Action::MembershipWithdrawn, account.to_string(), vec![]);
-        let was_member = self.store().withdraw(account, manager.workspace, &audit).await?;
-        if was_member { Ok(()) } else { Err(MemberError::NotAMember) }
+        changed(self.store().withdraw(account, manager.workspace, &audit).await?)
+    }
+
+    /// The members of the manager's workspace, by their addresses.
+    pub async fn members(&self, manager: &Manager, page: PageRequest) -> Result<Page<(Account, Role)>, StoreError> {
+        self.store().members(manager.workspace, page).await
     }
 
     /// The workspaces that a person may enter: all, for whoever runs the deployment.
@@ -137,100 +223,29 @@ impl Engine {
         Ok(Page { items, request: page, total_items })
     }
 
-    /// By their addresses.
-    pub async fn members(&self, manager: &Manager) -> Result<Vec<(Account, Role)>, StoreError> {
-        self.store().members(manager.workspace).await
+    fn invitation_link(&self, invitation: &Invitation) -> Result<AccessLink, StoreError> {
+        let token = self.link_token(LinkKind::Invitation, invitation.id.0)?;
+        Ok(AccessLink {
+            id: invitation.id.0,
+            email: invitation.email.clone(),
+            path: format!("/console/invitation?token={token}"),
+            expires_at: invitation.expires_at,
+        })
     }
+}
 
-    /// What a link is for, without using it up.
-    pub async fn look_at_link(&self, token: &str) -> Result<LinkRecord, LinkError> {
-        if !is_random_token(token) {
-            return Err(LinkError::NotGood);
-        }
-        let found = self.store().link(self.link_hash(token)?, self.clock().now()).await?;
-        found.ok_or(LinkError::NotGood)
+fn accepted(acceptance: Acceptance) -> Result<(), InvitationError> {
+    match acceptance {
+        Acceptance::Accepted => Ok(()),
+        Acceptance::NotValid => Err(InvitationError::NotValid),
+        Acceptance::AccountExists => Err(InvitationError::AccountExists),
     }
+}
 
-    /// Uses a link up, and begins a session. One for a password needs the password.
-    pub async fn use_link(&self, token: &str, password: Option<&str>) -> Result<SessionToken, LinkError> {
-        let LinkRecord { account, purpose } = self.look_at_link(token).await?;
-        let actor = Actor::Account(account.id);
-        let mut audit = vec![self.account_event(actor.clone(), Action::AccountSignedIn, account.id)];
-        let hash = match purpose {
-            LinkPurpose::SignIn => None,
-            LinkPurpose::SetPassword => {
-                let chosen = Password::chosen(password.unwrap_or_default())?;
-                audit.insert(0, self.account_event(actor, Action::AccountPasswordSet, account.id));
-                let hash = self.passwords().hash(chosen, self.entropy()).await;
-                Some(hash.map_err(|passwords::Busy| LinkError::Busy)?)
-            }
-        };
-        let (session_token, session) = self.new_session(account.id)?;
-        let used = self.store().use_link(self.link_hash(token)?, hash.as_ref(), session, &audit).await?;
-        if used { Ok(session_token) } else { Err(LinkError::NotGood) }
-    }
-
-    /// The account with this address; a new one, if there is none.
-    async fn account(&self, email: &Email, is_admin: bool, actor: Actor) -> Result<Account, StoreError> {
-        if let Some(known) = self.store().account_by_email(email).await? {
-            return Ok(known.account);
-        }
-        let now = self.clock().now();
-        let id = AccountId(time_ordered(now, self.entropy().bytes()));
-        let account = Account { id, email: email.clone(), is_admin, created_at: now };
-        let audit = self.account_event(actor, Action::AccountCreated, id);
-        if self.store().add_account(&account, &audit).await? {
-            return Ok(account);
-        }
-        // Someone else was first.
-        let known = self.store().account_by_email(email).await?;
-        known.map(|known| known.account).ok_or_else(|| StoreError::Refused("an account that comes and goes".to_owned()))
-    }
-
-    async fn admin(&self, email: &Email) -> Result<Account, StoreError> {
-        let account = self.account(email, true, Actor::Operator).await?;
-        if !account.is_admin {
-            let audit = self.account_event(Actor::Operator, Action::AccountMadeAdmin, account.id);
-            self.store().make_admin(account.id, &audit).await?;
-        }
-        Ok(account)
-    }
-
-    async fn add_member(
-        &self,
-        workspace: WorkspaceId,
-        email: &Email,
-        role: Role,
-        actor: Actor,
-        event: impl FnOnce(Action, AccountId) -> AuditEvent,
-    ) -> Result<Account, StoreError> {
-        let account = self.account(email, false, actor).await?;
-        let audit = event(Action::MembershipGranted, account.id);
-        self.store().grant(account.id, Membership { workspace, role }, &audit).await?;
-        Ok(account)
-    }
-
-    /// Whether a workspace has an owner left without this account.
-    async fn keep_an_owner(&self, workspace: WorkspaceId, without: AccountId) -> Result<(), MemberError> {
-        let members = self.store().members(workspace).await?;
-        let mut owners = members.iter().filter(|(_, role)| *role == Role::Owner).map(|(account, _)| account.id);
-        let is_one = owners.clone().any(|owner| owner == without);
-        if is_one && owners.all(|owner| owner == without) { Err(MemberError::LastOwner) } else { Ok(()) }
-    }
-
-    async fn link_for(&self, account: &Account, purpose: LinkPurpose) -> Result<Invitation, StoreError> {
-        let token = self.random_token();
-        let good_for = match purpose {
-            LinkPurpose::SetPassword => INVITED_FOR,
-            LinkPurpose::SignIn => LET_IN_FOR,
-        };
-        let expires_at = after(self.clock().now(), good_for);
-        let link = NewLink { token: self.link_hash(&token)?, account: account.id, purpose, expires_at };
-        self.store().add_link(link).await?;
-        Ok(Invitation { email: account.email.clone(), path: format!("/console/link?token={token}"), expires_at })
-    }
-
-    fn link_hash(&self, token: &str) -> Result<TokenHash, StoreError> {
-        self.hash(&[b"account-link", token.as_bytes()]).map(TokenHash)
+fn changed(change: MemberChange) -> Result<(), MemberError> {
+    match change {
+        MemberChange::Done => Ok(()),
+        MemberChange::NotAMember => Err(MemberError::NotAMember),
+        MemberChange::LastOwner => Err(MemberError::LastOwner),
     }
 }

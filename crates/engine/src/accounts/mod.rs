@@ -3,7 +3,9 @@
 //! A session is a token that only its browser has; the store knows its hash. What protects forms is derived from the
 //! token, so there is nothing else to keep.
 
+mod administration;
 mod delays;
+mod links;
 mod members;
 mod passwords;
 
@@ -19,14 +21,16 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 
+pub use administration::AccountError;
 pub use delays::SignInDelays;
-pub use members::{Invitation, LinkError, MemberError};
+pub use links::{AccessLink, LinkError};
+pub use members::{InvitationError, MemberError, PendingInvitation};
 pub use passwords::{InvalidPassword, Password, Passwords};
 
 use crate::{
     Engine,
     management::Manager,
-    ports::{NewSession, StoreError, TokenHash},
+    ports::{NewSession, PasswordChange, SessionOrigin, SessionSummary, StoreError, TokenHash},
 };
 
 /// A session that nobody uses ends.
@@ -82,8 +86,8 @@ impl Person {
     }
 }
 
-/// Somebody who runs the deployment, about to do something that concerns all of it. Only [`Person::administer`] makes
-/// one.
+/// Somebody who runs the deployment, about to do something that concerns all of it: an account, by
+/// [`Person::administer`], or the operator at the command line.
 #[derive(Clone, Debug)]
 pub struct Administrator {
     actor: Actor,
@@ -91,10 +95,54 @@ pub struct Administrator {
 }
 
 impl Administrator {
+    /// Whoever can open the database at the command line.
+    pub fn operator() -> Self {
+        Administrator { actor: Actor::Operator, request_id: None }
+    }
+
     /// Who is named in the audit log, and by which request.
     pub(crate) fn named(&self) -> (Actor, Option<String>) {
         (self.actor.clone(), self.request_id.clone())
     }
+}
+
+/// The browser that somebody signs in with.
+#[derive(Clone, Debug)]
+pub struct ClientInfo {
+    pub address: IpAddr,
+    pub user_agent: String,
+}
+
+impl ClientInfo {
+    const MAX_USER_AGENT: usize = 200;
+
+    /// What is stored of it: the network of the address, and the printable part of the user agent.
+    fn origin(&self) -> SessionOrigin {
+        let network = match self.address.to_canonical() {
+            IpAddr::V4(address) => {
+                let [a, b, c, _] = address.octets();
+                format!("{a}.{b}.{c}.0/24")
+            }
+            IpAddr::V6(address) => {
+                let [a, b, c, ..] = address.segments();
+                format!("{}/48", std::net::Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
+            }
+        };
+        let is_printable = |symbol: &char| symbol.is_ascii_graphic() || *symbol == ' ';
+        let user_agent = self.user_agent.chars().filter(is_printable).take(Self::MAX_USER_AGENT).collect();
+        SessionOrigin { network, user_agent }
+    }
+}
+
+/// A session of an account, as the account's owner sees it.
+#[derive(Clone, Debug)]
+pub struct OwnSession {
+    /// Names the session in forms. It signs nobody in.
+    pub id: String,
+    pub origin: SessionOrigin,
+    pub created_at: Timestamp,
+    pub seen_at: Timestamp,
+    pub is_current: bool,
 }
 
 /// What a browser keeps.
@@ -138,22 +186,111 @@ impl From<passwords::Busy> for SignInError {
     }
 }
 
+/// Why a password is not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PasswordError {
+    #[error("the current password is wrong")]
+    Wrong,
+    #[error("there were too many wrong attempts; try again in {seconds} s")]
+    Wait { seconds: u32 },
+    #[error("too many people sign in at the moment; try again in a moment")]
+    Busy,
+    #[error(transparent)]
+    Invalid(#[from] InvalidPassword),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<SignInError> for PasswordError {
+    fn from(error: SignInError) -> Self {
+        match error {
+            SignInError::Wrong => PasswordError::Wrong,
+            SignInError::Wait { seconds } => PasswordError::Wait { seconds },
+            SignInError::Busy => PasswordError::Busy,
+            SignInError::Store(error) => PasswordError::Store(error),
+        }
+    }
+}
+
+impl From<passwords::Busy> for PasswordError {
+    fn from(passwords::Busy: passwords::Busy) -> Self {
+        PasswordError::Busy
+    }
+}
+
 impl Engine {
     /// Begins a session for whoever knows the password.
-    pub async fn sign_in(&self, email: &str, password: &str, address: IpAddr) -> Result<SessionToken, SignInError> {
-        let guess = self.begin_guess(email, address).await?;
+    pub async fn sign_in(&self, email: &str, password: &str, client: &ClientInfo) -> Result<SessionToken, SignInError> {
+        let guess = self.begin_guess(email, client.address).await?;
         let password = Password::given(password).map_err(|_| SignInError::Wrong)?;
         let record = match email.parse::<Email>() {
             Ok(email) => self.store().account_by_email(&email).await?,
             Err(_) => None,
         };
-        let (account, hash) = record.map(|record| (record.account, record.password)).unzip();
-        let is_right = self.passwords().is_right(password, hash.flatten()).await?;
-        let account = account.filter(|_| is_right).ok_or(SignInError::Wrong)?;
-        let (token, session) = self.new_session(account.id)?;
-        let audit = self.account_event(Actor::Account(account.id), Action::AccountSignedIn, account.id);
-        self.store().begin_session(session, guess, &audit).await?;
-        Ok(token)
+        let hash = record.as_ref().and_then(|record| record.password.clone());
+        let is_right = self.passwords().is_right(password, hash.clone()).await?;
+        let record = record.filter(|record| is_right && !record.is_disabled);
+        let (Some(record), Some(hash)) = (record, hash) else { return Err(SignInError::Wrong) };
+        let account = record.account.id;
+        let (token, session) = self.new_session(account, client)?;
+        let audit = self.account_event(Actor::Account(account), Action::AccountSignedIn, account);
+        let has_begun = self.store().begin_session(session, &hash, guess, &audit).await?;
+        if has_begun { Ok(token) } else { Err(SignInError::Wrong) }
+    }
+
+    /// Replaces a person's own password. Every other session of theirs ends, and every link.
+    pub async fn change_password(
+        &self,
+        person: &Person,
+        session: &SessionToken,
+        (current, new): (&str, &str),
+        address: IpAddr,
+    ) -> Result<(), PasswordError> {
+        let new = Password::chosen(new)?;
+        let guess = self.begin_guess(person.account.email.as_str(), address).await?;
+        let given = Password::given(current).map_err(|_| PasswordError::Wrong)?;
+        let account = person.account.id;
+        let hash = self.store().account(account).await?.and_then(|record| record.password);
+        let is_right = self.passwords().is_right(given, hash.clone()).await?;
+        let current = hash.filter(|_| is_right).ok_or(PasswordError::Wrong)?;
+        let new = self.passwords().hash(new, self.entropy()).await?;
+        let audit = self.account_event(Actor::Account(account), Action::AccountPasswordSet, account);
+        let change = PasswordChange { account, current, new, session: self.session_hash(session)?, guess };
+        let is_changed = self.store().change_password(change, &audit).await?;
+        if is_changed { Ok(()) } else { Err(PasswordError::Wrong) }
+    }
+
+    /// Whether a person has a password: an account that signs in by links alone has none.
+    pub async fn has_password(&self, person: &Person) -> Result<bool, StoreError> {
+        Ok(self.store().account(person.account.id).await?.is_some_and(|record| record.password.is_some()))
+    }
+
+    /// A person's own sessions, the last used first.
+    pub async fn sessions(&self, person: &Person, current: &SessionToken) -> Result<Vec<OwnSession>, StoreError> {
+        let current = self.session_hash(current)?;
+        let found = self.store().sessions(person.account.id, self.clock().now()).await?;
+        let own = |session: SessionSummary| {
+            Ok(OwnSession {
+                id: self.session_id(session.token)?,
+                is_current: session.token == current,
+                origin: session.origin,
+                created_at: session.created_at,
+                seen_at: session.seen_at,
+            })
+        };
+        found.into_iter().map(own).collect()
+    }
+
+    /// Ends one of a person's own sessions. `false`: there is none with this id.
+    pub async fn end_own_session(&self, person: &Person, id: &str) -> Result<bool, StoreError> {
+        let account = person.account.id;
+        for session in self.store().sessions(account, self.clock().now()).await? {
+            if self.session_id(session.token)? == id {
+                let audit = self.account_event(Actor::Account(account), Action::AccountSessionEnded, account);
+                return self.store().end_session(session.token, &audit).await;
+            }
+        }
+        Ok(false)
     }
 
     /// Who has this session. A session in use is kept.
@@ -166,12 +303,6 @@ impl Engine {
             self.store().keep_session(hash, now, expires_at).await?;
         }
         Ok(Some(Person { account: found.account, memberships: found.memberships }))
-    }
-
-    /// Who has this session, without taking that for a use of it: for what goes on by itself.
-    pub async fn whose_session(&self, token: &SessionToken) -> Result<Option<Person>, StoreError> {
-        let found = self.store().session(self.session_hash(token)?, self.clock().now()).await?;
-        Ok(found.map(|found| Person { account: found.account, memberships: found.memberships }))
     }
 
     pub async fn sign_out(&self, person: &Person, token: &SessionToken) -> Result<(), StoreError> {
@@ -196,20 +327,26 @@ impl Engine {
         BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<RANDOM_TOKEN_BYTES>())
     }
 
-    fn new_session(&self, account: AccountId) -> Result<(SessionToken, NewSession), StoreError> {
+    fn new_session(&self, account: AccountId, client: &ClientInfo) -> Result<(SessionToken, NewSession), StoreError> {
         let token = SessionToken(self.random_token());
         let now = self.clock().now();
         let session = NewSession {
             token: self.session_hash(&token)?,
             account,
+            origin: client.origin(),
             created_at: now,
             expires_at: after(now, IDLE.min(LONGEST)),
         };
         Ok((token, session))
     }
 
-    fn session_hash(&self, token: &SessionToken) -> Result<TokenHash, StoreError> {
+    pub(crate) fn session_hash(&self, token: &SessionToken) -> Result<TokenHash, StoreError> {
         self.hash(&[b"session", token.0.as_bytes()]).map(TokenHash)
+    }
+
+    fn session_id(&self, token: TokenHash) -> Result<String, StoreError> {
+        let hash = self.hash(&[b"session-id", &token.0])?;
+        Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
     }
 
     /// What concerns an account concerns the whole deployment.
@@ -236,4 +373,23 @@ fn is_random_token(text: &str) -> bool {
 
 fn after(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_origins_are_coarse_and_printable() {
+        for (address, network) in [
+            ("203.0.113.77", "203.0.113.0/24"),
+            ("::ffff:203.0.113.77", "203.0.113.0/24"),
+            ("2001:db8:1:2::3", "2001:db8:1::/48"),
+        ] {
+            let user_agent = format!("Browser/1\r\n\u{202e}\u{7f}{}", "x".repeat(300));
+            let origin = ClientInfo { address: address.parse().unwrap(), user_agent }.origin();
+            assert_eq!(origin.network, network);
+            assert!(origin.user_agent.starts_with("Browser/1xxx") && origin.user_agent.len() == 200);
+        }
+    }
 }

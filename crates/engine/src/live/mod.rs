@@ -5,6 +5,9 @@
 //! database is asked, so checks of all nodes are seen, and the way of a check is not touched. Nothing is read for a
 //! project that nobody watches.
 //!
+//! A window belongs to a session. Once a second, one question to the store finds the sessions that have ended and the
+//! accounts that may not see the workspace any more, and their windows end.
+//!
 //! Deliberately absent: changes of checks that are no longer among the newest. They are in the list of checks.
 
 mod newest;
@@ -13,14 +16,13 @@ mod seats;
 mod tests;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use futures_util::stream::{self, StreamExt};
 use ringtrue_domain::{
-    account::AccountId,
     lifecycle::AnyCheck,
     page::PageRequest,
     product::Product,
@@ -29,10 +31,14 @@ use ringtrue_domain::{
 use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Engine, ports::StoreError};
+use crate::{
+    Engine,
+    accounts::{Person, SessionToken},
+    ports::StoreError,
+};
 use newest::Newest;
 pub use newest::News;
-use seats::{Seat, Seats};
+use seats::{Seat, Seats, Viewer};
 
 /// How often is looked.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -79,6 +85,8 @@ pub enum Seen {
     Missed(u64),
     /// The same account has opened another, and may not have so many.
     Replaced,
+    /// The session has ended, or its account may not see the workspace any more.
+    Ended,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +102,8 @@ impl Window {
     pub async fn next(&mut self) -> Option<Seen> {
         let news = tokio::select! {
             biased;
-            () = self.seat.lost() => return Some(Seen::Replaced),
+            () = self.seat.ended() => return Some(Seen::Ended),
+            () = self.seat.replaced() => return Some(Seen::Replaced),
             news = self.news.recv() => news,
         };
         match news {
@@ -143,9 +152,15 @@ impl Live {
 }
 
 impl Engine {
-    /// Opens a window on a project. The first one reads what is there.
-    pub async fn watch(&self, account: AccountId, project: ProjectId) -> Result<Window, WatchError> {
-        let seat = self.live().seats.take(account)?;
+    /// Opens a window on a project that the person may see. The first one reads what is there.
+    pub async fn watch(&self, person: &Person, token: &SessionToken, project: &Project) -> Result<Window, WatchError> {
+        let seat = self.live().seats.take(Viewer {
+            account: person.account.id,
+            is_admin: person.account.is_admin,
+            workspace: project.workspace,
+            session: self.session_hash(token)?,
+        })?;
+        let project = project.id;
         let (feed, news) = self.live().join(project);
         let looking = feed.looking.lock().await;
         if feed.newest().is_none() {
@@ -176,8 +191,33 @@ impl Engine {
         stream::iter(self.live().watched()).for_each_concurrent(TOGETHER, look).await;
     }
 
-    /// Looks until `shutdown`, as long as there is anybody to tell.
+    /// Ends the windows whose session has ended, or whose account may not see their workspace any more.
+    pub async fn end_stale_windows(&self) {
+        let viewers = self.live().seats.viewers();
+        let tokens: BTreeSet<_> = viewers.iter().map(|viewer| viewer.session).collect();
+        let workspaces: BTreeSet<_> = viewers.iter().map(|viewer| viewer.workspace).collect();
+        let (tokens, workspaces) = (Vec::from_iter(tokens), Vec::from_iter(workspaces));
+        match self.store().session_access(&tokens, &workspaces, self.clock().now()).await {
+            Ok(access) => self.live().seats.end_all_but(&viewers, &access),
+            // Without the store, windows learn nothing new either.
+            Err(error) => tracing::debug!(%error, "sessions of live windows not checked; retrying"),
+        }
+    }
+
+    /// Feeds and ends windows until `shutdown`.
     pub async fn keep_looking(&self, shutdown: CancellationToken) {
+        tokio::join!(self.keep_feeding(&shutdown), self.keep_ending_stale_windows(&shutdown));
+    }
+
+    async fn keep_ending_stale_windows(&self, shutdown: &CancellationToken) {
+        while shutdown.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
+            if !self.live().seats.viewers().is_empty() {
+                self.end_stale_windows().await;
+            }
+        }
+    }
+
+    async fn keep_feeding(&self, shutdown: &CancellationToken) {
         while shutdown.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
             if self.live().watched().is_empty() {
                 shutdown.run_until_cancelled(self.live().somebody_came.notified()).await;

@@ -4,11 +4,12 @@ use jiff::Timestamp;
 use ringtrue_domain::{
     account::AccountId,
     lifecycle::{Check, CheckId, Lifecycle, Open, Outcome},
-    tenancy::Mode,
+    tenancy::{Mode, WorkspaceId},
 };
 use uuid::Uuid;
 
 use super::*;
+use crate::ports::TokenHash;
 
 fn second(number: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + number).unwrap()
@@ -65,7 +66,15 @@ async fn a_slow_window_is_told_how_much_it_has_missed() {
     let live = Live::default();
     let project = ProjectId(Uuid::from_u128(1));
     let (feed, news) = live.join(project);
-    let seat = live.seats.take(AccountId(Uuid::from_u128(2))).unwrap();
+    let seat = live
+        .seats
+        .take(Viewer {
+            account: AccountId(Uuid::from_u128(2)),
+            is_admin: false,
+            workspace: WorkspaceId(Uuid::from_u128(3)),
+            session: TokenHash([4; 32]),
+        })
+        .unwrap();
     let mut window = Window { feed: Arc::clone(&feed), news, seat };
     assert_eq!(live.watched().len(), 1);
     for number in 0..300 {

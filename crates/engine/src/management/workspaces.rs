@@ -11,6 +11,7 @@ use ringtrue_domain::{
 use super::{Condition, IssuedCredential, ManagementError, Manager, TRIES};
 use crate::{
     Engine,
+    accounts::Administrator,
     ports::{Found, StoreError},
 };
 
@@ -23,25 +24,44 @@ pub struct CreatedWorkspace {
 impl Engine {
     /// Makes a workspace with its first credential.
     pub async fn create_workspace(&self, name: Name) -> Result<CreatedWorkspace, StoreError> {
-        let now = self.clock().now();
-        let id = WorkspaceId(time_ordered(now, self.entropy().bytes()));
-        let workspace = Workspace {
-            id,
-            name,
-            data_residency: self.region(),
-            rate_limits: RateLimits::default(),
-            created_at: now,
-            updated_at: now,
-        };
+        let workspace = self.new_workspace(name);
+        let id = workspace.id;
         let credential = self.issue(CredentialOwner::Workspace(id), vec![Scope::Management], None)?;
         let client_id = credential.credential.client_id.to_string();
         let audit = [
             self.audit_by(Actor::Operator, Action::WorkspaceCreated, id, id.to_string(), vec![]),
             self.audit_by(Actor::Operator, Action::CredentialCreated, id, client_id, vec![]),
         ];
-        self.store().create_workspace(&workspace, &credential.credential, &audit).await?;
+        self.store().create_workspace(&workspace, Some(&credential.credential), &audit).await?;
         self.see_own_change().await;
         Ok(CreatedWorkspace { workspace, credential })
+    }
+
+    /// Creates a workspace without a credential: its owners create those that they need.
+    pub async fn create_empty_workspace(
+        &self,
+        administrator: &Administrator,
+        name: Name,
+    ) -> Result<Workspace, StoreError> {
+        let workspace = self.new_workspace(name);
+        let (actor, request_id) = administrator.named();
+        let manager = Manager { workspace: workspace.id, actor, request_id };
+        let audit = self.audit(&manager, Action::WorkspaceCreated, workspace.id.to_string(), vec![]);
+        self.store().create_workspace(&workspace, None, &[audit]).await?;
+        self.see_own_change().await;
+        Ok(workspace)
+    }
+
+    fn new_workspace(&self, name: Name) -> Workspace {
+        let now = self.clock().now();
+        Workspace {
+            id: WorkspaceId(time_ordered(now, self.entropy().bytes())),
+            name,
+            data_residency: self.region(),
+            rate_limits: RateLimits::default(),
+            created_at: now,
+            updated_at: now,
+        }
     }
 
     /// All workspaces: for whoever runs the deployment.

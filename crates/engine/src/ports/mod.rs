@@ -19,6 +19,10 @@ pub use numbers::{NumberSource, Resolved, SimSwapQuestion, SimSwapRoute, SourceF
 pub use reporting::{Breaker, BreakerPosition, Condition, ConnectorReport, Counts, Links, Mishap, Reporting, Signs};
 pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
 pub use store::{
+    Acceptance, AccountChange, AccountSummary, Invited, MemberChange, PasswordChange, SessionAccess, SessionOrigin,
+    SessionSummary,
+};
+pub use store::{
     AccountRecord, AccountStore, Admitted, AttemptLog, AuditFilter, AuditStore, Awaits, CallbackRecord, CallbackState,
     CallbackStore, CameBack, Changes, CheckQuery, CheckStore, ClaimOutcome, ClaimRequest, CodeHash, Completion,
     ControlPlaneStore, CredentialDeleted, CredentialLimits, CredentialStore, CredentialWritten, DatabaseHistory,

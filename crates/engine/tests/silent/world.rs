@@ -307,5 +307,6 @@ fn settings() -> Settings {
         audit_retention: SignedDuration::from_hours(24 * 365),
         cached_lookups: 100,
         keep_requests: None,
+        max_members: 500,
     }
 }

@@ -179,5 +179,6 @@ fn settings(courier: callback::Limits) -> Settings {
         audit_retention: SignedDuration::from_hours(24 * 365),
         cached_lookups: 1_000,
         keep_requests: None,
+        max_members: 500,
     }
 }

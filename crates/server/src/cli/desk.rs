@@ -53,7 +53,16 @@ impl Desk {
         config: &Config,
         work: impl AsyncFnOnce(&Engine) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let master = self.master_key(config)?;
+        self.with_engine_by(config, self.master_key(config)?, work).await
+    }
+
+    /// The same, for a caller that has the master key.
+    pub(super) async fn with_engine_by<T>(
+        &self,
+        config: &Config,
+        master: MasterKey,
+        work: impl AsyncFnOnce(&Engine) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let store = open_store(config).await?;
         let base_url = config.base_url.as_ref().map(ToString::to_string);
         let base_url = base_url.unwrap_or_else(|| format!("http://{}", config.http.listen));

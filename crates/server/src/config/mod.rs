@@ -84,6 +84,8 @@ pub struct Config {
     pub audit_retention: SignedDuration,
     /// How long requests are kept in their log. `None`: not at all.
     pub keep_requests: Option<SignedDuration>,
+    /// Members and pending invitations of a workspace.
+    pub max_members: u32,
     pub sandbox: SandboxSection,
     /// Every receiver in it is served by one of the connectors.
     pub number_lookup: NumberLookupSection,

@@ -1,13 +1,16 @@
 //! Forms that browsers send. Each carries a token that only a page for the same browser can know, so no other site can
 //! have one sent.
 
-use std::net::IpAddr;
-
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, request::Parts};
+use ringtrue_engine::accounts::ClientInfo;
 
-use super::{cookies::Cookie, refusal::Refusal, visitor::SignedIn};
+use super::{
+    cookies::Cookie,
+    refusal::Refusal,
+    visitor::{Client, SignedIn},
+};
 use crate::http::{
     App,
     arrival::Context,
@@ -62,7 +65,8 @@ pub struct SignedForm {
 #[derive(Debug)]
 pub struct VisitorForm {
     pub fields: Fields,
-    pub address: IpAddr,
+    pub client: ClientInfo,
+    pub request_id: String,
 }
 
 impl FromRequest<Context> for SignedForm {
@@ -84,7 +88,8 @@ impl FromRequest<Context> for VisitorForm {
         let (parts, body) = request.into_parts();
         let cookie = Cookie::Visitor.read(app, &parts.headers).ok_or_else(Refusal::stale_form)?.to_owned();
         let fields = read(app, &parts, body, &cookie, MAX_FORM).await?;
-        Ok(VisitorForm { fields, address: arrival.address })
+        let Client(client) = Client::of(&parts.headers, arrival.address);
+        Ok(VisitorForm { fields, client, request_id: arrival.request_id.as_str().to_owned() })
     }
 }
 

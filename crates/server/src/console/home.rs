@@ -5,9 +5,15 @@ use axum::{
     extract::{RawQuery, State},
     response::Response,
 };
-use ringtrue_domain::{account::Power, tenancy::Workspace};
+use http::StatusCode;
+use ringtrue_domain::{
+    account::Power,
+    page::PageRequest,
+    tenancy::{Name, Workspace},
+};
 
 use super::{
+    forms::{SignedForm, invalid},
     page::{self, Frame, Moment, Section},
     refusal::Refusal,
     visitor::{InWorkspace, SignedIn},
@@ -21,6 +27,8 @@ struct HomePage {
     workspaces: Vec<WorkspaceRow>,
     is_admin: bool,
     pages: Pages,
+    name: String,
+    error: Option<String>,
 }
 
 #[derive(Debug)]
@@ -81,8 +89,35 @@ impl Pages {
 
 /// `GET /console`
 pub async fn home(State(app): State<App>, who: SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
-    let is_admin = who.person.account.is_admin;
     let request = Query::parse(query.as_deref(), &["page"])?.page_of(page::ROWS)?;
+    home_page(&app, &who, request, (StatusCode::OK, None), String::new()).await
+}
+
+/// `POST /console/new-workspace`
+pub async fn create_workspace(State(app): State<App>, form: SignedForm) -> Result<Response, Refusal> {
+    let SignedForm { who, fields } = form;
+    let administrator = who.administrator()?;
+    let typed = fields.get("name").unwrap_or_default();
+    match typed.parse::<Name>() {
+        Ok(name) => {
+            let workspace = app.engine.create_empty_workspace(&administrator, name).await?;
+            Ok(page::see_other(&format!("/console/workspaces/{}", workspace.id)))
+        }
+        Err(error) => {
+            let first = PageRequest::new(page::ROWS, 1).unwrap_or_default();
+            home_page(&app, &who, first, invalid(error), typed.to_owned()).await
+        }
+    }
+}
+
+async fn home_page(
+    app: &App,
+    who: &SignedIn,
+    request: PageRequest,
+    (status, error): (StatusCode, Option<String>),
+    name: String,
+) -> Result<Response, Refusal> {
+    let is_admin = who.person.account.is_admin;
     let found = app.engine.workspaces_of(&who.person, request).await?;
     if let ([only], false) = (found.items.as_slice(), is_admin) {
         return Ok(page::see_other(&format!("/console/workspaces/{}", only.id)));
@@ -95,7 +130,8 @@ pub async fn home(State(app): State<App>, who: SignedIn, RawQuery(query): RawQue
         created_at: Moment(workspace.created_at),
     };
     let workspaces = found.items.iter().map(row).collect();
-    Ok(page::ok(&HomePage { frame: Frame::of(&who, "Workspaces"), workspaces, is_admin, pages }))
+    let frame = Frame::of(who, "Workspaces");
+    Ok(page::html(status, &HomePage { frame, workspaces, is_admin, pages, name, error }))
 }
 
 /// `GET /console/workspaces/{workspace_id}`

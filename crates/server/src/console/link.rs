@@ -9,7 +9,7 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_engine::{
-    accounts::{LinkError, Password},
+    accounts::{ClientInfo, LinkError, Password},
     ports::LinkPurpose,
 };
 
@@ -19,7 +19,7 @@ use super::{
     page::{self, Frame},
     refusal::Refusal,
     sign_in::{visitor_token, with_cookie},
-    visitor::{SignedIn, meter_link},
+    visitor::{Client, SignedIn, meter_link},
 };
 use crate::http::{App, arrival::Arrival};
 
@@ -40,6 +40,7 @@ struct LinkPage {
 pub async fn look(
     State(app): State<App>,
     State(arrival): State<Arc<Arrival>>,
+    Client(client): Client,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Refusal> {
@@ -56,7 +57,7 @@ pub async fn look(
         Err(error) => return Err(error.into()),
     };
     match link.purpose {
-        LinkPurpose::SignIn => come_in(&app, &token, None).await,
+        LinkPurpose::SignIn => come_in(&app, &token, None, &client).await,
         LinkPurpose::SetPassword => {
             let (form_token, cookie) = visitor_token(&app, request.headers())?;
             let page = link_page(form_token, token, link.account.email.to_string(), None);
@@ -73,19 +74,19 @@ pub async fn follow(State(app): State<App>, form: VisitorForm) -> Result<Respons
         let (status, error) = invalid(error);
         Ok(page::html(status, &link_page(field(FORM_TOKEN).to_owned(), token.to_owned(), email, error)))
     };
-    meter_link(&app, form.address)?;
+    meter_link(&app, form.client.address)?;
     let link = app.engine.look_at_link(token).await?;
     if password != field("again") {
         return again(&"the two passwords differ", link.account.email.to_string());
     }
     match Password::chosen(password) {
         Err(error) => again(&error, link.account.email.to_string()),
-        Ok(_) => come_in(&app, token, Some(password)).await,
+        Ok(_) => come_in(&app, token, Some(password), &form.client).await,
     }
 }
 
-async fn come_in(app: &App, token: &str, password: Option<&str>) -> Result<Response, Refusal> {
-    let session = app.engine.use_link(token, password).await?;
+async fn come_in(app: &App, token: &str, password: Option<&str>, client: &ClientInfo) -> Result<Response, Refusal> {
+    let session = app.engine.use_link(token, password, client).await?;
     Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(app, session.reveal()))))
 }
 

@@ -14,17 +14,8 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{
-    account::Power,
-    lifecycle::AnyCheck,
-    product::Product,
-    tenancy::{Project, WorkspaceId},
-};
-use ringtrue_engine::{
-    accounts::SessionToken,
-    live::{NEWEST, Seen, WatchError, Window},
-};
+use ringtrue_domain::{account::Power, lifecycle::AnyCheck, product::Product, tenancy::Project};
+use ringtrue_engine::live::{NEWEST, Seen, WatchError, Window};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::{
@@ -40,8 +31,6 @@ use crate::http::{App, path::PathIds, query::Query};
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// How often a window looks after itself.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often it is asked whether whoever watches still may.
-const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 /// How soon a browser comes back after a connection was lost, in milliseconds.
 const COME_BACK: &str = "retry: 2000\n";
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -100,21 +89,18 @@ pub async fn events(
     ids: PathIds,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refusal> {
-    let InProject { workspace, project, .. } = who.project(&app, &ids, Power::Look).await?;
+    let InProject { project, .. } = who.project(&app, &ids, Power::Look).await?;
     let product = product_of(query.as_deref())?;
-    let window = app.engine.watch(who.person.account.id, project.id).await?;
+    let window = app.engine.watch(&who.person, &who.token, &project).await?;
     // Connections on which nothing is sent for long are closed: half of that is well before.
     let heartbeat = HEARTBEAT.min(app.idle_timeout / 2);
     let mut looks = interval(LOOK.min(heartbeat / 4));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let tail = Tail {
-        asked_at: app.engine.clock().now(),
         wrote_at: Instant::now(),
         heartbeat,
         looks,
         window,
-        token: who.token,
-        workspace: workspace.id,
         project_path: project_path(&project),
         product,
         stage: Stage::Beginning,
@@ -136,15 +122,12 @@ pub async fn events(
 struct Tail {
     app: App,
     window: Window,
-    token: SessionToken,
-    workspace: WorkspaceId,
     project_path: String,
     product: Option<Product>,
     stage: Stage,
     looks: Interval,
     heartbeat: Duration,
     wrote_at: Instant,
-    asked_at: Timestamp,
 }
 
 #[derive(Clone, Copy)]
@@ -186,32 +169,17 @@ impl Tail {
                         self.stage = Stage::Ended;
                         return Some(event("replaced", "-"));
                     }
-                },
-                _ = self.looks.tick() => {
-                    if !self.may_still_look().await {
+                    Seen::Ended => {
                         self.stage = Stage::Ended;
                         return Some(event("ended", "-"));
                     }
+                },
+                _ = self.looks.tick() => {
                     if self.wrote_at.elapsed() >= self.heartbeat {
                         return Some(":\n\n".to_owned());
                     }
                 }
             }
-        }
-    }
-
-    /// Whether the session is still good, and its account still a member. Watching does not prolong a session.
-    async fn may_still_look(&mut self) -> bool {
-        let now = self.app.engine.clock().now();
-        if self.asked_at.duration_until(now) < ASK_AGAIN {
-            return true;
-        }
-        self.asked_at = now;
-        match self.app.engine.whose_session(&self.token).await {
-            Ok(Some(person)) => person.enter(self.workspace, Power::Look, None).is_ok(),
-            Ok(None) => false,
-            // It is asked again soon; nothing new is read meanwhile.
-            Err(_) => true,
         }
     }
 

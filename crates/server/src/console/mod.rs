@@ -7,6 +7,8 @@
 //!
 //! These routes are for browsers, and no part of the API or of its document.
 
+mod account;
+mod accounts;
 mod allowed_networks;
 mod audit;
 mod chart;
@@ -17,9 +19,11 @@ mod eligibility;
 mod forms;
 mod handset;
 mod home;
+mod invitation;
 mod keys;
 mod link;
 mod live;
+mod masking;
 mod members;
 mod networks;
 mod overview;
@@ -78,10 +82,12 @@ pub fn routes() -> Routes {
         .post("/console/sign-out", sign_in::sign_out)
         .get("/console/link", link::look)
         .post("/console/link", link::follow)
+        .merge(invitation::routes())
+        .merge(account::routes())
+        .merge(accounts::routes())
+        .post("/console/new-workspace", home::create_workspace)
         .get("/console/workspaces/{workspace_id}", home::workspace)
-        .get("/console/workspaces/{workspace_id}/members", members::list)
-        .post("/console/workspaces/{workspace_id}/members", members::invite)
-        .post("/console/workspaces/{workspace_id}/members/{account_id}/remove", members::remove)
+        .merge(members::routes())
         .get("/console/workspaces/{workspace_id}/projects/{project_id}", overview::project)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/overview", overview::show)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}", checks::list)

@@ -40,6 +40,7 @@ pub enum Section {
     Signatures,
     DeploymentNetworks,
     DeploymentEligibility,
+    Accounts,
     Keys,
     DeploymentAudit,
 }
@@ -64,6 +65,7 @@ impl Section {
             Section::Signatures => "signatures",
             Section::DeploymentNetworks => "deployment networks",
             Section::DeploymentEligibility => "deployment eligibility",
+            Section::Accounts => "accounts",
             Section::Keys => "keys",
             Section::DeploymentAudit => "deployment audit log",
         }
@@ -195,7 +197,11 @@ impl Frame {
     pub fn has_menu(&self) -> bool {
         let is_of_deployment = matches!(
             self.section,
-            Section::DeploymentNetworks | Section::DeploymentEligibility | Section::Keys | Section::DeploymentAudit
+            Section::DeploymentNetworks
+                | Section::DeploymentEligibility
+                | Section::Accounts
+                | Section::Keys
+                | Section::DeploymentAudit
         );
         is_of_deployment || self.workspace.is_some()
     }

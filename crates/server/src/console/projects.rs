@@ -19,6 +19,7 @@ use ringtrue_engine::management::{
 use super::{
     credentials::{Shown, shown_once},
     forms::{Fields, SignedForm},
+    masking::without_query,
     page::{self, Frame, Section},
     refusal::{Refusal, sentence},
     visitor::{InProject, InWorkspace, SignedIn},
@@ -217,7 +218,12 @@ fn settings_page(
 ) -> Response {
     let frame = Frame::of(who, "Settings").in_workspace(who, &place.workspace, Section::Settings).in_project(project);
     let settings = &project.configuration;
-    let url = |url: Option<&str>| url.unwrap_or_default().to_owned();
+    let may_develop = frame.may_develop();
+    let url = |url: Option<&str>| match url.unwrap_or_default() {
+        url if may_develop => url.to_owned(),
+        // A query may hold the receiver's secrets.
+        url => without_query(url),
+    };
     let urls = |settings: &ringtrue_domain::tenancy::SilentSettings| Urls {
         callback_url: url(settings.callback_url.as_ref().map(CallbackUrl::as_str)),
         redirect_url: url(settings.redirect_url.as_ref().map(RedirectUrl::as_str)),

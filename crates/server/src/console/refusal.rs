@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use ringtrue_engine::{
-    accounts::{Denied, LinkError, MemberError},
+    accounts::{AccountError, Denied, InvitationError, LinkError, MemberError},
     ports::StoreError,
 };
 
@@ -105,8 +105,42 @@ impl From<MemberError> for Refusal {
         match error {
             MemberError::LastOwner => Refusal::new(StatusCode::CONFLICT, "Somebody must own the workspace", text),
             MemberError::NotAMember => Refusal::new(StatusCode::NOT_FOUND, "Nobody of that name", text),
+            MemberError::NoInvitation => Refusal::new(StatusCode::NOT_FOUND, "No such invitation", text),
+            MemberError::AlreadyMember => Refusal::new(StatusCode::CONFLICT, "A member already", text),
+            MemberError::LimitReached { .. } => Refusal::new(StatusCode::CONFLICT, "No more members", text),
             MemberError::WorkspaceNotFound => Problem::new(Code::WorkspaceNotFound, text).into(),
             MemberError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<AccountError> for Refusal {
+    fn from(error: AccountError) -> Self {
+        let text = error.to_string();
+        match error {
+            AccountError::NotFound => Refusal::new(StatusCode::NOT_FOUND, "No such account", text),
+            AccountError::Disabled => Refusal::new(StatusCode::CONFLICT, "The account is disabled", text),
+            AccountError::LastAdministrator => {
+                Refusal::new(StatusCode::CONFLICT, "The last administrator stays one", text)
+            }
+            AccountError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<InvitationError> for Refusal {
+    fn from(error: InvitationError) -> Self {
+        let text = error.to_string();
+        match error {
+            InvitationError::NotValid => {
+                let more = "An owner of the workspace can invite you again.";
+                Refusal::new(StatusCode::GONE, "This invitation is not valid", format!("{} {more}", sentence(&text)))
+            }
+            InvitationError::OtherAddress => Refusal::new(StatusCode::FORBIDDEN, "Another address", text),
+            InvitationError::AccountExists => Refusal::new(StatusCode::CONFLICT, "Sign in first", text),
+            InvitationError::Password(_) => Refusal::new(StatusCode::BAD_REQUEST, "This password will not do", text),
+            InvitationError::Busy => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "One moment, please", text),
+            InvitationError::Store(cause) => cause.into(),
         }
     }
 }

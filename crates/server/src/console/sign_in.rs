@@ -66,10 +66,10 @@ pub async fn form(
 
 /// `POST /console/sign-in`
 pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Response, Refusal> {
-    let VisitorForm { fields, address } = form;
+    let VisitorForm { fields, client, .. } = form;
     let email = fields.get("email").unwrap_or_default();
     let next = inside(fields.get("next"));
-    let error = match app.engine.sign_in(email, fields.raw("password").unwrap_or_default(), address).await {
+    let error = match app.engine.sign_in(email, fields.raw("password").unwrap_or_default(), &client).await {
         Ok(token) => {
             let response = page::see_other(&next);
             let response = with_cookie(response, Some(Cookie::Session.set(&app, token.reveal())));

@@ -8,6 +8,7 @@ use ringtrue_engine::callback::{Examination, ExaminationError, Paste, signature:
 
 use super::{
     forms::SignedForm,
+    masking::NumberMask,
     page::{self, Frame, Section},
     refusal::{Refusal, sentence},
     visitor::{InProject, SignedIn},
@@ -102,10 +103,11 @@ fn frame(who: &SignedIn, place: &InProject) -> Frame {
 impl From<Examination> for ResultView {
     fn from(Examination { diagnosis, check, attempt }: Examination) -> Self {
         let first = diagnosis.first_difference();
+        let mask = NumberMask::default();
         let line = |(number, line): (usize, &Line)| LineView {
             name: line.name,
-            signed: line.signed.clone().unwrap_or_default(),
-            arrived: line.arrived.clone(),
+            signed: mask.apply(line.signed.as_deref().unwrap_or_default()),
+            arrived: line.arrived.as_deref().map(|arrived| mask.apply(arrived)),
             differs: line.differs(),
             is_first: first == Some(number),
         };

@@ -1,15 +1,15 @@
 //! Who is at the door: somebody who has signed in, or a stranger who is asked to.
 
-use std::net::IpAddr;
+use std::{convert::Infallible, net::IpAddr};
 
 use axum::extract::FromRequestParts;
-use http::{HeaderMap, Method, request::Parts, uri::PathAndQuery};
+use http::{HeaderMap, Method, header, request::Parts, uri::PathAndQuery};
 use ringtrue_domain::{
     account::Power,
     tenancy::{Project, Workspace},
 };
 use ringtrue_engine::{
-    accounts::{Administrator, Person, SessionToken},
+    accounts::{Administrator, ClientInfo, Person, SessionToken},
     management::{ManagementError, Manager},
     rate_limit::{CallKind, Standing},
 };
@@ -30,7 +30,26 @@ pub struct SignedIn {
     pub token: SessionToken,
     /// For the forms of the page.
     pub form_token: String,
-    request_id: String,
+    pub request_id: String,
+}
+
+/// The browser that a request came from.
+#[derive(Debug)]
+pub struct Client(pub ClientInfo);
+
+impl Client {
+    pub fn of(headers: &HeaderMap, address: IpAddr) -> Self {
+        let user_agent = headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        Client(ClientInfo { address, user_agent: user_agent.to_owned() })
+    }
+}
+
+impl FromRequestParts<Context> for Client {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, Context { arrival, .. }: &Context) -> Result<Self, Infallible> {
+        Ok(Client::of(&parts.headers, arrival.address))
+    }
 }
 
 /// A person in a workspace, with the power that they asked for.

@@ -5,7 +5,7 @@ use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, path::Path, proces
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::process::{Server, ringtrue, run, token};
+use super::process::{Server, get, ringtrue, run, token};
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder can be made")
@@ -48,6 +48,32 @@ fn from_nothing_to_a_token() {
     for file in ["dev.json", "master.key", "ringtrue.db"] {
         assert_eq!(mode(&data.join(file)), 0o600, "{file}");
     }
+    server.stop();
+}
+
+/// As the sign-in page says.
+#[test]
+fn people_come_into_the_console_by_a_link_for_its_data_folder() {
+    let folder = folder();
+    let (server, dev) = start(folder.path());
+    let (_, page) = get(base_url(&dev), "/console/sign-in");
+    assert!(page.contains("<code>ringtrue console link --data DIR</code>"), "{page}");
+    let console = |line: &str| run(ringtrue(folder.path()).arg("console").args(line.split(' ')));
+    let made = console("link --data data --admin jane@example.com --output json").expect_code(0).json();
+    let path = made["url"].as_str().unwrap().strip_prefix(base_url(&dev)).expect("a link of this server").to_owned();
+    let (status, page) = get(base_url(&dev), &path);
+    assert!(status == 200 && page.contains("jane@example.com"), "{status} {page}");
+    let again = console("link --data data --account jane@example.com --output json").expect_code(0).json();
+    assert_eq!(get(base_url(&dev), &path).0, 410, "a new link voids the earlier one");
+    let path = again["url"].as_str().unwrap().strip_prefix(base_url(&dev)).unwrap().to_owned();
+    console("disable jane@example.com --data data").expect_code(0);
+    assert_eq!(get(base_url(&dev), &path).0, 410);
+    let refused = console("link --data data --admin jane@example.com");
+    assert!(refused.errors().contains("the account is disabled"), "{}", refused.errors());
+    console("enable jane@example.com --data data").expect_code(0);
+    console("demote jane@example.com --data data").expect_code(0);
+    let refused = console("link --data elsewhere --admin jane@example.com");
+    assert!(refused.errors().contains("elsewhere is not a data folder of `ringtrue dev`"), "{}", refused.errors());
     server.stop();
 }
 

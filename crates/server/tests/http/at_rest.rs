@@ -112,7 +112,7 @@ async fn a_database_of_an_earlier_release_is_upgraded(database: Database) {
         deleted_at: None,
         last_used_at: None,
     };
-    store.create_workspace(&workspace, &credential, &[event(Action::WorkspaceCreated)]).await.unwrap();
+    store.create_workspace(&workspace, Some(&credential), &[event(Action::WorkspaceCreated)]).await.unwrap();
     assert!(are_without_schedules(&store.all_keys().await.unwrap(), &master()));
 
     let world = World::on(database, store, |_| {}).await;

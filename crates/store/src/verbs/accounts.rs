@@ -1,23 +1,35 @@
-//! Accounts, memberships, sessions and links. They are read when somebody asks, and are no part of the control plane
-//! that nodes keep in memory.
+//! Accounts, memberships, invitations, sessions and links. They are read when somebody asks, and are no part of the
+//! control plane that nodes keep in memory.
+//!
+//! Changes of who may do what take turns by the control plane's version, so that a condition such as "one owner stays"
+//! holds when it is written. Whatever begins a session locks the row of its account first: a session cannot begin with a
+//! password that is being replaced, or while the account is being disabled.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    account::{Account, AccountId, Email, Membership, Role},
+    account::{Account, AccountId, Email, Invitation, InvitationId, Membership, Role},
     audit::AuditEvent,
+    page::{Page, PageRequest},
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    AccountRecord, AccountStore, Guess, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, SessionRecord,
-    StoreError, TokenHash, Wait,
+    Acceptance, AccountChange, AccountRecord, AccountStore, AccountSummary, Guess, Invited, LinkPurpose, LinkRecord,
+    MemberChange, NewLink, NewSession, PasswordChange, PasswordHash, SessionAccess, SessionOrigin, SessionRecord,
+    SessionSummary, StoreError, TokenHash, Wait,
 };
 
-use super::{SqlStore, audit, guesses};
+use super::{List, SqlStore, audit, guesses};
 use crate::{
     driver::{Database, Ending, Tx, Value, values},
     row::{Columns, Row},
 };
+
+/// Sessions of one account. The least recently used ones end.
+const MAX_SESSIONS: i64 = 50;
+
+/// How long an account without a password is kept that nobody has signed in with.
+const UNUSED_ACCOUNT_MILLIS: i64 = 7 * 24 * 60 * 60 * 1_000;
 
 macro_rules! account_columns {
     () => {
@@ -25,12 +37,68 @@ macro_rules! account_columns {
     };
 }
 
+macro_rules! account_record_columns {
+    () => {
+        concat!(account_columns!(), ", accounts.password_hash, accounts.disabled_at is not null")
+    };
+}
+
+const INVITATION_COLUMNS: &str = "id, workspace_id, email, role, invited_by, created_at, expires_at";
+
 fn account(row: &mut Columns) -> Result<Account, StoreError> {
     Ok(Account {
         id: AccountId(row.uuid("id")?),
         email: row.parsed("email")?,
         is_admin: row.boolean("is_admin")?,
         created_at: row.instant("created_at")?,
+    })
+}
+
+fn account_record(row: Row) -> Result<AccountRecord, StoreError> {
+    let mut row = row.of("accounts");
+    Ok(AccountRecord {
+        account: account(&mut row)?,
+        password: row.text_or_null("password_hash")?.map(PasswordHash),
+        is_disabled: row.boolean("disabled_at")?,
+    })
+}
+
+fn account_summary(row: Row) -> Result<AccountSummary, StoreError> {
+    let mut row = row.of("accounts");
+    Ok(AccountSummary {
+        account: account(&mut row)?,
+        has_password: row.boolean("password_hash")?,
+        is_disabled: row.boolean("disabled_at")?,
+        signed_in_at: row.instant_or_null("signed_in_at")?,
+        workspaces: row.int("workspaces")?.unsigned_abs(),
+    })
+}
+
+fn member(row: Row) -> Result<(Account, Role), StoreError> {
+    let mut row = row.of("memberships");
+    Ok((account(&mut row)?, row.parsed("role")?))
+}
+
+fn invitation(row: Row) -> Result<Invitation, StoreError> {
+    let mut row = row.of("invitations");
+    Ok(Invitation {
+        id: InvitationId(row.uuid("id")?),
+        workspace: WorkspaceId(row.uuid("workspace_id")?),
+        email: row.parsed("email")?,
+        role: row.parsed("role")?,
+        invited_by: row.uuid_or_null("invited_by")?.map(AccountId),
+        created_at: row.instant("created_at")?,
+        expires_at: row.instant("expires_at")?,
+    })
+}
+
+fn session_summary(row: Row) -> Result<SessionSummary, StoreError> {
+    let mut row = row.of("sessions");
+    Ok(SessionSummary {
+        token: TokenHash(row.digest("token_hash")?),
+        origin: SessionOrigin { network: row.text("network")?, user_agent: row.text("user_agent")? },
+        created_at: row.instant("created_at")?,
+        seen_at: row.instant("seen_at")?,
     })
 }
 
@@ -43,23 +111,36 @@ impl<D: Database> AccountStore for SqlStore<D> {
         self.write(insert, values, audit).await
     }
 
+    async fn account(&self, id: AccountId) -> Result<Option<AccountRecord>, StoreError> {
+        let select = concat!("select ", account_record_columns!(), " from accounts where id = $1");
+        self.read_first(select, values![id].to_vec()).await?.map(account_record).transpose()
+    }
+
     async fn account_by_email(&self, email: &Email) -> Result<Option<AccountRecord>, StoreError> {
-        let select = concat!("select ", account_columns!(), ", accounts.password_hash from accounts where email = $1");
-        let row = self.read_first(select, values![email.as_str()].to_vec()).await?;
-        row.map(|row| {
-            let mut row = row.of("accounts");
-            let account = account(&mut row)?;
-            Ok(AccountRecord { account, password: row.text_or_null("password_hash")?.map(PasswordHash) })
-        })
-        .transpose()
+        let select = concat!("select ", account_record_columns!(), " from accounts where email = $1");
+        self.read_first(select, values![email.as_str()].to_vec()).await?.map(account_record).transpose()
+    }
+
+    async fn accounts(&self, page: PageRequest) -> Result<Page<AccountSummary>, StoreError> {
+        let list = List {
+            columns: concat!(
+                account_columns!(),
+                ", accounts.password_hash is not null, accounts.disabled_at is not null, accounts.signed_in_at,
+                  (select count(*) from memberships where memberships.account_id = accounts.id)"
+            ),
+            from: "accounts".into(),
+            values: vec![],
+            order: "accounts.email",
+            page,
+        };
+        self.read_page(list, account_summary).await
     }
 
     async fn emails(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, Email)>, StoreError> {
         if accounts.is_empty() {
             return Ok(vec![]);
         }
-        let places: Vec<_> = (1..=accounts.len()).map(|place| format!("${place}")).collect();
-        let select = format!("select id, email from accounts where id in ({})", places.join(", "));
+        let select = format!("select id, email from accounts where id in ({})", places(1, accounts.len()));
         let values: Vec<Value> = accounts.iter().map(|account| (*account).into()).collect();
         let rows =
             self.database.read(move |tx| Box::pin(async move { tx.query(select.into(), &values).await })).await?;
@@ -71,17 +152,238 @@ impl<D: Database> AccountStore for SqlStore<D> {
     }
 
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError> {
-        let update = "update accounts set is_admin = $1 where id = $2 and is_admin <> $1 returning id";
-        self.write(update, values![true, account].to_vec(), audit).await
+        let event = audit.clone();
+        self.change(move |tx, _| {
+            Box::pin(async move {
+                let update = "update accounts set is_admin = $1, password_hash = null
+                               where id = $2 and is_admin <> $1 returning id";
+                if tx.first(update, values![true, account]).await?.is_none() {
+                    return Ok(Ending::Rollback(false));
+                }
+                end_access(tx, account).await?;
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(true))
+            })
+        })
+        .await
     }
 
-    async fn grant(&self, account: AccountId, membership: Membership, audit: &AuditEvent) -> Result<bool, StoreError> {
+    async fn remove_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChange, StoreError> {
+        let event = audit.clone();
+        self.change(move |tx, _| {
+            Box::pin(async move {
+                let update = "update accounts set is_admin = $1 where id = $2 and is_admin <> $1 returning id";
+                if tx.first(update, values![false, account]).await?.is_none() {
+                    return Ok(Ending::Rollback(AccountChange::Unchanged));
+                }
+                if !has_administrator(tx).await? {
+                    return Ok(Ending::Rollback(AccountChange::LastAdministrator));
+                }
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(AccountChange::Done))
+            })
+        })
+        .await
+    }
+
+    async fn disable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChange, StoreError> {
+        let event = audit.clone();
+        self.change(move |tx, _| {
+            Box::pin(async move {
+                let update = "update accounts set disabled_at = $1 where id = $2 and disabled_at is null
+                              returning is_admin";
+                let Some(disabled) = tx.first(update, values![event.at, account]).await? else {
+                    return Ok(Ending::Rollback(AccountChange::Unchanged));
+                };
+                if disabled.of("accounts").boolean("is_admin")? && !has_administrator(tx).await? {
+                    return Ok(Ending::Rollback(AccountChange::LastAdministrator));
+                }
+                end_access(tx, account).await?;
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(AccountChange::Done))
+            })
+        })
+        .await
+    }
+
+    async fn enable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChange, StoreError> {
+        let update = "update accounts set disabled_at = null where id = $1 and disabled_at is not null returning id";
+        let is_done = self.write(update, values![account].to_vec(), audit).await?;
+        Ok(if is_done { AccountChange::Done } else { AccountChange::Unchanged })
+    }
+
+    async fn invite(&self, invitation: &Invitation, limit: u32, audit: &AuditEvent) -> Result<Invited, StoreError> {
+        let (new, event) = (invitation.clone(), audit.clone());
+        self.change(move |tx, _| {
+            Box::pin(async move {
+                let is_member = tx
+                    .first(
+                        "select 1 from memberships join accounts on accounts.id = memberships.account_id
+                          where memberships.workspace_id = $1 and accounts.email = $2",
+                        values![new.workspace, new.email.as_str()],
+                    )
+                    .await?;
+                if is_member.is_some() {
+                    return Ok(Ending::Rollback(Invited::AlreadyMember));
+                }
+                tx.run(
+                    "delete from invitations where workspace_id = $1 and (email = $2 or expires_at <= $3)",
+                    values![new.workspace, new.email.as_str(), new.created_at],
+                )
+                .await?;
+                let taken = tx
+                    .first(
+                        "select (select count(*) from memberships where workspace_id = $1)
+                              + (select count(*) from invitations where workspace_id = $1)",
+                        values![new.workspace],
+                    )
+                    .await?;
+                if taken.map_or(Ok(0), Row::number)? >= i64::from(limit) {
+                    return Ok(Ending::Rollback(Invited::LimitReached));
+                }
+                tx.run(
+                    "insert into invitations (id, workspace_id, email, role, invited_by, created_at, expires_at)
+                     values ($1, $2, $3, $4, $5, $6, $7)",
+                    values![
+                        new.id,
+                        new.workspace,
+                        new.email.as_str(),
+                        new.role.as_str(),
+                        new.invited_by.map_or(Value::Null, Value::from),
+                        new.created_at,
+                        new.expires_at
+                    ],
+                )
+                .await?;
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(Invited::Pending))
+            })
+        })
+        .await
+    }
+
+    async fn invitation(&self, id: InvitationId, now: Timestamp) -> Result<Option<Invitation>, StoreError> {
+        self.database.read(move |tx| Box::pin(async move { pending(tx, id, now).await })).await
+    }
+
+    async fn invitations(
+        &self,
+        workspace: WorkspaceId,
+        now: Timestamp,
+        page: PageRequest,
+    ) -> Result<Page<Invitation>, StoreError> {
+        let list = List {
+            columns: INVITATION_COLUMNS,
+            from: "invitations where workspace_id = $1 and expires_at > $2".into(),
+            values: values![workspace, now].to_vec(),
+            order: "email",
+            page,
+        };
+        self.read_page(list, invitation).await
+    }
+
+    async fn withdraw_invitation(
+        &self,
+        workspace: WorkspaceId,
+        id: InvitationId,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let delete = "delete from invitations where id = $1 and workspace_id = $2 returning id";
+        self.write(delete, values![id, workspace].to_vec(), audit).await
+    }
+
+    async fn accept_invitation(
+        &self,
+        id: InvitationId,
+        account: AccountId,
+        audit: &AuditEvent,
+    ) -> Result<Acceptance, StoreError> {
+        let event = audit.clone();
+        self.change(move |tx, _| {
+            Box::pin(async move {
+                let Some(invitation) = pending(tx, id, event.at).await? else {
+                    return Ok(Ending::Rollback(Acceptance::NotValid));
+                };
+                let invitee = tx
+                    .first(
+                        "select id from accounts where id = $1 and email = $2 and disabled_at is null",
+                        values![account, invitation.email.as_str()],
+                    )
+                    .await?;
+                if invitee.is_none() {
+                    return Ok(Ending::Rollback(Acceptance::NotValid));
+                }
+                accept(tx, &invitation, account).await?;
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(Acceptance::Accepted))
+            })
+        })
+        .await
+    }
+
+    async fn accept_with_new_account(
+        &self,
+        id: InvitationId,
+        account: &Account,
+        password: &PasswordHash,
+        session: NewSession,
+        audit: &[AuditEvent],
+    ) -> Result<Acceptance, StoreError> {
+        let (account, PasswordHash(password), events) = (account.clone(), password.clone(), audit.to_vec());
+        self.change(move |tx, _| {
+            Box::pin(async move {
+                let invitation = pending(tx, id, session.created_at).await?;
+                let Some(invitation) = invitation.filter(|invitation| invitation.email == account.email) else {
+                    return Ok(Ending::Rollback(Acceptance::NotValid));
+                };
+                let made = tx
+                    .first(
+                        "insert into accounts (id, email, is_admin, password_hash, created_at, signed_in_at)
+                         values ($1, $2, $3, $4, $5, $5)
+                         on conflict (email) do nothing returning id",
+                        values![account.id, account.email.as_str(), false, password, account.created_at],
+                    )
+                    .await?;
+                if made.is_none() {
+                    return Ok(Ending::Rollback(Acceptance::AccountExists));
+                }
+                accept(tx, &invitation, account.id).await?;
+                begin(tx, session).await?;
+                for event in &events {
+                    audit::record(tx, event).await?;
+                }
+                Ok(Ending::Commit(Acceptance::Accepted))
+            })
+        })
+        .await
+    }
+
+    async fn set_role(
+        &self,
+        account: AccountId,
+        membership: Membership,
+        audit: &AuditEvent,
+    ) -> Result<MemberChange, StoreError> {
+        let event = audit.clone();
         let Membership { workspace, role } = membership;
-        let upsert = "insert into memberships (account_id, workspace_id, role) values ($1, $2, $3)
-                      on conflict (account_id, workspace_id) do update set role = excluded.role
-                       where memberships.role <> excluded.role
-                      returning account_id";
-        self.write(upsert, values![account, workspace, role.as_str()].to_vec(), audit).await
+        self.change(move |tx, _| {
+            Box::pin(async move {
+                let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
+                    return Ok(Ending::Rollback(MemberChange::NotAMember));
+                };
+                let update = "update memberships set role = $1
+                               where account_id = $2 and workspace_id = $3 and role <> $1 returning account_id";
+                if tx.first(update, values![role.as_str(), account, workspace]).await?.is_none() {
+                    return Ok(Ending::Rollback(MemberChange::Done));
+                }
+                if was_owner && !has_owner(tx, workspace).await? {
+                    return Ok(Ending::Rollback(MemberChange::LastOwner));
+                }
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(MemberChange::Done))
+            })
+        })
+        .await
     }
 
     async fn withdraw(
@@ -89,43 +391,55 @@ impl<D: Database> AccountStore for SqlStore<D> {
         account: AccountId,
         workspace: WorkspaceId,
         audit: &AuditEvent,
-    ) -> Result<bool, StoreError> {
-        let delete = "delete from memberships where account_id = $1 and workspace_id = $2 returning account_id";
-        self.write(delete, values![account, workspace].to_vec(), audit).await
-    }
-
-    async fn members(&self, workspace: WorkspaceId) -> Result<Vec<(Account, Role)>, StoreError> {
-        self.database
-            .read(move |tx| {
-                Box::pin(async move {
-                    let select = concat!(
-                        "select ",
-                        account_columns!(),
-                        ", memberships.role from memberships join accounts on accounts.id = memberships.account_id
-                          where memberships.workspace_id = $1 order by accounts.email"
-                    );
-                    let rows = tx.run(select, values![workspace]).await?;
-                    let member = |row: Row| {
-                        let mut row = row.of("memberships");
-                        Ok((account(&mut row)?, row.parsed("role")?))
-                    };
-                    rows.into_iter().map(member).collect()
-                })
+    ) -> Result<MemberChange, StoreError> {
+        let event = audit.clone();
+        self.change(move |tx, _| {
+            Box::pin(async move {
+                let Some(was_owner) = is_active_owner(tx, account, workspace).await? else {
+                    return Ok(Ending::Rollback(MemberChange::NotAMember));
+                };
+                tx.run(
+                    "delete from memberships where account_id = $1 and workspace_id = $2",
+                    values![account, workspace],
+                )
+                .await?;
+                if was_owner && !has_owner(tx, workspace).await? {
+                    return Ok(Ending::Rollback(MemberChange::LastOwner));
+                }
+                audit::record(tx, &event).await?;
+                Ok(Ending::Commit(MemberChange::Done))
             })
-            .await
+        })
+        .await
     }
 
-    async fn add_link(&self, link: NewLink) -> Result<(), StoreError> {
+    async fn members(&self, workspace: WorkspaceId, page: PageRequest) -> Result<Page<(Account, Role)>, StoreError> {
+        let list = List {
+            columns: concat!(account_columns!(), ", memberships.role"),
+            from: "memberships join accounts on accounts.id = memberships.account_id
+                    where memberships.workspace_id = $1"
+                .into(),
+            values: values![workspace].to_vec(),
+            order: "accounts.email",
+            page,
+        };
+        self.read_page(list, member).await
+    }
+
+    async fn add_link(&self, link: NewLink, audit: &AuditEvent) -> Result<(), StoreError> {
+        let event = audit.clone();
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
                     let NewLink { token, account, purpose, expires_at } = link;
+                    tx.run("delete from account_links where account_id = $1", values![account]).await?;
                     tx.run(
                         "insert into account_links (token_hash, account_id, purpose, expires_at)
                          values ($1, $2, $3, $4)",
                         values![token, account, purpose.as_str(), expires_at],
                     )
                     .await?;
+                    audit::record(tx, &event).await?;
                     Ok(Ending::Commit(()))
                 })
             })
@@ -136,9 +450,9 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let select = concat!(
             "select ",
             account_columns!(),
-            ", account_links.purpose
+            ", account_links.purpose, account_links.expires_at
               from account_links join accounts on accounts.id = account_links.account_id
-             where account_links.token_hash = $1 and account_links.expires_at > $2"
+             where account_links.token_hash = $1 and account_links.expires_at > $2 and accounts.disabled_at is null"
         );
         let row = self.read_first(select, values![token, now].to_vec()).await?;
         row.map(|row| {
@@ -146,7 +460,8 @@ impl<D: Database> AccountStore for SqlStore<D> {
             let account = account(&mut row)?;
             let name = row.text("purpose")?;
             let purpose = LinkPurpose::ALL.into_iter().find(|purpose| purpose.as_str() == name);
-            Ok(LinkRecord { account, purpose: purpose.ok_or_else(|| row.inconsistent("purpose", "not a purpose"))? })
+            let purpose = purpose.ok_or_else(|| row.inconsistent("purpose", "not a purpose"))?;
+            Ok(LinkRecord { account, purpose, expires_at: row.instant("expires_at")? })
         })
         .transpose()
     }
@@ -162,6 +477,12 @@ impl<D: Database> AccountStore for SqlStore<D> {
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
+                    let enabled = tx
+                        .first(
+                            "update accounts set signed_in_at = $1 where id = $2 and disabled_at is null returning id",
+                            values![session.created_at, session.account],
+                        )
+                        .await?;
                     let used = tx
                         .first(
                             "delete from account_links where token_hash = $1 and account_id = $2 and expires_at > $3
@@ -169,11 +490,13 @@ impl<D: Database> AccountStore for SqlStore<D> {
                             values![token, session.account, session.created_at],
                         )
                         .await?;
-                    if used.is_none() {
+                    if enabled.is_none() || used.is_none() {
                         return Ok(Ending::Rollback(false));
                     }
                     if let Some(PasswordHash(hash)) = password {
-                        set_password(tx, session.account, &hash).await?;
+                        tx.run("update accounts set password_hash = $1 where id = $2", values![hash, session.account])
+                            .await?;
+                        end_access(tx, session.account).await?;
                     }
                     begin(tx, session).await?;
                     for event in &events {
@@ -189,15 +512,61 @@ impl<D: Database> AccountStore for SqlStore<D> {
         self.database.transact(move |tx| Box::pin(guesses::count(tx, guess))).await
     }
 
-    async fn begin_session(&self, session: NewSession, guess: Guess, audit: &AuditEvent) -> Result<(), StoreError> {
+    async fn begin_session(
+        &self,
+        session: NewSession,
+        password: &PasswordHash,
+        guess: Guess,
+        audit: &AuditEvent,
+    ) -> Result<bool, StoreError> {
+        let (PasswordHash(password), event) = (password.clone(), audit.clone());
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let is_valid = tx
+                        .first(
+                            "update accounts set signed_in_at = $1
+                              where id = $2 and coalesce(password_hash, '') = $3 and disabled_at is null returning id",
+                            values![session.created_at, session.account, password],
+                        )
+                        .await?;
+                    if is_valid.is_none() {
+                        return Ok(Ending::Rollback(false));
+                    }
+                    guesses::forgive(tx, guess).await?;
+                    begin(tx, session).await?;
+                    audit::record(tx, &event).await?;
+                    Ok(Ending::Commit(true))
+                })
+            })
+            .await
+    }
+
+    async fn change_password(&self, change: PasswordChange, audit: &AuditEvent) -> Result<bool, StoreError> {
         let event = audit.clone();
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
+                    let PasswordChange { account, current, new, session, guess } = change;
+                    let changed = tx
+                        .first(
+                            "update accounts set password_hash = $1
+                              where id = $2 and password_hash = $3 and disabled_at is null returning id",
+                            values![new.0, account, current.0],
+                        )
+                        .await?;
+                    if changed.is_none() {
+                        return Ok(Ending::Rollback(false));
+                    }
+                    tx.run(
+                        "delete from sessions where account_id = $1 and token_hash <> $2",
+                        values![account, session],
+                    )
+                    .await?;
+                    tx.run("delete from account_links where account_id = $1", values![account]).await?;
                     guesses::forgive(tx, guess).await?;
-                    begin(tx, session).await?;
                     audit::record(tx, &event).await?;
-                    Ok(Ending::Commit(()))
+                    Ok(Ending::Commit(true))
                 })
             })
             .await
@@ -205,6 +574,59 @@ impl<D: Database> AccountStore for SqlStore<D> {
 
     async fn session(&self, token: TokenHash, now: Timestamp) -> Result<Option<SessionRecord>, StoreError> {
         self.database.read(move |tx| Box::pin(async move { session(tx, token, now).await })).await
+    }
+
+    async fn sessions(&self, account: AccountId, now: Timestamp) -> Result<Vec<SessionSummary>, StoreError> {
+        self.database
+            .read(move |tx| {
+                Box::pin(async move {
+                    let select = "select token_hash, network, user_agent, created_at, seen_at from sessions
+                                   where account_id = $1 and expires_at > $2 order by seen_at desc, token_hash";
+                    tx.run(select, values![account, now]).await?.into_iter().map(session_summary).collect()
+                })
+            })
+            .await
+    }
+
+    async fn session_access(
+        &self,
+        tokens: &[TokenHash],
+        workspaces: &[WorkspaceId],
+        now: Timestamp,
+    ) -> Result<Vec<SessionAccess>, StoreError> {
+        if tokens.is_empty() || workspaces.is_empty() {
+            return Ok(vec![]);
+        }
+        let select = format!(
+            "select sessions.token_hash, accounts.is_admin, memberships.workspace_id
+               from sessions join accounts on accounts.id = sessions.account_id
+                    left join memberships on memberships.account_id = accounts.id
+                          and memberships.workspace_id in ({})
+              where sessions.token_hash in ({}) and sessions.expires_at > ${} and accounts.disabled_at is null
+              order by sessions.token_hash",
+            places(1, workspaces.len()),
+            places(1 + workspaces.len(), tokens.len()),
+            1 + workspaces.len() + tokens.len(),
+        );
+        let values: Vec<Value> = workspaces
+            .iter()
+            .map(|workspace| Value::from(*workspace))
+            .chain(tokens.iter().map(|token| Value::from(*token)))
+            .chain([Value::from(now)])
+            .collect();
+        let rows =
+            self.database.read_apart(move |tx| Box::pin(async move { tx.query(select.into(), &values).await })).await?;
+        let mut found: Vec<SessionAccess> = vec![];
+        for row in rows {
+            let mut row = row.of("sessions");
+            let (token, is_admin) = (TokenHash(row.digest("token_hash")?), row.boolean("is_admin")?);
+            let workspace = row.uuid_or_null("workspace_id")?.map(WorkspaceId);
+            match found.last_mut() {
+                Some(last) if last.token == token => last.workspaces.extend(workspace),
+                _ => found.push(SessionAccess { token, is_admin, workspaces: workspace.into_iter().collect() }),
+            }
+        }
+        Ok(found)
     }
 
     async fn keep_session(
@@ -251,19 +673,122 @@ impl<D: Database> SqlStore<D> {
     }
 }
 
-/// Whoever knew the old password, or had a link, is out.
-async fn set_password(tx: &mut dyn Tx, account: AccountId, hash: &str) -> Result<(), StoreError> {
-    tx.run("update accounts set password_hash = $1 where id = $2", values![hash, account]).await?;
+/// The places of so many values in a statement: `$3, $4, $5`.
+fn places(first: usize, count: usize) -> String {
+    (first..first + count).map(|place| format!("${place}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Deletes expired invitations, and accounts that nobody has used within a week. Returns the number of deleted rows.
+pub(super) async fn forget(tx: &mut dyn Tx, now: Timestamp) -> Result<usize, StoreError> {
+    let invitations = tx
+        .run(
+            "delete from invitations where id in
+               (select id from invitations where expires_at <= $1 order by expires_at, id limit 1000)
+             returning 1",
+            values![now],
+        )
+        .await?;
+    let created_before = now.as_millisecond().saturating_sub(UNUSED_ACCOUNT_MILLIS);
+    let unused = tx
+        .run(
+            "select id from accounts
+              where password_hash is null and signed_in_at is null and created_at <= $1
+                and not exists (select 1 from account_links where account_links.account_id = accounts.id)
+              order by created_at, id limit 100",
+            values![created_before],
+        )
+        .await?;
+    let mut deleted = invitations.len();
+    for row in unused {
+        let account = AccountId(row.of("accounts").uuid("id")?);
+        tx.run("delete from memberships where account_id = $1", values![account]).await?;
+        let gone = tx
+            .run(
+                "delete from accounts where id = $1 and password_hash is null and signed_in_at is null returning id",
+                values![account],
+            )
+            .await?;
+        deleted += gone.len();
+    }
+    Ok(deleted)
+}
+
+/// Ends the sessions and links of an account.
+async fn end_access(tx: &mut dyn Tx, account: AccountId) -> Result<(), StoreError> {
     tx.run("delete from sessions where account_id = $1", values![account]).await?;
     tx.run("delete from account_links where account_id = $1", values![account]).await?;
     Ok(())
 }
 
-async fn begin(tx: &mut dyn Tx, session: NewSession) -> Result<(), StoreError> {
-    let NewSession { token, account, created_at, expires_at } = session;
+async fn has_administrator(tx: &mut dyn Tx) -> Result<bool, StoreError> {
+    let select = "select 1 from accounts where is_admin = $1 and disabled_at is null limit 1";
+    Ok(tx.first(select, values![true]).await?.is_some())
+}
+
+/// Whether a member is an owner who can sign in. `None`: the account is no member.
+async fn is_active_owner(
+    tx: &mut dyn Tx,
+    account: AccountId,
+    workspace: WorkspaceId,
+) -> Result<Option<bool>, StoreError> {
+    let row = tx
+        .first(
+            "select memberships.role, accounts.disabled_at is not null
+               from memberships join accounts on accounts.id = memberships.account_id
+              where memberships.account_id = $1 and memberships.workspace_id = $2",
+            values![account, workspace],
+        )
+        .await?;
+    row.map(|row| {
+        let mut row = row.of("memberships");
+        let (role, is_disabled) = (row.parsed::<Role>("role")?, row.boolean("disabled_at")?);
+        Ok(role == Role::Owner && !is_disabled)
+    })
+    .transpose()
+}
+
+async fn has_owner(tx: &mut dyn Tx, workspace: WorkspaceId) -> Result<bool, StoreError> {
+    let owner = tx
+        .first(
+            "select 1 from memberships join accounts on accounts.id = memberships.account_id
+              where memberships.workspace_id = $1 and memberships.role = $2 and accounts.disabled_at is null limit 1",
+            values![workspace, Role::Owner.as_str()],
+        )
+        .await?;
+    Ok(owner.is_some())
+}
+
+/// An invitation that is pending at `now`.
+async fn pending(tx: &mut dyn Tx, id: InvitationId, now: Timestamp) -> Result<Option<Invitation>, StoreError> {
+    let select = "select id, workspace_id, email, role, invited_by, created_at, expires_at from invitations
+                   where id = $1 and expires_at > $2";
+    tx.first(select, values![id, now]).await?.map(invitation).transpose()
+}
+
+/// Turns an invitation into a membership.
+async fn accept(tx: &mut dyn Tx, invitation: &Invitation, account: AccountId) -> Result<(), StoreError> {
+    tx.run("delete from invitations where id = $1", values![invitation.id]).await?;
     tx.run(
-        "insert into sessions (token_hash, account_id, created_at, seen_at, expires_at) values ($1, $2, $3, $3, $4)",
-        values![token, account, created_at, expires_at],
+        "insert into memberships (account_id, workspace_id, role) values ($1, $2, $3)
+         on conflict (account_id, workspace_id) do nothing",
+        values![account, invitation.workspace, invitation.role.as_str()],
+    )
+    .await?;
+    Ok(())
+}
+
+async fn begin(tx: &mut dyn Tx, session: NewSession) -> Result<(), StoreError> {
+    let NewSession { token, account, origin, created_at, expires_at } = session;
+    tx.run(
+        "insert into sessions (token_hash, account_id, network, user_agent, created_at, seen_at, expires_at)
+         values ($1, $2, $3, $4, $5, $5, $6)",
+        values![token, account, origin.network, origin.user_agent, created_at, expires_at],
+    )
+    .await?;
+    tx.run(
+        "delete from sessions where account_id = $1 and token_hash not in
+           (select token_hash from sessions where account_id = $1 order by seen_at desc, created_at desc limit $2)",
+        values![account, MAX_SESSIONS],
     )
     .await?;
     Ok(())
@@ -275,7 +800,7 @@ async fn session(tx: &mut dyn Tx, token: TokenHash, now: Timestamp) -> Result<Op
         account_columns!(),
         ", sessions.created_at, sessions.seen_at
           from sessions join accounts on accounts.id = sessions.account_id
-         where sessions.token_hash = $1 and sessions.expires_at > $2"
+         where sessions.token_hash = $1 and sessions.expires_at > $2 and accounts.disabled_at is null"
     );
     let Some(row) = tx.first(select, values![token, now]).await? else { return Ok(None) };
     let mut row = row.of("sessions");

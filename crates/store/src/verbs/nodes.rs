@@ -11,7 +11,7 @@ use ringtrue_engine::ports::{
 };
 use tokio::time::timeout;
 
-use super::{SqlStore, audit, guesses};
+use super::{SqlStore, accounts, audit, guesses};
 use crate::{
     driver::{Database, Ending, Tx, values},
     migration::Migration,
@@ -260,9 +260,10 @@ impl<D: Database> Housekeeping for SqlStore<D> {
                             values![now],
                         )
                         .await?;
+                    let accounts = accounts::forget(tx, now).await?;
                     let guesses = guesses::forget(tx, now).await?;
                     let forgotten = [revocations, keys, sessions, links].iter().map(Vec::len).sum::<usize>();
-                    Ok(Ending::Commit((forgotten + guesses) as u64))
+                    Ok(Ending::Commit((forgotten + accounts + guesses) as u64))
                 })
             })
             .await

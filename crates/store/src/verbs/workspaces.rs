@@ -22,14 +22,16 @@ impl<D: Database> WorkspaceStore for SqlStore<D> {
     async fn create_workspace(
         &self,
         workspace: &Workspace,
-        credential: &Credential,
+        credential: Option<&Credential>,
         audit: &[AuditEvent],
     ) -> Result<(), StoreError> {
-        let (workspace, credential, events) = (workspace.clone(), credential.clone(), audit.to_vec());
+        let (workspace, credential, events) = (workspace.clone(), credential.cloned(), audit.to_vec());
         self.change(move |tx, version| {
             Box::pin(async move {
                 insert(tx, &workspace, version).await?;
-                credentials::insert(tx, &credential, version).await?;
+                if let Some(credential) = credential {
+                    credentials::insert(tx, &credential, version).await?;
+                }
                 for event in &events {
                     audit::record(tx, event).await?;
                 }

@@ -1,14 +1,19 @@
-use jiff::Timestamp;
+use futures_util::future::{join, join_all};
+use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    account::{Account, AccountId, Membership, Role},
+    account::{Account, AccountId, Invitation, InvitationId, Membership, Role},
     audit::{Action, Actor, AuditEvent},
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    Guess, Guesser, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash, Store, TokenHash,
+    Acceptance, AccountChange, Guess, Guesser, Invited, LinkPurpose, LinkRecord, MemberChange, NewLink, NewSession,
+    PasswordChange, PasswordHash, SessionAccess, SessionOrigin, Store, TokenHash,
 };
 
 use crate::{bench::Bench, sample};
+
+/// What an account without a password is compared with.
+pub const NO_PASSWORD: PasswordHash = PasswordHash(String::new());
 
 fn account(email: &str) -> Account {
     Account { id: AccountId(sample::uuid()), email: email.parse().unwrap(), is_admin: false, created_at: sample::now() }
@@ -34,7 +39,17 @@ pub async fn stored(store: &dyn Store, email: &str) -> Account {
 }
 
 pub fn session(account: AccountId, expires_at: Timestamp) -> NewSession {
-    NewSession { token: TokenHash(sample::random()), account, created_at: sample::now(), expires_at }
+    let origin = SessionOrigin { network: "203.0.113.0/24".to_owned(), user_agent: "Browser/1".to_owned() };
+    NewSession { token: TokenHash(sample::random()), account, origin, created_at: sample::now(), expires_at }
+}
+
+/// Begins a session of an account without a password.
+async fn signed_in(store: &dyn Store, account: AccountId, expires_at: Timestamp) -> TokenHash {
+    let session = session(account, expires_at);
+    let token = session.token;
+    let audit = event(None, account, Action::AccountSignedIn);
+    assert!(store.begin_session(session, &NO_PASSWORD, guess(), &audit).await.unwrap());
+    token
 }
 
 /// A guess that nobody else makes.
@@ -46,52 +61,309 @@ fn link(account: AccountId, purpose: LinkPurpose) -> NewLink {
     NewLink { token: TokenHash(sample::random()), account, purpose, expires_at: sample::later(60) }
 }
 
+async fn linked(store: &dyn Store, account: AccountId, purpose: LinkPurpose) -> TokenHash {
+    let link = link(account, purpose);
+    store.add_link(link, &event(None, account, Action::AccountLinkCreated)).await.unwrap();
+    link.token
+}
+
+fn invitation(workspace: WorkspaceId, email: &str, role: Role) -> Invitation {
+    Invitation {
+        id: InvitationId(sample::uuid()),
+        workspace,
+        email: email.parse().unwrap(),
+        role,
+        invited_by: Some(AccountId(sample::uuid())),
+        created_at: sample::now(),
+        expires_at: sample::later(60),
+    }
+}
+
+async fn invite(store: &dyn Store, invitation: &Invitation, limit: u32) -> Invited {
+    let audit = event(Some(invitation.workspace), AccountId(sample::uuid()), Action::InvitationCreated);
+    store.invite(invitation, limit, &audit).await.unwrap()
+}
+
+async fn accept(store: &dyn Store, invitation: &Invitation, account: AccountId, at: Timestamp) -> Acceptance {
+    let audit = AuditEvent { at, ..event(Some(invitation.workspace), account, Action::MembershipGranted) };
+    store.accept_invitation(invitation.id, account, &audit).await.unwrap()
+}
+
+/// Makes an account a member, by an invitation.
+async fn join_as(store: &dyn Store, account: &Account, workspace: WorkspaceId, role: Role) {
+    let invitation = invitation(workspace, account.email.as_str(), role);
+    assert_eq!(invite(store, &invitation, 100).await, Invited::Pending);
+    assert_eq!(accept(store, &invitation, account.id, sample::now()).await, Acceptance::Accepted);
+}
+
+async fn set_role(store: &dyn Store, account: AccountId, workspace: WorkspaceId, role: Role) -> MemberChange {
+    let audit = event(Some(workspace), account, Action::MembershipChanged);
+    store.set_role(account, Membership { workspace, role }, &audit).await.unwrap()
+}
+
+async fn withdraw(store: &dyn Store, account: AccountId, workspace: WorkspaceId) -> MemberChange {
+    let audit = event(Some(workspace), account, Action::MembershipWithdrawn);
+    store.withdraw(account, workspace, &audit).await.unwrap()
+}
+
+async fn make_admin(store: &dyn Store, account: AccountId) -> bool {
+    store.make_admin(account, &event(None, account, Action::AccountMadeAdmin)).await.unwrap()
+}
+
+async fn remove_admin(store: &dyn Store, account: AccountId) -> AccountChange {
+    store.remove_admin(account, &event(None, account, Action::AccountAdminRemoved)).await.unwrap()
+}
+
+async fn disable(store: &dyn Store, account: AccountId) -> AccountChange {
+    store.disable_account(account, &event(None, account, Action::AccountDisabled)).await.unwrap()
+}
+
+async fn members(store: &dyn Store, workspace: WorkspaceId) -> Vec<(Account, Role)> {
+    store.members(workspace, sample::whole()).await.unwrap().items
+}
+
+/// Sets a password by a link.
+async fn password_set(store: &dyn Store, account: AccountId, hash: &PasswordHash) -> TokenHash {
+    let token = linked(store, account, LinkPurpose::SetPassword).await;
+    let session = session(account, sample::later(600));
+    let (begun, audit) = (session.token, [event(None, account, Action::AccountPasswordSet)]);
+    assert!(store.use_link(token, Some(hash), session, &audit).await.unwrap());
+    begun
+}
+
 pub async fn an_address_has_one_account(bench: &Bench) {
     let store = &*bench.store;
     let jane = stored(store, "jane@example.com").await;
     let again = account("JANE@example.com");
     assert!(!store.add_account(&again, &event(None, again.id, Action::AccountCreated)).await.unwrap());
     let found = store.account_by_email(&jane.email).await.unwrap().unwrap();
-    assert_eq!((found.account, found.password), (jane, None));
+    assert_eq!((&found.account, &found.password, found.is_disabled), (&jane, &None, false));
+    assert_eq!(store.account(jane.id).await.unwrap(), Some(found));
     assert_eq!(store.account_by_email(&"joe@example.com".parse().unwrap()).await.unwrap(), None);
 }
 
-pub async fn somebody_becomes_an_admin_once(bench: &Bench) {
+pub async fn promotion_removes_password_sessions_and_links(bench: &Bench) {
     let store = &*bench.store;
     let jane = stored(store, "jane@example.com").await;
-    let made = || async { store.make_admin(jane.id, &event(None, jane.id, Action::AccountMadeAdmin)).await.unwrap() };
-    assert_eq!((made().await, made().await), (true, false));
-    assert!(store.account_by_email(&jane.email).await.unwrap().unwrap().account.is_admin);
+    let old = PasswordHash("$hash$".to_owned());
+    let token = password_set(store, jane.id, &old).await;
+    let pending = linked(store, jane.id, LinkPurpose::SetPassword).await;
+    assert_eq!((make_admin(store, jane.id).await, make_admin(store, jane.id).await), (true, false));
+    let found = store.account(jane.id).await.unwrap().unwrap();
+    assert!(found.account.is_admin && found.password.is_none());
+    assert_eq!(store.session(token, sample::now()).await.unwrap(), None);
+    assert_eq!(store.link(pending, sample::now()).await.unwrap(), None);
+    // Somebody whose old password was compared just before does not come in after it.
+    let late = session(jane.id, sample::later(600));
+    let audit = event(None, jane.id, Action::AccountSignedIn);
+    assert!(!store.begin_session(late, &old, guess(), &audit).await.unwrap());
+}
+
+pub async fn a_deployment_keeps_an_administrator(bench: &Bench) {
+    let store = &*bench.store;
+    let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
+    assert_eq!(remove_admin(store, jane.id).await, AccountChange::Unchanged);
+    make_admin(store, jane.id).await;
+    assert_eq!(remove_admin(store, jane.id).await, AccountChange::LastAdministrator);
+    assert_eq!(disable(store, jane.id).await, AccountChange::LastAdministrator);
+    make_admin(store, joe.id).await;
+    assert_eq!(disable(store, joe.id).await, AccountChange::Done);
+    assert_eq!(remove_admin(store, jane.id).await, AccountChange::LastAdministrator, "the other is disabled");
+    let enabled = store.enable_account(joe.id, &event(None, joe.id, Action::AccountEnabled)).await.unwrap();
+    assert_eq!(enabled, AccountChange::Done);
+    assert_eq!(remove_admin(store, jane.id).await, AccountChange::Done);
+    assert!(!store.account(jane.id).await.unwrap().unwrap().account.is_admin);
+}
+
+pub async fn of_administrators_who_remove_each_other_one_stays(bench: &Bench) {
+    let other = bench.database.open().await;
+    let (here, there) = (&*bench.store, &*other);
+    let (jane, joe) = (stored(here, "jane@example.com").await, stored(here, "joe@example.com").await);
+    for _ in 0..6 {
+        make_admin(here, jane.id).await;
+        make_admin(here, joe.id).await;
+        let changes = join(remove_admin(here, jane.id), disable(there, joe.id)).await;
+        let done = [changes.0, changes.1].into_iter().filter(|change| *change == AccountChange::Done).count();
+        assert_eq!(done, 1, "{changes:?}");
+        here.enable_account(joe.id, &event(None, joe.id, Action::AccountEnabled)).await.unwrap();
+    }
+}
+
+pub async fn a_disabled_account_has_no_access(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let jane = stored(store, "jane@example.com").await;
+    let token = signed_in(store, jane.id, sample::later(600)).await;
+    let pending = linked(store, jane.id, LinkPurpose::SignIn).await;
+    assert_eq!(
+        (disable(store, jane.id).await, disable(store, jane.id).await),
+        (AccountChange::Done, AccountChange::Unchanged)
+    );
+    assert!(store.account(jane.id).await.unwrap().unwrap().is_disabled);
+    assert_eq!(store.session(token, sample::now()).await.unwrap(), None);
+    assert_eq!(store.link(pending, sample::now()).await.unwrap(), None);
+    let audit = event(None, jane.id, Action::AccountSignedIn);
+    let late = session(jane.id, sample::later(600));
+    assert!(!store.begin_session(late, &NO_PASSWORD, guess(), &audit).await.unwrap());
+    let late = linked(store, jane.id, LinkPurpose::SignIn).await;
+    assert!(!store.use_link(late, None, session(jane.id, sample::later(600)), &[audit]).await.unwrap());
+    let invited = invitation(acme.id, "jane@example.com", Role::Viewer);
+    assert_eq!(invite(store, &invited, 100).await, Invited::Pending);
+    assert_eq!(accept(store, &invited, jane.id, sample::now()).await, Acceptance::NotValid);
+
+    let listed = store.accounts(sample::page(1, 1)).await.unwrap();
+    assert_eq!((listed.total_items, listed.items[0].is_disabled), (1, true));
+    assert_eq!(listed.items[0].signed_in_at, Some(sample::now()));
+}
+
+pub async fn an_invitation_becomes_a_membership_of_its_address_alone(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
+    let first = invitation(acme.id, "jane@example.com", Role::Viewer);
+    let elsewhere = invitation(other.id, "jane@example.com", Role::Owner);
+    let late = Invitation { expires_at: sample::later(10), ..invitation(other.id, "joe@example.com", Role::Owner) };
+    for new in [&first, &elsewhere, &late] {
+        assert_eq!(invite(store, new, 100).await, Invited::Pending);
+    }
+    assert_eq!(members(store, acme.id).await, [], "nobody is a member by an invitation");
+    // A second invitation voids the first.
+    let second = invitation(acme.id, "jane@example.com", Role::Developer);
+    assert_eq!(invite(store, &second, 100).await, Invited::Pending);
+    assert_eq!(store.invitation(first.id, sample::now()).await.unwrap(), None);
+    assert_eq!(store.invitation(second.id, sample::later(59)).await.unwrap(), Some(second.clone()));
+    assert_eq!(store.invitation(second.id, sample::later(60)).await.unwrap(), None);
+    let pending = store.invitations(acme.id, sample::now(), sample::whole()).await.unwrap();
+    assert_eq!((pending.total_items, &pending.items), (1, &vec![second.clone()]));
+
+    for (invitation, account, at, outcome) in [
+        (&first, &jane, 0, Acceptance::NotValid),
+        (&second, &joe, 0, Acceptance::NotValid),
+        (&second, &jane, 60, Acceptance::NotValid),
+        (&second, &jane, 0, Acceptance::Accepted),
+        (&second, &jane, 0, Acceptance::NotValid),
+        (&late, &joe, 10, Acceptance::NotValid),
+    ] {
+        assert_eq!(accept(store, invitation, account.id, sample::later(at)).await, outcome, "{invitation:?} {at}");
+    }
+    assert_eq!(members(store, acme.id).await, [(jane.clone(), Role::Developer)]);
+    assert_eq!(members(store, other.id).await, [], "one acceptance says nothing about other invitations");
+    let again = invitation(acme.id, "jane@example.com", Role::Owner);
+    assert_eq!(invite(store, &again, 100).await, Invited::AlreadyMember);
+
+    let audit = event(Some(acme.id), jane.id, Action::InvitationWithdrawn);
+    assert!(!store.withdraw_invitation(acme.id, elsewhere.id, &audit).await.unwrap(), "another workspace's");
+    assert!(store.withdraw_invitation(other.id, elsewhere.id, &audit).await.unwrap());
+    assert_eq!(accept(store, &elsewhere, jane.id, sample::now()).await, Acceptance::NotValid);
+}
+
+pub async fn an_invitation_creates_an_account_where_there_is_none(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let password = PasswordHash("$hash$".to_owned());
+    let create = async |invitation: &Invitation, account: &Account| {
+        let session = session(account.id, sample::later(600));
+        let (token, audit) = (session.token, [event(None, account.id, Action::AccountCreated)]);
+        let outcome = store.accept_with_new_account(invitation.id, account, &password, session, &audit).await.unwrap();
+        (outcome, store.session(token, sample::now()).await.unwrap().map(|found| found.memberships))
+    };
+    let invited = invitation(acme.id, "jane@example.com", Role::Owner);
+    invite(store, &invited, 100).await;
+    assert_eq!(create(&invited, &account("joe@example.com")).await, (Acceptance::NotValid, None));
+    let membership = Membership { workspace: acme.id, role: Role::Owner };
+    let jane = account("jane@example.com");
+    assert_eq!(create(&invited, &jane).await, (Acceptance::Accepted, Some(vec![membership])));
+    assert_eq!(store.account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
+    assert_eq!(create(&invited, &account("jane@example.com")).await, (Acceptance::NotValid, None));
+
+    // An account that existed before is not touched, even without a password.
+    let admin = stored(store, "root@example.com").await;
+    let invited = invitation(acme.id, "root@example.com", Role::Viewer);
+    invite(store, &invited, 100).await;
+    assert_eq!(create(&invited, &account("root@example.com")).await, (Acceptance::AccountExists, None));
+    assert_eq!(store.account(admin.id).await.unwrap().unwrap().password, None);
+    assert_eq!(members(store, acme.id).await, [(jane, Role::Owner)]);
+}
+
+pub async fn members_and_invitations_have_a_limit(bench: &Bench) {
+    let other = bench.database.open().await;
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let jane = stored(store, "jane@example.com").await;
+    join_as(store, &jane, acme.id, Role::Owner).await;
+    let new: Vec<_> = (0..8).map(|n| invitation(acme.id, &format!("{n}@example.com"), Role::Viewer)).collect();
+    let invited = join_all(new.iter().enumerate().map(|(number, new)| {
+        let store = if number % 2 == 0 { store } else { &*other };
+        invite(store, new, 4)
+    }))
+    .await;
+    assert_eq!(invited.iter().filter(|invited| **invited == Invited::Pending).count(), 3, "{invited:?}");
+    let page = store.invitations(acme.id, sample::now(), sample::page(2, 2)).await.unwrap();
+    assert_eq!((page.total_items, page.items.len()), (3, 1));
+    // One that replaces another takes no place, and those that have expired take none.
+    let again = invitation(acme.id, page.items[0].email.as_str(), Role::Owner);
+    assert_eq!(invite(store, &again, 4).await, Invited::Pending);
+    let later = Invitation { created_at: sample::later(60), ..invitation(acme.id, "late@example.com", Role::Owner) };
+    assert_eq!(invite(store, &later, 4).await, Invited::Pending);
 }
 
 pub async fn members_belong_to_their_workspace(bench: &Bench) {
     let store = &*bench.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
-    for (account, workspace, role, changes) in [
-        (&joe, &acme, Role::Viewer, true),
-        (&jane, &acme, Role::Owner, true),
-        (&jane, &acme, Role::Owner, false),
-        (&joe, &acme, Role::Developer, true),
-        (&jane, &other, Role::Viewer, true),
+    join_as(store, &joe, acme.id, Role::Viewer).await;
+    join_as(store, &jane, acme.id, Role::Owner).await;
+    join_as(store, &jane, other.id, Role::Viewer).await;
+    for (account, workspace, role, outcome) in [
+        (&joe, &acme, Role::Developer, MemberChange::Done),
+        (&joe, &acme, Role::Developer, MemberChange::Done),
+        (&jane, &acme, Role::Viewer, MemberChange::LastOwner),
+        (&joe, &other, Role::Owner, MemberChange::NotAMember),
+        (&jane, &other, Role::Developer, MemberChange::Done),
     ] {
-        let audit = event(Some(workspace.id), account.id, Action::MembershipGranted);
-        let membership = Membership { workspace: workspace.id, role };
-        assert_eq!(store.grant(account.id, membership, &audit).await.unwrap(), changes, "{role}");
+        assert_eq!(set_role(store, account.id, workspace.id, role).await, outcome, "{role}");
     }
     let expected = vec![(jane.clone(), Role::Owner), (joe.clone(), Role::Developer)];
-    assert_eq!(store.members(acme.id).await.unwrap(), expected);
-    assert_eq!(store.members(other.id).await.unwrap(), [(jane.clone(), Role::Viewer)]);
+    assert_eq!(members(store, acme.id).await, expected);
+    let second = store.members(acme.id, sample::page(1, 2)).await.unwrap();
+    assert_eq!((second.total_items, second.items), (2, vec![(joe.clone(), Role::Developer)]));
+    assert_eq!(members(store, other.id).await, [(jane.clone(), Role::Developer)]);
 
-    let audit = event(Some(acme.id), joe.id, Action::MembershipWithdrawn);
-    assert!(store.withdraw(joe.id, acme.id, &audit).await.unwrap());
-    let audit = event(Some(acme.id), joe.id, Action::MembershipWithdrawn);
-    assert!(!store.withdraw(joe.id, acme.id, &audit).await.unwrap());
-    assert_eq!(store.members(acme.id).await.unwrap(), [(jane.clone(), Role::Owner)]);
+    assert_eq!(withdraw(store, jane.id, acme.id).await, MemberChange::LastOwner);
+    assert_eq!(withdraw(store, joe.id, acme.id).await, MemberChange::Done);
+    assert_eq!(withdraw(store, joe.id, acme.id).await, MemberChange::NotAMember);
+    assert_eq!(members(store, acme.id).await, [(jane.clone(), Role::Owner)]);
+    // An owner who cannot sign in is no owner to rely on.
+    join_as(store, &joe, acme.id, Role::Owner).await;
+    disable(store, joe.id).await;
+    assert_eq!(withdraw(store, jane.id, acme.id).await, MemberChange::LastOwner);
+    assert_eq!(withdraw(store, joe.id, acme.id).await, MemberChange::Done);
 
     let events = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap().items;
-    let granted = events.iter().filter(|event| event.action == Action::MembershipGranted).count();
-    assert_eq!((granted, &events[0].actor), (3, &Actor::Account(joe.id)));
+    let count = |action| events.iter().filter(|event| event.action == action).count();
+    assert_eq!(
+        [Action::MembershipGranted, Action::MembershipChanged, Action::MembershipWithdrawn].map(count),
+        [3, 1, 2]
+    );
+}
+
+pub async fn of_owners_who_remove_each_other_one_stays(bench: &Bench) {
+    let other = bench.database.open().await;
+    let (here, there) = (&*bench.store, &*other);
+    let (jane, joe) = (stored(here, "jane@example.com").await, stored(here, "joe@example.com").await);
+    for round in 0..6 {
+        let acme = sample::stored_workspace(here).await.id;
+        join_as(here, &jane, acme, Role::Owner).await;
+        join_as(here, &joe, acme, Role::Owner).await;
+        let changes = match round % 2 {
+            0 => join(withdraw(here, jane.id, acme), withdraw(there, joe.id, acme)).await,
+            _ => join(set_role(here, jane.id, acme, Role::Viewer), withdraw(there, joe.id, acme)).await,
+        };
+        let done = [changes.0, changes.1].into_iter().filter(|change| *change == MemberChange::Done).count();
+        assert_eq!(done, 1, "{changes:?}");
+        let owners = members(here, acme).await.into_iter().filter(|(_, role)| *role == Role::Owner).count();
+        assert_eq!(owners, 1);
+    }
 }
 
 pub async fn accounts_have_addresses(bench: &Bench) {
@@ -107,42 +379,92 @@ pub async fn a_session_is_good_until_it_expires_or_ends(bench: &Bench) {
     let store = &*bench.store;
     let acme = sample::stored_workspace(store).await;
     let jane = stored(store, "jane@example.com").await;
-    let membership = Membership { workspace: acme.id, role: Role::Viewer };
-    store.grant(jane.id, membership, &event(Some(acme.id), jane.id, Action::MembershipGranted)).await.unwrap();
-    let session = session(jane.id, sample::later(60));
-    store.begin_session(session, guess(), &event(None, jane.id, Action::AccountSignedIn)).await.unwrap();
+    join_as(store, &jane, acme.id, Role::Viewer).await;
+    let token = signed_in(store, jane.id, sample::later(60)).await;
 
-    let found = store.session(session.token, sample::later(59)).await.unwrap().unwrap();
+    let found = store.session(token, sample::later(59)).await.unwrap().unwrap();
+    let membership = Membership { workspace: acme.id, role: Role::Viewer };
     assert_eq!((found.account, found.memberships), (jane.clone(), vec![membership]));
     assert_eq!((found.created_at, found.seen_at), (sample::now(), sample::now()));
-    assert_eq!(store.session(session.token, sample::later(60)).await.unwrap(), None);
+    assert_eq!(store.session(token, sample::later(60)).await.unwrap(), None);
     assert_eq!(store.session(TokenHash([7; 32]), sample::now()).await.unwrap(), None);
 
-    store.keep_session(session.token, sample::later(50), sample::later(90)).await.unwrap();
+    store.keep_session(token, sample::later(50), sample::later(90)).await.unwrap();
     // Whoever is late takes nothing back.
-    store.keep_session(session.token, sample::later(40), sample::later(80)).await.unwrap();
-    let kept = store.session(session.token, sample::later(89)).await.unwrap().unwrap();
+    store.keep_session(token, sample::later(40), sample::later(80)).await.unwrap();
+    let kept = store.session(token, sample::later(89)).await.unwrap().unwrap();
     assert_eq!(kept.seen_at, sample::later(50));
 
-    let end =
-        || async { store.end_session(session.token, &event(None, jane.id, Action::AccountSignedOut)).await.unwrap() };
+    let end = || async { store.end_session(token, &event(None, jane.id, Action::AccountSignedOut)).await.unwrap() };
     assert_eq!((end().await, end().await), (true, false));
-    assert_eq!(store.session(session.token, sample::now()).await.unwrap(), None);
+    assert_eq!(store.session(token, sample::now()).await.unwrap(), None);
+}
+
+pub async fn an_account_has_so_many_sessions_and_no_more(bench: &Bench) {
+    let store = &*bench.store;
+    let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
+    let others = signed_in(store, joe.id, sample::later(600)).await;
+    let mut tokens = vec![];
+    for second in 0..52 {
+        let session = NewSession { created_at: sample::later(second), ..session(jane.id, sample::later(600)) };
+        tokens.push(session.token);
+        let audit = event(None, jane.id, Action::AccountSignedIn);
+        assert!(store.begin_session(session, &NO_PASSWORD, guess(), &audit).await.unwrap());
+    }
+    let sessions = store.sessions(jane.id, sample::later(60)).await.unwrap();
+    let newest: Vec<_> = tokens.iter().rev().take(50).copied().collect();
+    assert_eq!(sessions.iter().map(|session| session.token).collect::<Vec<_>>(), newest);
+    assert_eq!(sessions[0].origin, session(jane.id, sample::now()).origin);
+    assert_eq!(sessions[0].created_at, sample::later(51));
+    assert_eq!(store.sessions(jane.id, sample::later(600)).await.unwrap(), []);
+    assert!(store.session(others, sample::now()).await.unwrap().is_some());
+}
+
+pub async fn the_access_of_many_sessions_is_read_at_once(bench: &Bench) {
+    let store = &*bench.store;
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    let [jane, joe, root, gone] = ["jane", "joe", "root", "gone"].map(|name| format!("{name}@example.com"));
+    let (jane, joe) = (stored(store, &jane).await, stored(store, &joe).await);
+    let (root, gone) = (stored(store, &root).await, stored(store, &gone).await);
+    make_admin(store, root.id).await;
+    join_as(store, &jane, acme.id, Role::Viewer).await;
+    join_as(store, &jane, other.id, Role::Owner).await;
+    let mut tokens = vec![];
+    for account in [&jane, &joe, &root, &gone] {
+        tokens.push(signed_in(store, account.id, sample::later(60)).await);
+    }
+    disable(store, gone.id).await;
+    let [first, second, third, _] = tokens[..] else { panic!("four") };
+    let access = |token, is_admin, workspaces| SessionAccess { token, is_admin, workspaces };
+    let mut expected =
+        vec![access(first, false, vec![acme.id]), access(second, false, vec![]), access(third, true, vec![])];
+    expected.sort_by_key(|access| access.token);
+    let mut found = store.session_access(&tokens, &[acme.id], sample::later(59)).await.unwrap();
+    found.sort_by_key(|access| access.token);
+    assert_eq!(found, expected);
+    assert_eq!(store.session_access(&tokens, &[acme.id], sample::later(60)).await.unwrap(), []);
+    let mut both = store.session_access(&[first], &[acme.id, other.id], sample::now()).await.unwrap().remove(0);
+    both.workspaces.sort_unstable();
+    assert_eq!(both.workspaces, [acme.id, other.id]);
+    assert_eq!(store.session_access(&[], &[], sample::now()).await.unwrap(), []);
 }
 
 pub async fn a_link_is_good_once(bench: &Bench) {
     let store = &*bench.store;
     let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
-    let link = link(jane.id, LinkPurpose::SignIn);
-    store.add_link(link).await.unwrap();
-    let record = LinkRecord { account: jane.clone(), purpose: LinkPurpose::SignIn };
-    assert_eq!(store.link(link.token, sample::later(59)).await.unwrap(), Some(record));
-    assert_eq!(store.link(link.token, sample::later(60)).await.unwrap(), None);
+    let voided = linked(store, jane.id, LinkPurpose::SetPassword).await;
+    let others = linked(store, joe.id, LinkPurpose::SignIn).await;
+    let link = linked(store, jane.id, LinkPurpose::SignIn).await;
+    assert_eq!(store.link(voided, sample::now()).await.unwrap(), None, "a later link voids it");
+    assert!(store.link(others, sample::now()).await.unwrap().is_some());
+    let record = LinkRecord { account: jane.clone(), purpose: LinkPurpose::SignIn, expires_at: sample::later(60) };
+    assert_eq!(store.link(link, sample::later(59)).await.unwrap(), Some(record));
+    assert_eq!(store.link(link, sample::later(60)).await.unwrap(), None);
 
     let sign_in = async |account: AccountId, at: Timestamp| {
         let session = NewSession { created_at: at, ..session(account, sample::later(600)) };
-        let audit = [event(None, account, Action::AccountSignedIn)];
-        (store.use_link(link.token, None, session, &audit).await.unwrap(), session.token)
+        let (token, audit) = (session.token, [event(None, account, Action::AccountSignedIn)]);
+        (store.use_link(link, None, session, &audit).await.unwrap(), token)
     };
     assert!(!sign_in(joe.id, sample::now()).await.0, "it is another's");
     assert!(!sign_in(jane.id, sample::later(60)).await.0, "it is too late");
@@ -154,43 +476,74 @@ pub async fn a_link_is_good_once(bench: &Bench) {
 
 pub async fn of_many_who_use_a_link_one_comes_in(bench: &Bench) {
     let jane = stored(&*bench.store, "jane@example.com").await;
-    let link = link(jane.id, LinkPurpose::SignIn);
-    bench.store.add_link(link).await.unwrap();
+    let link = linked(&*bench.store, jane.id, LinkPurpose::SignIn).await;
     let tries = (0..8).map(|_| async {
         let audit = [event(None, jane.id, Action::AccountSignedIn)];
-        bench.store.use_link(link.token, None, session(jane.id, sample::later(60)), &audit).await.unwrap()
+        bench.store.use_link(link, None, session(jane.id, sample::later(60)), &audit).await.unwrap()
     });
-    let used = futures_util::future::join_all(tries).await;
+    let used = join_all(tries).await;
     assert_eq!(used.into_iter().filter(|used| *used).count(), 1);
 }
 
 pub async fn a_new_password_ends_what_the_old_one_opened(bench: &Bench) {
     let store = &*bench.store;
     let jane = stored(store, "jane@example.com").await;
-    let old = session(jane.id, sample::later(600));
-    store.begin_session(old, guess(), &event(None, jane.id, Action::AccountSignedIn)).await.unwrap();
-    let (first, second) = (link(jane.id, LinkPurpose::SetPassword), link(jane.id, LinkPurpose::SetPassword));
-    store.add_link(first).await.unwrap();
-    store.add_link(second).await.unwrap();
+    let old = signed_in(store, jane.id, sample::later(600)).await;
+    let password = PasswordHash("$hash$".to_owned());
+    let new = password_set(store, jane.id, &password).await;
+    assert_eq!(store.account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
+    assert_eq!(store.session(old, sample::now()).await.unwrap(), None);
+    assert!(store.session(new, sample::now()).await.unwrap().is_some());
 
-    let (new, password) = (session(jane.id, sample::later(600)), PasswordHash("$hash$".to_owned()));
-    let audit = [event(None, jane.id, Action::AccountPasswordSet)];
-    assert!(store.use_link(first.token, Some(&password), new, &audit).await.unwrap());
-    assert_eq!(store.account_by_email(&jane.email).await.unwrap().unwrap().password, Some(password));
-    assert_eq!(store.session(old.token, sample::now()).await.unwrap(), None);
-    assert!(store.session(new.token, sample::now()).await.unwrap().is_some());
-    assert_eq!(store.link(second.token, sample::now()).await.unwrap(), None);
+    let second = session(jane.id, sample::later(600));
+    let (elsewhere, audit) = (second.token, event(None, jane.id, Action::AccountSignedIn));
+    assert!(store.begin_session(second, &password, guess(), &audit).await.unwrap());
+    let pending = linked(store, jane.id, LinkPurpose::SetPassword).await;
+    let change = async |current: &PasswordHash| {
+        let new_hash = PasswordHash("$other$".to_owned());
+        let change =
+            PasswordChange { account: jane.id, current: current.clone(), new: new_hash, session: new, guess: guess() };
+        store.change_password(change, &event(None, jane.id, Action::AccountPasswordSet)).await.unwrap()
+    };
+    assert!(!change(&PasswordHash("$wrong$".to_owned())).await);
+    assert!(change(&password).await);
+    assert!(!change(&password).await, "it is another one by now");
+    assert!(store.session(new, sample::now()).await.unwrap().is_some());
+    assert_eq!(store.session(elsewhere, sample::now()).await.unwrap(), None);
+    assert_eq!(store.link(pending, sample::now()).await.unwrap(), None);
 }
 
 pub async fn expired_sessions_and_links_are_forgotten(bench: &Bench) {
     let store = &*bench.store;
     let jane = stored(store, "jane@example.com").await;
-    store
-        .begin_session(session(jane.id, sample::later(10)), guess(), &event(None, jane.id, Action::AccountSignedIn))
-        .await
-        .unwrap();
-    store.add_link(link(jane.id, LinkPurpose::SignIn)).await.unwrap();
+    signed_in(store, jane.id, sample::later(10)).await;
+    linked(store, jane.id, LinkPurpose::SignIn).await;
     assert_eq!(store.forget_expired(sample::later(9)).await.unwrap(), 0);
     assert_eq!(store.forget_expired(sample::later(10)).await.unwrap(), 1);
     assert_eq!(store.forget_expired(sample::later(60)).await.unwrap(), 1);
+}
+
+pub async fn unused_accounts_and_invitations_expire(bench: &Bench) {
+    let store = &*bench.store;
+    let acme = sample::stored_workspace(store).await;
+    let [unused, linked_account, seen, member] =
+        ["unused", "linked", "seen", "member"].map(|name| format!("{name}@example.com"));
+    let unused = stored(store, &unused).await;
+    let linked_account = stored(store, &linked_account).await;
+    let (seen, member) = (stored(store, &seen).await, stored(store, &member).await);
+    join_as(store, &member, acme.id, Role::Owner).await;
+    signed_in(store, seen.id, sample::later(1)).await;
+    let week = SignedDuration::from_hours(7 * 24);
+    let lasting = NewLink { expires_at: sample::now() + week * 2, ..link(linked_account.id, LinkPurpose::SetPassword) };
+    store.add_link(lasting, &event(None, linked_account.id, Action::AccountLinkCreated)).await.unwrap();
+    let invited = invitation(acme.id, "new@example.com", Role::Viewer);
+    invite(store, &invited, 100).await;
+
+    // The session and the invitation.
+    assert_eq!(store.forget_expired(sample::now() + week - SignedDuration::from_secs(1)).await.unwrap(), 2);
+    assert_eq!(store.forget_expired(sample::now() + week).await.unwrap(), 2);
+    for (account, is_there) in [(&unused, false), (&member, false), (&linked_account, true), (&seen, true)] {
+        assert_eq!(store.account(account.id).await.unwrap().is_some(), is_there, "{}", account.email);
+    }
+    assert_eq!(members(store, acme.id).await, []);
 }

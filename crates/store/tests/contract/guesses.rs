@@ -6,7 +6,7 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::{Guess, Guesser, Wait};
 
 use crate::{
-    accounts::{event, session, stored},
+    accounts::{NO_PASSWORD, event, session, stored},
     bench::{Bench, Database},
     sample,
 };
@@ -55,7 +55,8 @@ pub async fn a_right_guess_is_taken_back(bench: &Bench) {
     let right = async || {
         assert_eq!(store.count_guess(guess(1, 1, 0)).await.unwrap(), None);
         let audit = event(None, jane.id, Action::AccountSignedIn);
-        store.begin_session(session(jane.id, sample::later(600)), guess(1, 1, 0), &audit).await.unwrap();
+        let session = session(jane.id, sample::later(600));
+        assert!(store.begin_session(session, &NO_PASSWORD, guess(1, 1, 0), &audit).await.unwrap());
     };
     for _ in 0..2 * FREE_BY_ADDRESS {
         right().await;

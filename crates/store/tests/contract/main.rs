@@ -63,14 +63,24 @@ macro_rules! contract {
 contract! {
     accounts:
         an_address_has_one_account,
-        somebody_becomes_an_admin_once,
+        promotion_removes_password_sessions_and_links,
+        a_deployment_keeps_an_administrator,
+        of_administrators_who_remove_each_other_one_stays,
+        a_disabled_account_has_no_access,
+        an_invitation_becomes_a_membership_of_its_address_alone,
+        an_invitation_creates_an_account_where_there_is_none,
+        members_and_invitations_have_a_limit,
         members_belong_to_their_workspace,
+        of_owners_who_remove_each_other_one_stays,
         accounts_have_addresses,
         a_session_is_good_until_it_expires_or_ends,
+        an_account_has_so_many_sessions_and_no_more,
+        the_access_of_many_sessions_is_read_at_once,
         a_link_is_good_once,
         of_many_who_use_a_link_one_comes_in,
         a_new_password_ends_what_the_old_one_opened,
-        expired_sessions_and_links_are_forgotten;
+        expired_sessions_and_links_are_forgotten,
+        unused_accounts_and_invitations_expire;
     guesses:
         who_guesses_wrong_waits_and_nobody_else_does,
         a_network_address_that_tries_many_accounts_waits_for_all_of_them,

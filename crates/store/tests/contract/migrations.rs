@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -33,6 +33,7 @@ const NAMES: [&str; 28] = [
     "0026_credential_use",
     "0027_sandbox_keys",
     "0028_callback_bounds",
+    "0029_invitations",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -162,7 +162,7 @@ pub async fn stored_workspace(store: &dyn Store) -> Workspace {
     let workspace = workspace();
     let owner = CredentialOwner::Workspace(workspace.id);
     let events = [event(workspace.id, Action::WorkspaceCreated)];
-    store.create_workspace(&workspace, &credential(owner), &events).await.unwrap();
+    store.create_workspace(&workspace, Some(&credential(owner)), &events).await.unwrap();
     workspace
 }
 

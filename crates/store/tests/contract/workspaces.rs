@@ -21,7 +21,7 @@ pub async fn workspaces_are_listed_newest_first(bench: &Bench) {
     for age in [20, 10, 30] {
         let workspace = Workspace { created_at: sample::later(-age), ..sample::workspace() };
         let credential = sample::credential(CredentialOwner::Workspace(workspace.id));
-        store.create_workspace(&workspace, &credential, &[]).await.unwrap();
+        store.create_workspace(&workspace, Some(&credential), &[]).await.unwrap();
         ids.push(workspace.id);
     }
     let listed = store.all_workspaces(sample::page(2, 1)).await.unwrap();
@@ -67,13 +67,13 @@ pub async fn a_workspace_is_created_whole_or_not_at_all(bench: &Bench) {
     let acme = sample::stored_workspace(store).await;
     let twin = Workspace { id: acme.id, ..sample::workspace() };
     let credential = sample::credential(CredentialOwner::Workspace(twin.id));
-    let refused = store.create_workspace(&twin, &credential, &[]).await;
+    let refused = store.create_workspace(&twin, Some(&credential), &[]).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
 
     // The credential is refused after the workspace has been written.
     let other = sample::workspace();
     let foreign = sample::credential(CredentialOwner::Workspace(WorkspaceId(sample::uuid())));
-    let refused = store.create_workspace(&other, &foreign, &[]).await;
+    let refused = store.create_workspace(&other, Some(&foreign), &[]).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     assert_eq!(store.find_workspace(other.id, other.id).await.unwrap(), Found::Nothing);
     assert_eq!(store.changes_since(Version(0), sample::now()).await.unwrap().workspaces, [acme]);

@@ -15,7 +15,7 @@ use ringtrue_domain::{
 use super::StoreError;
 
 /// A keyed hash of something that a device brings back: a ticket, or the code at the end.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenHash(pub [u8; 32]);
 
 impl fmt::Debug for TokenHash {

@@ -23,8 +23,9 @@ mod usage;
 use std::time::Duration;
 
 pub use accounts::{
-    AccountRecord, AccountStore, Guess, Guesser, LinkPurpose, LinkRecord, NewLink, NewSession, PasswordHash,
-    SessionRecord, Wait,
+    Acceptance, AccountChange, AccountRecord, AccountStore, AccountSummary, Guess, Guesser, Invited, LinkPurpose,
+    LinkRecord, MemberChange, NewLink, NewSession, PasswordChange, PasswordHash, SessionAccess, SessionOrigin,
+    SessionRecord, SessionSummary, Wait,
 };
 pub use activity::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, WaitingCallbacks};
 pub use callbacks::{

@@ -119,8 +119,8 @@ pub trait Housekeeping: Send + Sync {
     async fn ping(&self) -> Result<(), StoreError>;
 
     /// Deletes revocations of tokens that have expired, idempotency keys whose time is over, credentials that were
-    /// deleted more than 30 days ago, and what the console needs no more (sessions, links, guesses), a bounded number at
-    /// a time. Gives how many rows went.
+    /// deleted more than 30 days ago, and what the console needs no more (sessions, links, guesses, invitations,
+    /// accounts that nobody has used within a week), a bounded number at a time. Gives how many rows went.
     async fn forget_expired(&self, now: Timestamp) -> Result<u64, StoreError>;
 
     /// Deletes audit events of before this instant, the oldest first, a bounded number at a time. Gives how many rows

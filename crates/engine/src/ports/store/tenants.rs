@@ -16,7 +16,7 @@ pub trait WorkspaceStore: Send + Sync {
     async fn create_workspace(
         &self,
         workspace: &Workspace,
-        credential: &Credential,
+        credential: Option<&Credential>,
         audit: &[AuditEvent],
     ) -> Result<(), StoreError>;
 

@@ -61,8 +61,8 @@ impl Demo {
         let manager = Manager { workspace: id, actor: Actor::Credential(client_id), request_id: None };
         let project = set_up_project(engine, &manager, project).await?;
         let admin = ADMIN.parse::<Email>().map_err(anyhow::Error::new)?;
-        let invitation = engine.let_admin_in(&admin).await?;
-        let console = format!("{base_url}{}", invitation.path);
+        let link = engine.let_admin_in(&admin).await.map_err(anyhow::Error::new)?;
+        let console = format!("{base_url}{}", link.path);
         Ok(Demo { base_url: base_url.to_owned(), workspace, project, console })
     }
 }

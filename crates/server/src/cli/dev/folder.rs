@@ -45,6 +45,23 @@ impl Folder {
         }
     }
 
+    /// Finds the database, the master key and the base URL in the folder of a `ringtrue dev`, whether or not it runs.
+    pub(super) fn find(path: &Path) -> Result<(PathBuf, MasterKey, Option<String>), Failure> {
+        let database = path.join(DATABASE);
+        if !exists(&database)? {
+            return Err(Failure::refused(
+                format!("{} is not a data folder of `ringtrue dev`", path.display()),
+                "Name the folder that `ringtrue dev --data DIR` uses.",
+            ));
+        }
+        let database = database.canonicalize().map_err(|problem| cannot("be opened", &database, &problem))?;
+        let base_url = [READY, PREVIOUS].into_iter().find_map(|name| {
+            let demo: Demo = serde_json::from_slice(&fs::read(path.join(name)).ok()?).ok()?;
+            Some(demo.base_url)
+        });
+        Ok((database, read_master_key(&path.join(MASTER_KEY))?, base_url))
+    }
+
     pub(super) fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
     }

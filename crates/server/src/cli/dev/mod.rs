@@ -14,7 +14,10 @@ use std::{
     sync::Arc,
 };
 
-use ringtrue_engine::ports::{Clock, DatabaseClock, SystemClock, SystemEntropy};
+use ringtrue_engine::{
+    keys::MasterKey,
+    ports::{Clock, DatabaseClock, SystemClock, SystemEntropy},
+};
 use tokio_util::sync::CancellationToken;
 
 use self::{demo::Demo, folder::Folder};
@@ -60,6 +63,20 @@ async fn serve_until_stopped(
     let binary = std::env::current_exe().unwrap_or_else(|_| "ringtrue".into());
     printer::text(&welcome::text(&demo, &file, &binary))?;
     run_until_stopped(running, &shutdown, grace, signals, read_config).await
+}
+
+/// What a command needs to work on the database of a `ringtrue dev`, whether or not that runs.
+pub(super) struct DevData {
+    pub config: Config,
+    pub master: MasterKey,
+    pub base_url: String,
+}
+
+pub(super) fn open_data(path: &Path, environment: &Environment) -> Result<DevData, Failure> {
+    let (database, master, base_url) = Folder::find(path)?;
+    let config = config::for_development(&database, SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), environment)?;
+    let base_url = base_url.unwrap_or_else(|| format!("http://{}", config.http.listen));
+    Ok(DevData { config, master, base_url })
 }
 
 /// A server for a while, on any free port and with nothing of the environment. What is in its folder is as for `dev`.

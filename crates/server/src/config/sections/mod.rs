@@ -119,6 +119,7 @@ pub(super) fn read(settings: &Settings, environment: &Environment) -> Result<Con
         discovery_retention: retention(settings, "retention.discovered_numbers", 1..=365 * 24)?,
         audit_retention: retention(settings, "retention.audit_events", 24..=3650 * 24)?,
         keep_requests: keep_requests(settings)?,
+        max_members: settings.read("console.max_members", &Whole(1..=100_000))?,
         sandbox: sandbox::read(settings)?,
         number_lookup: number_lookup::read(settings, environment, &networks)?,
         networks,

@@ -59,6 +59,7 @@ fn the_defaults_are_these() {
     assert_eq!(config.discovery_retention, SignedDuration::from_hours(24));
     assert_eq!(config.audit_retention, SignedDuration::from_hours(365 * 24));
     assert_eq!(config.keep_requests, Some(SignedDuration::from_hours(24)));
+    assert_eq!(config.max_members, 500);
     assert_eq!(config.sandbox, SandboxSection { enabled: true, directory: None });
     assert_eq!(config.ingress, None);
     assert_eq!(config.header_enrichment, None);

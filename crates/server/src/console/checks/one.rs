@@ -24,6 +24,7 @@ use super::{
 use crate::{
     console::{
         forms::SignedForm,
+        masking::{NumberMask, header_lines, without_query},
         page::{self, Frame, Moment, Section},
         refusal::Refusal,
         visitor::{InProject, SignedIn},
@@ -106,7 +107,7 @@ pub async fn one(
         result: result_of(&check),
         facts,
         events: timeline(&check, &course, log.as_ref()),
-        callback: log.map(callback_view),
+        callback: log.map(|log| callback_view(log, frame.may_develop())),
         was_resent,
         is_open: matches!(check.state, Lifecycle::Open(_)),
         commands: commands(app.engine.base_url(), &check),
@@ -136,35 +137,37 @@ impl From<ResendError> for Refusal {
     }
 }
 
-fn callback_view(log: CallbackLog) -> CallbackView {
+/// Bodies, headers and the query of the URL are for developers: they may hold the receiver's secrets.
+fn callback_view(log: CallbackLog, may_develop: bool) -> CallbackView {
+    let mask = NumberMask::for_callback(log.body.as_deref());
     let (state, tone, next) = match log.state {
         CallbackState::Waiting { due_at } => ("waiting", "s3", Some(Moment(due_at))),
         CallbackState::Delivered => ("delivered", "s2", None),
         CallbackState::GivenUp => ("given up", "s5", None),
     };
+    let url = log.url.map(|url| mask.apply(&if may_develop { url } else { without_query(&url) }));
     CallbackView {
-        url: log.url.unwrap_or_else(|| "erased".to_owned()),
+        url: url.unwrap_or_else(|| "erased".to_owned()),
         may_resend: next.is_none() && log.body.is_some(),
-        body: log.body,
+        body: log.body.filter(|_| may_develop).map(|body| mask.apply(&body)),
         state,
         tone,
         next,
-        attempts: log.attempts.into_iter().map(attempt_view).collect(),
+        attempts: log.attempts.into_iter().map(|attempt| attempt_view(attempt, may_develop.then_some(&mask))).collect(),
     }
 }
 
-fn attempt_view(attempt: Attempt) -> AttemptView {
-    let lines = |headers: &[(String, String)]| {
-        headers.iter().flat_map(|(name, value)| [name, ": ", value, "\n"]).collect::<String>()
-    };
+/// Without a mask, only the outcome is shown.
+fn attempt_view(attempt: Attempt, mask: Option<&NumberMask>) -> AttemptView {
     let outcome = outcome_of(&attempt);
-    let (request, answer) = attempt.exchange.map_or((None, None), |exchange| {
+    let shown = attempt.exchange.zip(mask);
+    let (request, answer) = shown.map_or((None, None), |(exchange, mask)| {
         let sent = exchange.sent;
-        let request = format!("POST {}\n{}\n{}", sent.url, lines(&sent.headers), sent.body);
+        let request = format!("POST {}\n{}\n{}", sent.url, header_lines(&sent.headers), sent.body);
         let answer = exchange
             .received
-            .map(|received| format!("{}\n{}\n{}", received.status, lines(&received.headers), received.body));
-        (Some(request), answer)
+            .map(|received| format!("{}\n{}\n{}", received.status, header_lines(&received.headers), received.body));
+        (Some(mask.apply(&request)), answer.map(|answer| mask.apply(&answer)))
     });
     AttemptView {
         number: attempt.number,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use ringtrue_domain::{account::Role, tenancy::WorkspaceId};
+use ringtrue_engine::accounts::{Administrator, MemberError};
 
 use crate::{
     client::{self, Answer, Request},
@@ -23,25 +24,42 @@ impl Browser {
 
     /// Somebody who runs the deployment, signed in by a password of theirs.
     pub async fn admin(world: &World) -> Self {
-        let invitation = world.node.engine.invite_admin(&"root@example.com".parse().unwrap()).await.unwrap();
-        Browser::invited(world, &invitation.path).await
+        let operator = Administrator::operator();
+        let link = world.node.engine.invite_admin(&operator, &"root@example.com".parse().unwrap()).await.unwrap();
+        Browser::invited(world, &link.path).await
     }
 
     /// A member of a tenant's workspace, signed in.
     pub async fn member(world: &World, tenant: &Tenant, role: Role) -> Self {
-        let workspace: WorkspaceId = tenant.workspace_id.parse().unwrap();
-        let email = format!("{role}.{}@example.com", &tenant.workspace_id).parse().unwrap();
-        let invitation = world.node.engine.invite_member_as_operator(workspace, &email, role).await.unwrap();
-        Browser::invited(world, &invitation.path).await
+        Browser::called(world, tenant, &format!("{role}.{}@example.com", &tenant.workspace_id), role).await
     }
 
-    async fn invited(world: &World, path: &str) -> Self {
+    /// A member with this address, signed in.
+    pub async fn called(world: &World, tenant: &Tenant, email: &str, role: Role) -> Self {
+        let workspace: WorkspaceId = tenant.workspace_id.parse().unwrap();
+        let (email, engine) = (email.parse().unwrap(), &world.node.engine);
+        let link = match engine.invite_member_as_operator(workspace, &email, role).await {
+            Err(MemberError::AlreadyMember) => {
+                let operator = Administrator::operator();
+                let account = engine.account_of(&operator, &email).await.unwrap();
+                engine.reset_password(&operator, account).await.unwrap()
+            }
+            invited => invited.unwrap(),
+        };
+        Browser::invited(world, &link.path).await
+    }
+
+    /// Somebody who follows a link, and chooses a password.
+    pub async fn invited(world: &World, path: &str) -> Self {
         let mut browser = Browser::at(world);
-        browser.get(path).await.assert(200);
-        let token = path.split_once("token=").unwrap().1.to_owned();
-        let fields = [("token", &*token), ("password", PASSWORD), ("again", PASSWORD)];
-        browser.submit(path, "/console/link", &fields).await.assert(303);
+        browser.choose_password(path).await.assert(303);
         browser
+    }
+
+    /// Follows a link, and chooses a password.
+    pub async fn choose_password(&mut self, path: &str) -> Answer {
+        let (action, token) = path.split_once("?token=").unwrap();
+        self.submit(path, action, &[("token", token), ("password", PASSWORD), ("again", PASSWORD)]).await
     }
 
     pub async fn send(&mut self, request: Request) -> Answer {

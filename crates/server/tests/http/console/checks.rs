@@ -11,6 +11,8 @@ use crate::{
     on_both_stores,
     receiver::Receiver,
     reverse_sms::{Asker, EVEN},
+    scripted_operator::ScriptedOperator,
+    seeker::{DISCOVERY, Seeker},
     world::{ProjectOf, World, eventually},
 };
 
@@ -18,6 +20,7 @@ on_both_stores!(
     a_check_tells_its_story_and_its_callback_is_sent_again,
     a_check_tells_by_whom_its_sms_came_and_since_when_it_was_pending,
     the_handset_runs_a_check_from_end_to_end,
+    viewers_see_no_numbers_and_no_secrets_of_receivers,
 );
 
 fn path_of(world: &World, project: &ProjectOf) -> String {
@@ -63,6 +66,39 @@ async fn a_check_tells_its_story_and_its_callback_is_sent_again(world: World) {
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
     assert_eq!(events["content"][0]["action"], "callback.resent");
     assert_eq!(events["content"][0]["target"], json!({"type": "check", "id": check.id}));
+}
+
+async fn viewers_see_no_numbers_and_no_secrets_of_receivers(world: World) {
+    const ANSWER: &str = "HTTP/1.1 200 OK\r\nSet-Cookie: sid=cookie-secret\r\nX-Trace: header-secret\r\n\
+                          Content-Length: 42\r\n\r\nfor 990123456710 and +447700900123: secret";
+    const NUMBER: &str = "+990123456710";
+    ScriptedOperator::of(&world);
+    let mut receiver = Receiver::start().await;
+    receiver.answer([ANSWER]);
+    let configured = json!({"discovery": {"callback_url": "https://hooks.example/cb?key=query-secret"}});
+    let seeker = Seeker::with(&world, DISCOVERY, json!({"configuration": configured})).await;
+    let url = receiver.url("/cb?key=query-secret&for=%2B447700900123");
+    let check = seeker.create(json!({"callback_url": url})).await;
+    let code = seeker.travel(&format!("{}&sim={NUMBER}", check.target)).await;
+    seeker.redeem(&check.id, &code).await.assert(200);
+    assert_eq!(receiver.next().await.json()["phone_number"], NUMBER);
+
+    let project = path_of(&world, &seeker.project);
+    let pages = [format!("{project}/checks/discovery/{}", check.id), format!("{project}/settings")];
+    for role in Role::ALL {
+        let mut browser = Browser::member(&world, &world.acme, role).await;
+        says(&mut browser, &pages[0], "delivered").await;
+        let texts = [browser.get(&pages[0]).await.assert(200), browser.get(&pages[1]).await.assert(200)];
+        let text = texts.map(|page| page.text()).concat();
+        for number in ["990123456710", "447700900123"] {
+            assert!(!text.contains(number), "{role}: {text}");
+        }
+        assert!(!text.contains("cookie-secret"), "{role}");
+        assert!(text.contains("Callback, attempt 1") && text.contains("/cb?"), "{role}: {text}");
+        for part in ["query-secret", "header-secret", "&#34;phone_number&#34;:&#34;+…10", "signature=", ": secret"] {
+            assert_eq!(text.contains(part), role >= Role::Developer, "{role} {part}: {text}");
+        }
+    }
 }
 
 /// The lines of a timeline, without their times.

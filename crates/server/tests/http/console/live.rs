@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 use serde_json::json;
 use tokio::{
@@ -19,7 +18,11 @@ use crate::{
     world::{ProjectOf, World, eventually},
 };
 
-on_both_stores!(a_check_is_seen_as_it_comes_and_as_it_ends);
+on_both_stores!(
+    a_check_is_seen_as_it_comes_and_as_it_ends,
+    a_window_closes_when_its_account_is_no_member_any_more,
+    a_workspace_has_a_share_of_the_windows,
+);
 
 fn path_of(world: &World, project: &ProjectOf) -> String {
     format!("/console/workspaces/{}/projects/{}/live", world.acme.workspace_id, project.project_id)
@@ -53,6 +56,12 @@ impl Events {
             assert!(head.contains("transfer-encoding: chunked") && head.contains("cache-control: no-store"), "{head}");
         }
         events
+    }
+
+    /// Waits for the end, which a node promises within two seconds. Five times that leaves room for a busy machine.
+    async fn ends_soon(&mut self) {
+        let ended = timeout(Duration::from_secs(10), self.expect("ended")).await;
+        ended.expect("the window ends");
     }
 
     /// What comes before a mark. `None`: the connection has ended.
@@ -215,16 +224,13 @@ async fn a_window_closes_with_its_session() {
     let token = viewer.form_token(&live).await;
     let cookies = viewer.cookies.clone();
     viewer.post("/console/sign-out", &token, &[]).await.assert(303);
-    world.advance(SignedDuration::from_secs(31));
-    events.expect("ended").await;
+    events.ends_soon().await;
     assert_eq!(events.next().await, None);
     viewer.cookies = cookies;
     assert_eq!(Events::open(&viewer, &format!("{live}/events")).await.status, 303, "and nobody comes back by it");
 }
 
-#[tokio::test]
-async fn a_window_closes_when_its_account_is_no_member_any_more() {
-    let world = World::sqlite().await;
+async fn a_window_closes_when_its_account_is_no_member_any_more(world: World) {
     let project = world.project("Shop", json!({})).await;
     let viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
@@ -233,10 +239,39 @@ async fn a_window_closes_when_its_account_is_no_member_any_more() {
     let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);
     let page = owner.get(&members).await.text();
     let row = page.split("<tr>").find(|row| row.contains("viewer.")).unwrap();
-    let action = row.split("action=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let action = row
+        .split("action=\"")
+        .find(|rest| rest.split('"').next().unwrap().ends_with("/remove"))
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .to_owned();
     owner.submit(&members, &action, &[]).await.assert(303);
-    world.advance(SignedDuration::from_secs(31));
-    events.expect("ended").await;
+    events.ends_soon().await;
+}
+
+/// One workspace's windows leave room for those of others and of administrators.
+async fn a_workspace_has_a_share_of_the_windows(world: World) {
+    let other = world.another_tenant().await;
+    let (ours, theirs) = (world.project("Shop", json!({})).await, world.project_of(&other, "Shop", json!({})).await);
+    let path = format!("{}/events", path_of(&world, &ours));
+    let mut open = vec![];
+    for number in 0..10 {
+        let email = format!("viewer-{number}@example.com");
+        let viewer = Browser::called(&world, &world.acme, &email, Role::Viewer).await;
+        for _ in 0..5 {
+            open.push(Events::open(&viewer, &path).await);
+        }
+    }
+    assert!(open.iter().all(|events| events.status == 200));
+    let viewer = Browser::called(&world, &world.acme, "late@example.com", Role::Viewer).await;
+    assert_eq!(Events::open(&viewer, &path).await.status, 503);
+    let admin = Browser::admin(&world).await;
+    assert_eq!(Events::open(&admin, &path).await.status, 200);
+    let stranger = Browser::member(&world, &other, Role::Viewer).await;
+    let path = format!("/console/workspaces/{}/projects/{}/live/events", other.workspace_id, theirs.project_id);
+    assert_eq!(Events::open(&stranger, &path).await.status, 200);
 }
 
 #[tokio::test]

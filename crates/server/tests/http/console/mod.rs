@@ -1,5 +1,6 @@
 //! The console, as a browser meets it.
 
+mod accounts;
 pub mod browser;
 mod checks;
 mod deployment;

@@ -1,4 +1,5 @@
 use ringtrue_domain::account::Role;
+use ringtrue_engine::accounts::Administrator;
 use ringtrue_server::{console, http};
 
 use super::browser::Browser;
@@ -53,7 +54,8 @@ fn the_console_is_no_part_of_the_api() {
 async fn strangers_are_asked_to_sign_in_everywhere() {
     let world = World::sqlite().await;
     for (method, path) in console::routes().table() {
-        let is_open = ["/console/sign-in", "/console/link"].contains(path) || path.starts_with("/console/assets/");
+        let is_open = ["/console/sign-in", "/console/link", "/console/invitation"].contains(path)
+            || path.starts_with("/console/assets/");
         if is_open {
             continue;
         }
@@ -106,6 +108,8 @@ pub fn filled(template: &str, workspace: &str) -> String {
         .replace("{check_id}", id)
         .replace("{request_id}", id)
         .replace("{account_id}", id)
+        .replace("{invitation_id}", id)
+        .replace("{session_id}", "x")
         .replace("{client_id}", "prj_x")
         .replace("{product}", "reverse_sms")
         .replace("{*rest}", "nothing");
@@ -117,13 +121,18 @@ pub fn filled(template: &str, workspace: &str) -> String {
 async fn every_page_is_sound() {
     let world = World::sqlite().await;
     let mut stranger = Browser::at(&world);
-    let link = world.node.engine.invite_admin(&"new@example.com".parse().unwrap()).await.unwrap().path;
-    for path in ["/console/sign-in", &link, "/console/link?token=x"] {
+    let (engine, operator) = (&world.node.engine, Administrator::operator());
+    let link = engine.invite_admin(&operator, &"new@example.com".parse().unwrap()).await.unwrap().path;
+    let email = "joe@example.com".parse().unwrap();
+    let workspace = world.acme.workspace_id.parse().unwrap();
+    let invitation = engine.invite_member_as_operator(workspace, &email, Role::Viewer).await.unwrap().path;
+    for path in ["/console/sign-in", &link, "/console/link?token=x", &invitation, "/console/invitation?token=x"] {
         assert_sound(path, &stranger.get(path).await);
     }
     let mut admin = Browser::admin(&world).await;
     let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
-    for path in ["/console", "/console/nothing", &workspace, &format!("{workspace}/members")] {
+    let (members, invitations) = (format!("{workspace}/members"), format!("{workspace}/invitations"));
+    for path in ["/console", "/console/nothing", "/console/account", &workspace, &members, &invitations, &invitation] {
         assert_sound(path, &admin.get(path).await);
     }
     let css = stranger.get("/console/assets/console.css").await.assert(200);

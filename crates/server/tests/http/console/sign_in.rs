@@ -1,5 +1,7 @@
 use jiff::SignedDuration;
 use ringtrue_domain::audit::Action;
+use ringtrue_engine::accounts::Administrator;
+use serde_json::json;
 
 use super::browser::{Browser, PASSWORD, location};
 use crate::{client::Request, database::Database, on_both_databases, on_both_stores, world::World};
@@ -92,7 +94,7 @@ on_both_databases!(unknown_sessions_and_links_are_counted_by_address);
 async fn a_link_is_good_once_and_for_a_day() {
     let world = World::sqlite().await;
     let email = "root@example.com".parse().unwrap();
-    let link = world.node.engine.invite_admin(&email).await.unwrap().path;
+    let link = world.node.engine.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
     let token = link.split_once("token=").unwrap().1.to_owned();
     let set = [("token", &*token), ("password", PASSWORD), ("again", PASSWORD)];
 
@@ -108,7 +110,7 @@ async fn a_link_is_good_once_and_for_a_day() {
 
     let mut other = Browser::at(&world);
     other.get(&link).await.assert(410);
-    let late = world.node.engine.invite_admin(&email).await.unwrap().path;
+    let late = world.node.engine.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
     world.advance(SignedDuration::from_hours(24));
     other.get(&late).await.assert(410);
 }
@@ -255,10 +257,10 @@ async fn coming_and_going_is_in_the_audit_log() {
     let mut owner = Browser::member(&world, &world.acme, ringtrue_domain::account::Role::Owner).await;
     let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);
     world.advance(SignedDuration::from_secs(1));
-    owner.submit(&members, &members, &[("email", "new@example.com"), ("role", "viewer")]).await.assert(200);
+    owner.submit(&members, &members, &[("email", "new@example.com"), ("role", "viewer")]).await.assert(303);
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
     let newest = &events["content"][0];
-    assert_eq!(newest["action"], Action::MembershipGranted.as_str());
-    assert_eq!(newest["actor"]["type"], "account");
+    assert_eq!(newest["action"], Action::InvitationCreated.as_str());
+    assert_eq!((&newest["actor"]["type"], &newest["target"]["type"]), (&json!("account"), &json!("invitation")));
     assert!(newest["request_id"].is_string());
 }

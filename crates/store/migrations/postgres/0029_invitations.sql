@@ -1,0 +1,27 @@
+-- Invitations: pending memberships with links of their own. The link is derived from the id by the hash key.
+
+create table invitations (
+    id            uuid primary key,
+    workspace_id  uuid not null references workspaces (id),
+    email         text collate "C" not null check (email <> ''),
+    role          text not null check (role in ('viewer', 'developer', 'owner')),
+    -- Null: the operator, at the command line.
+    invited_by    uuid,
+    created_at    bigint not null,
+    expires_at    bigint not null,
+    unique (workspace_id, email)
+);
+create index invitations_by_expiry on invitations (expires_at);
+
+alter table accounts add column disabled_at bigint;
+-- Null: nobody has signed in with this account yet.
+alter table accounts add column signed_in_at bigint;
+update accounts set signed_in_at = (select max(seen_at) from sessions where sessions.account_id = accounts.id);
+
+-- The network of the browser's address, and what the browser calls itself.
+alter table sessions add column network text not null default '';
+alter table sessions add column user_agent text not null default '';
+
+-- Links that were shown to owners of a workspace may belong to accounts of others. None is valid for longer than a day.
+delete from account_links;
+create index account_links_by_account on account_links (account_id);
