@@ -87,7 +87,7 @@ async fn a_database_of_an_earlier_release_is_upgraded(database: Database) {
         let id = KeyId(time_ordered(BEGINNING, random()));
         let plain = match purpose {
             KeyPurpose::Token | KeyPurpose::Seal | KeyPurpose::Hash => random::<32>().to_vec(),
-            KeyPurpose::Callback => CallbackSigner::generate().to_vec(),
+            KeyPurpose::Callback | KeyPurpose::SandboxCallback => CallbackSigner::generate().to_vec(),
         };
         let sealed = master().seal(&SystemEntropy::default(), format!("{purpose}:{}", id.0).as_bytes(), &plain);
         let key = SealedKey { id, purpose, schedule: KeySchedule::active_at_once(BEGINNING), sealed };
