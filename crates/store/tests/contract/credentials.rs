@@ -164,7 +164,8 @@ pub async fn the_newest_dead_credentials_of_a_workspace_are_kept(bench: &Bench) 
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (_, others) = sample::stored_project(store, other.id, "Shop").await;
     let owner = CredentialOwner::Workspace(acme.id);
-    let limits = CredentialLimits { dead: 2, ..sample::LIMITS };
+    // Two of those below, and the workspace's first, which expires after an hour.
+    let limits = CredentialLimits { dead: 3, ..sample::LIMITS };
     let create = async |credential: &Credential| {
         let event = sample::event(acme.id, Action::CredentialCreated);
         store.create_credential(credential, &event, None, limits).await.unwrap();
