@@ -20,6 +20,7 @@ pub mod number_lookup;
 pub mod ports;
 mod privacy;
 pub mod rate_limit;
+mod rate_shares;
 pub mod requests;
 pub mod restore;
 pub mod reverse_sms;

@@ -9,13 +9,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Engine,
-    ports::{Clock, DatabaseTime, KnownDatabase, Store, StoreError, TimeSample},
+    ports::{Clock, DatabaseTime, KnownDatabase, NodeId, Store, StoreError, TimeSample},
     rate_limit::Share,
+    rate_shares::{self, Demand},
 };
 
 const BEAT: Duration = Duration::from_secs(1);
 /// A node that was not heard of for so long is dead.
 const DEAD_AFTER: SignedDuration = SignedDuration::from_secs(5);
+/// A node that has published nothing for so long counts as one that is not asked.
+const DEMAND_STALE_AFTER: SignedDuration = SignedDuration::from_secs(3);
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
 /// A machine whose clock differs by more from the database's time is reported.
 const MAX_CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
@@ -91,7 +94,9 @@ impl Engine {
         let alive = heartbeat.nodes;
         let nodes = u32::try_from(alive.len()).unwrap_or(u32::MAX).max(1);
         let rank = alive.iter().position(|node| *node == self.node()).unwrap_or(0);
-        self.limiter().set_share(Share { nodes, rank: u32::try_from(rank).unwrap_or(0) });
+        let share = Share { nodes, rank: u32::try_from(rank).unwrap_or(0) };
+        let demands = if nodes > 1 { self.demands(&alive, now).await? } else { Vec::new() };
+        self.limiter().set_shares(share, &demands);
         Ok(())
     }
 
@@ -100,6 +105,19 @@ impl Engine {
         sample_database_time(self.store(), self.clock()).await?;
         self.skew_report().update(clock_skew(self.clock()));
         Ok(())
+    }
+
+    /// What each live node was asked for in the last second, in their order.
+    async fn demands(&self, alive: &[NodeId], now: Timestamp) -> Result<Vec<Demand>, StoreError> {
+        let own = self.limiter().demand(now);
+        let published =
+            self.store().exchange_demand(self.node(), rate_shares::encode(&own), now, now - DEMAND_STALE_AFTER).await?;
+        let of = |node: &NodeId| match published.iter().find(|(other, _)| other == node) {
+            Some((_, demand)) => rate_shares::decode(demand),
+            None if *node == self.node() => own.clone(),
+            None => Demand::new(),
+        };
+        Ok(alive.iter().map(of).collect())
     }
 
     /// Beats until the future is dropped.

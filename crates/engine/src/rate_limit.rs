@@ -1,10 +1,12 @@
 //! Rate limits: how many calls a second are let through, across all nodes.
 //!
-//! Windows of whole seconds (minutes for failed logins) on the wall clock, counted in one atomic word each. Nodes
-//! share a limit by dividing it among those that are alive, so no call waits for another machine. What does not
-//! divide evenly goes round: in each window other nodes have one call more.
+//! Windows of whole seconds (minutes for failed logins) on the wall clock, counted in one atomic word each. No call waits
+//! for another machine: nodes divide a workspace's limit by what each was asked for in the last second
+//! ([`rate_shares`](crate::rate_shares)), and other limits evenly among those that are alive. What does not divide evenly
+//! goes round: in each window other nodes have one call more.
 
 use std::{
+    collections::HashMap,
     hash::{BuildHasher, Hash},
     net::{IpAddr, Ipv6Addr},
     sync::{
@@ -21,6 +23,8 @@ use ringtrue_domain::{
     silent::WINDOW_SECONDS,
     tenancy::{ClientId, RateLimits, WorkspaceId},
 };
+
+use crate::rate_shares::{self, Demand};
 
 /// Kinds of calls, each with a limit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,6 +188,7 @@ impl Window {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Full;
 
 /// Known callers are bounded by the number of credentials; strangers and visited checks by these caches.
@@ -193,10 +198,20 @@ const VISITED: usize = 50_000;
 /// How many session tokens and states are remembered.
 const TOKENS: usize = 50_000;
 
+/// How this node shares limits with the others.
+#[derive(Debug)]
+struct Shares {
+    own: Share,
+    /// What all nodes were asked for, where others than this one were.
+    contested: HashMap<(CallKind, WorkspaceId), Box<[u32]>>,
+}
+
 #[derive(Debug)]
 pub struct RateLimiter {
     limits: Limits,
-    share: ArcSwap<Share>,
+    shares: ArcSwap<Shares>,
+    /// Calls of workspaces, admitted or not, in even and odd seconds. Counted only while there are other nodes.
+    asked: Cache<(CallKind, WorkspaceId), Arc<[Window; 2]>>,
     known: Cache<Subject, Arc<Window>>,
     /// Apart from the known ones, so that a flood of strange addresses cannot push those out.
     strangers: Cache<Subject, Arc<Window>>,
@@ -215,7 +230,8 @@ impl RateLimiter {
     pub fn new(limits: Limits) -> Self {
         RateLimiter {
             limits,
-            share: ArcSwap::from_pointee(Share::ALONE),
+            shares: ArcSwap::from_pointee(Shares { own: Share::ALONE, contested: HashMap::new() }),
+            asked: Cache::new(KNOWN),
             known: Cache::new(KNOWN),
             strangers: Cache::new(STRANGERS),
             visited: Cache::new(VISITED),
@@ -226,16 +242,44 @@ impl RateLimiter {
         }
     }
 
-    pub fn set_share(&self, share: Share) {
-        if **self.share.load() != share {
-            tracing::info!(nodes = share.nodes, rank = share.rank, "rate limits are shared anew");
-            self.share.store(Arc::new(share));
+    /// Takes over what each live node was asked for, in the order of the nodes, and this node's place among them.
+    pub fn set_shares(&self, share: Share, demands: &[Demand]) {
+        let before = self.shares.load();
+        let contested = rate_shares::contested(demands, share.rank as usize);
+        if before.own == share && before.contested.is_empty() && contested.is_empty() {
+            return;
         }
+        if before.own != share {
+            tracing::info!(nodes = share.nodes, rank = share.rank, "rate-limit share changed");
+        }
+        self.shares.store(Arc::new(Shares { own: share, contested }));
+    }
+
+    /// What this node was asked for in the last whole second.
+    pub fn demand(&self, now: Timestamp) -> Demand {
+        let last = window(now, 1).saturating_sub(1);
+        let calls = |asked: &[Window; 2]| asked[usize::from(last % 2 == 1)].counted(last);
+        let demand = self.asked.iter().map(|(subject, asked)| (subject, calls(&asked)));
+        demand.filter(|(_, calls)| *calls > 0).collect()
     }
 
     /// Counts a call of a workspace.
     pub fn workspace(&self, kind: CallKind, id: WorkspaceId, own: &RateLimits, now: Timestamp) -> Standing {
-        self.second(&self.known, Subject::Workspace(kind, id), self.limits.of(kind, own), now)
+        self.of_workspace(kind, id, self.limits.of(kind, own), now)
+    }
+
+    fn of_workspace(&self, kind: CallKind, id: WorkspaceId, limit: u32, now: Timestamp) -> Standing {
+        let second = window(now, 1);
+        let shares = self.shares.load();
+        let mut part = limit;
+        if shares.own.nodes > 1 {
+            let _ = get(&self.asked, (kind, id))[usize::from(second % 2 == 1)].count(second, u32::MAX);
+            if let Some(demands) = shares.contested.get(&(kind, id)) {
+                part = rate_shares::part(limit, demands, shares.own.rank as usize, second);
+            }
+        }
+        let counted = get(&self.known, Subject::Workspace(kind, id)).count(second, part);
+        standing(counted, part, limit)
     }
 
     /// Counts a token or revoke request of a client that has shown its secret, against its own limit and that of its
@@ -246,8 +290,7 @@ impl RateLimiter {
         if !standing.admitted {
             return standing;
         }
-        let workspace = Subject::Workspace(CallKind::Token, workspace);
-        let of_workspace = self.second(&self.known, workspace, self.limits.tokens_of_workspace(own), now);
+        let of_workspace = self.of_workspace(CallKind::Token, workspace, self.limits.tokens_of_workspace(own), now);
         if of_workspace.admitted { standing } else { of_workspace }
     }
 
@@ -308,7 +351,7 @@ impl RateLimiter {
         }
         let failed =
             self.strangers.get(&self.failed_login(client_id, address)).map_or(0, |count| count.counted(minute));
-        (failed >= self.share.load().of(self.limits.failed_logins, minute).max(1)).then(|| seconds_left(now, 60))
+        (failed >= self.shares.load().own.of(self.limits.failed_logins, minute).max(1)).then(|| seconds_left(now, 60))
     }
 
     pub fn login_failed(&self, client_id: &str, address: IpAddr, now: Timestamp) {
@@ -328,19 +371,24 @@ impl RateLimiter {
 
     fn second(&self, cache: &Cache<Subject, Arc<Window>>, subject: Subject, limit: u32, now: Timestamp) -> Standing {
         let second = window(now, 1);
-        let share = self.share.load();
-        let part = share.of(limit, second);
+        let part = self.shares.load().own.of(limit, second);
         let counted = get(cache, subject).count(second, part);
-        let (admitted, left) = match counted {
-            Ok(before) => (true, part - before - 1),
-            Err(Full) => (false, 0),
-        };
-        let remaining = left.saturating_mul(share.nodes).min(limit.saturating_sub(u32::from(admitted)));
-        Standing { admitted, limit, remaining, reset: 1 }
+        standing(counted, part, limit)
     }
 }
 
-fn get<K: Copy + Eq + Hash>(cache: &Cache<K, Arc<Window>>, subject: K) -> Arc<Window> {
+/// How a call stands to a limit of which this node has a part. What is left is told as if all nodes had as much left.
+fn standing(counted: Result<u32, Full>, part: u32, limit: u32) -> Standing {
+    let (admitted, left) = match counted {
+        Ok(before) => (true, part - before - 1),
+        Err(Full) => (false, 0),
+    };
+    let scaled = u64::from(left) * u64::from(limit) / u64::from(part.max(1));
+    let remaining = u32::try_from(scaled).unwrap_or(u32::MAX).min(limit.saturating_sub(u32::from(admitted)));
+    Standing { admitted, limit, remaining, reset: 1 }
+}
+
+fn get<K: Copy + Eq + Hash, V: Default>(cache: &Cache<K, Arc<V>>, subject: K) -> Arc<V> {
     if let Some(window) = cache.get(&subject) {
         return window;
     }

@@ -37,7 +37,8 @@ macro_rules! steps {
             22 "0022_unauthenticated_requests", 23 "0023_latency_classes", 24 "0024_database_time",
             25 "0025_restores", 26 "0026_credential_use", 27 "0027_sandbox_keys",
             28 "0028_callback_bounds",
-            29 "0029_invitations"
+            29 "0029_invitations",
+            30 "0030_node_demand"
         )
     };
 }

@@ -201,7 +201,7 @@ async fn a_crowd_is_let_in_up_to_the_limit(world: World) {
     }
 }
 
-/// However many nodes there are, together they admit what one would.
+/// However many nodes are asked, together they admit what one would, once they have heard of each other.
 async fn nodes_share_a_limit(world: World) {
     limit(&world, 7).await;
     let others = [world.second_node().await, world.second_node().await];
@@ -223,8 +223,46 @@ async fn nodes_share_a_limit(world: World) {
             assert!(limit == 7 && remaining <= 7);
             admitted += usize::from(answer.status == 200);
         }
-        assert_eq!(admitted, 7, "in second {second}");
+        if second > 0 {
+            assert_eq!(admitted, 7, "in second {second}");
+        }
     }
+}
+
+/// A client whose connections all reach one node has the whole limit there, and leaves others little until they ask.
+async fn a_node_that_alone_is_asked_has_the_whole_limit(world: World) {
+    limit(&world, 40).await;
+    let other = world.second_node().await;
+    other.engine.refresh().await.unwrap();
+    let token = world.manager().await;
+    let ask = async |node: &Running, calls: usize| {
+        let mut admitted = 0;
+        for _ in 0..calls {
+            admitted += usize::from(send_to(node.address, Request::get(DOOR).bearer(&token)).await.status == 200);
+        }
+        admitted
+    };
+    let next_second = async || {
+        world.advance(SignedDuration::from_secs(1));
+        for node in [&world.node, &other, &world.node] {
+            node.engine.beat().await.unwrap();
+        }
+    };
+    next_second().await;
+    for second in 0..3 {
+        assert_eq!(ask(&world.node, 45).await, 40, "second {second}");
+        next_second().await;
+    }
+    // The other one begins with a reserve of a tenth. Then the two share.
+    assert_eq!((ask(&world.node, 45).await, ask(&other, 45).await), (40, 4));
+    next_second().await;
+    assert_eq!((ask(&world.node, 45).await, ask(&other, 45).await), (20, 20));
+    next_second().await;
+    assert_eq!((ask(&world.node, 45).await, ask(&other, 6).await), (20, 6));
+    next_second().await;
+    assert_eq!((ask(&world.node, 45).await, ask(&other, 0).await), (34, 0));
+    next_second().await;
+    assert_eq!(ask(&world.node, 45).await, 40);
 }
 
 /// A node that leaves gives its share back.
@@ -240,8 +278,25 @@ async fn a_node_that_leaves_gives_its_share_back(world: World) {
         }
         admitted
     };
-    world.node.engine.beat().await.unwrap();
-    assert_eq!(admitted().await, 4);
+    let others = async || {
+        let call = async || send_to(second.address, Request::get(DOOR).bearer(&token)).await.status == 200;
+        let mut admitted = 0;
+        for _ in 0..12 {
+            admitted += usize::from(call().await);
+        }
+        admitted
+    };
+    second.engine.refresh().await.unwrap();
+    for node in [&world.node, &second, &world.node] {
+        node.engine.beat().await.unwrap();
+    }
+    // Both are asked for more than their part, and hear of each other.
+    assert!(admitted().await > 0 && others().await > 0);
+    world.advance(SignedDuration::from_secs(1));
+    for node in [&world.node, &second, &world.node] {
+        node.engine.beat().await.unwrap();
+    }
+    assert_eq!(others().await, 4);
     shutdown.cancel();
     second.finished().await;
     world.node.engine.beat().await.unwrap();
@@ -254,6 +309,7 @@ on_both_stores!(
     one_workspace_does_not_use_up_anothers_limit,
     a_crowd_is_let_in_up_to_the_limit,
     nodes_share_a_limit,
+    a_node_that_alone_is_asked_has_the_whole_limit,
     a_node_that_leaves_gives_its_share_back,
 );
 

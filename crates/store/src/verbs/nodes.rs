@@ -161,11 +161,45 @@ impl<D: Database> NodeStore for SqlStore<D> {
             .await
     }
 
+    async fn exchange_demand(
+        &self,
+        node: NodeId,
+        demand: String,
+        now: Timestamp,
+        stale_before: Timestamp,
+    ) -> Result<Vec<(NodeId, String)>, StoreError> {
+        self.database
+            .transact_apart(move |tx| {
+                let demand = demand.clone();
+                Box::pin(async move {
+                    // Nodes take turns, as with heartbeats.
+                    tx.run("update roll_call set calls = calls + 1 where id = 1", &[]).await?;
+                    tx.run(
+                        "insert into node_demand (node_id, published_at, demand) values ($1, $2, $3)
+                         on conflict (node_id) do update
+                           set published_at = excluded.published_at, demand = excluded.demand",
+                        values![node, now, demand],
+                    )
+                    .await?;
+                    tx.run("delete from node_demand where published_at < $1", values![stale_before]).await?;
+                    let select = "select node_id, demand from node_demand where node_id <> $1";
+                    let published = |row: Row| {
+                        let mut row = row.of("node_demand");
+                        Ok((NodeId(row.uuid("node_id")?), row.text("demand")?))
+                    };
+                    let rows = tx.run(select, values![node]).await?;
+                    rows.into_iter().map(published).collect::<Result<_, StoreError>>().map(Ending::Commit)
+                })
+            })
+            .await
+    }
+
     async fn leave(&self, node: NodeId) -> Result<(), StoreError> {
         self.database
             .transact_apart(move |tx| {
                 Box::pin(async move {
                     tx.run("delete from nodes where id = $1", values![node]).await?;
+                    tx.run("delete from node_demand where node_id = $1", values![node]).await?;
                     Ok(Ending::Commit(()))
                 })
             })

@@ -179,6 +179,7 @@ contract! {
         a_database_that_went_back_is_noticed,
         a_node_leaves,
         many_nodes_are_heard_at_once,
+        nodes_read_what_others_published,
         a_node_lives_on_while_tenants_keep_the_database_busy,
         what_has_expired_is_forgotten,
         old_audit_events_are_deleted,

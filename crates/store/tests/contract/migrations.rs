@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 30] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -34,6 +34,7 @@ const NAMES: [&str; 29] = [
     "0027_sandbox_keys",
     "0028_callback_bounds",
     "0029_invitations",
+    "0030_node_demand",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

@@ -82,6 +82,24 @@ pub async fn a_node_leaves(bench: &Bench) {
     assert_eq!(live(store, first, sample::now(), sample::later(-10)).await, [first]);
 }
 
+pub async fn nodes_read_what_others_published(bench: &Bench) {
+    let store = &*bench.store;
+    let nodes: [NodeId; 3] = std::array::from_fn(|_| NodeId(sample::uuid()));
+    let publish = async |node: usize, demand: &str, seconds: i64| {
+        let (now, stale_before) = (sample::later(seconds), sample::later(seconds - 3));
+        let mut others = store.exchange_demand(nodes[node], demand.to_owned(), now, stale_before).await.unwrap();
+        others.sort();
+        others.into_iter().map(|(_, demand)| demand).collect::<Vec<_>>()
+    };
+    assert_eq!(publish(0, "a", 0).await, [""; 0]);
+    assert_eq!(publish(1, "b", 1).await, ["a"]);
+    assert_eq!(publish(2, "", 2).await, ["a", "b"]);
+    assert_eq!(publish(0, "c", 2).await, ["b", ""], "its own is not read back");
+    assert_eq!(publish(0, "d", 5).await, [""], "what is old is forgotten");
+    store.leave(nodes[2]).await.unwrap();
+    assert_eq!(publish(0, "d", 5).await, [""; 0]);
+}
+
 /// After an outage all are heard of again, and each takes the others for dead.
 pub async fn many_nodes_are_heard_at_once(bench: &Bench) {
     let stores = [bench.store.clone(), bench.database.open().await];

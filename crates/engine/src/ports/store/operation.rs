@@ -110,6 +110,15 @@ pub trait NodeStore: Send + Sync {
     /// Forgets the latest recorded time, so that the clock of the database counts alone.
     async fn reset_latest_time(&self) -> Result<(), StoreError>;
 
+    /// Publishes what `node` was asked for, and gives what other nodes have published since `stale_before`.
+    async fn exchange_demand(
+        &self,
+        node: NodeId,
+        demand: String,
+        now: Timestamp,
+        stale_before: Timestamp,
+    ) -> Result<Vec<(NodeId, String)>, StoreError>;
+
     async fn leave(&self, node: NodeId) -> Result<(), StoreError>;
 }
 
