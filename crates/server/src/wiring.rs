@@ -13,10 +13,11 @@ use ringtrue_sandbox::directory::Directory;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use crate::groundwork::OwnPlaces;
 use crate::{
     config::Config,
     connectors::{Connectors, Workbench},
-    groundwork::{Groundwork, OwnPlaces, Unfit, Ways},
+    groundwork::{Groundwork, Unfit, Ways},
     handsets::Handsets,
     http::{self, App, Readiness, Shared, Site, ToldNetworks},
     listener::{self, Tls},

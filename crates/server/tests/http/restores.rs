@@ -8,7 +8,7 @@ use ringtrue_engine::{
     ports::{Clock, ManualClock, SystemEntropy},
 };
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
-use ringtrue_server::wiring::settings;
+use ringtrue_server::wiring::{OwnPlaces, settings};
 use serde_json::json;
 
 use crate::{
@@ -57,7 +57,9 @@ async fn a_restored_database_revives_nothing(world: World) {
         transport: Arc::new(Outbound::new(OutboundSettings::default()).unwrap()),
         master: master(),
     };
-    let engine = Engine::start(parts, settings(world.config(), world.node.base_url.clone(), vec![])).await.unwrap();
+    let engine = Engine::start(parts, settings(world.config(), world.node.base_url.clone(), OwnPlaces::default()))
+        .await
+        .unwrap();
     assert_eq!(store.database_history().await.unwrap().went_back_at, None);
     // A file has no identity: there a server must have remembered how far the database had come.
     let has_identity = store.database_identity().await.unwrap().is_some();
