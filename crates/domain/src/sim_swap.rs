@@ -54,7 +54,8 @@ pub struct SimSwap {
     pub no_sim_change: bool,
     /// The minutes that this was said of.
     pub covered: u32,
-    /// The upper end of the bucket of the last change, in minutes, when it is known.
+    /// The upper end of the bucket of the last change, in minutes, when it is known; of an operator that only says
+    /// "changed within N", the bucket of N.
     pub change_within: Option<u32>,
 }
 
@@ -106,7 +107,12 @@ impl SimHistory {
                 change_within: None,
             },
             SimHistory::ChangedWithin(window) => {
-                SimSwap { no_sim_change: false, covered: whole_minutes(window), change_within: None }
+                let holds = |minutes: &u32| window <= SignedDuration::from_mins((*minutes).into());
+                SimSwap {
+                    no_sim_change: false,
+                    covered: whole_minutes(window),
+                    change_within: BUCKETS.into_iter().find(holds),
+                }
             }
         }
     }
@@ -158,12 +164,15 @@ mod tests {
     fn an_operator_that_looks_less_far_back_covers_less() {
         let days = |days: i64| SignedDuration::from_hours(24 * days);
         for (history, expected) in [
-            (SimHistory::NoChangeFor(days(3)), (true, 4_320)),
-            (SimHistory::NoChangeFor(days(30)), (true, 10_080)),
-            (SimHistory::ChangedWithin(days(7)), (false, 10_080)),
+            (SimHistory::NoChangeFor(days(3)), (true, 4_320, None)),
+            (SimHistory::NoChangeFor(days(30)), (true, 10_080, None)),
+            (SimHistory::ChangedWithin(days(1)), (false, 1_440, Some(1_440))),
+            (SimHistory::ChangedWithin(days(7)), (false, 10_080, Some(10_080))),
+            (SimHistory::ChangedWithin(days(100)), (false, 144_000, Some(259_200))),
+            (SimHistory::ChangedWithin(days(400)), (false, 576_000, None)),
         ] {
             let said = history.judge(Period::DEFAULT, now());
-            assert_eq!((said.no_sim_change, said.covered, said.change_within), (expected.0, expected.1, None));
+            assert_eq!((said.no_sim_change, said.covered, said.change_within), expected, "{history:?}");
         }
     }
 

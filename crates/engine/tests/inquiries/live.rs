@@ -73,7 +73,7 @@ async fn an_end_is_what_the_operator_said() {
         (Ok(SimHistory::ChangedAt(BEGINNING + hours(1))), 60, found(false, 60, Some(60))),
         (Ok(SimHistory::NoChangeFor(hours(24))), 540_000, found(true, 1_440, None)),
         (Ok(SimHistory::NoChangeFor(hours(24))), 60, found(true, 60, None)),
-        (Ok(SimHistory::ChangedWithin(hours(24))), 1_440, found(false, 1_440, None)),
+        (Ok(SimHistory::ChangedWithin(hours(24))), 1_440, found(false, 1_440, Some(1_440))),
         (Err(ErrorCode::MnoNotSupported), 60, Err(ErrorCode::MnoNotSupported)),
         (Err(ErrorCode::MnoTimeout), 60, Err(ErrorCode::MnoTimeout)),
         (Err(ErrorCode::MnoUserNotFound), 60, Err(ErrorCode::MnoUserNotFound)),
