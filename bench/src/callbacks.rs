@@ -19,7 +19,7 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     region::Region,
-    reverse_sms::{InboundSms, NumberGuard, Sender},
+    reverse_sms::{InboundSms, NumberGuard, Origin, Sender},
     tenancy::{Mode, Project},
     web_url::{AddressPolicy, UrlPolicy},
 };
@@ -120,7 +120,7 @@ impl World {
             CreateReverseSms { phone_number: number.clone(), reference: None, callback_url: Some(callback_url) };
         let created = self.engine.create_reverse_sms(&self.project, request, None).await?;
         let sms = InboundSms {
-            mode: Mode::Sandbox,
+            origin: Origin::Sandbox(self.project.id),
             connector: "bench".into(),
             from: Sender::Number(Msisdn::parse(&number, Mode::Sandbox)?),
             to: created.invitation.receiver,

@@ -1,6 +1,6 @@
 // Writes inbound SMS as vendors do, signed or approved by the vendors' own libraries, as JSON lines.
 //
-// twilio and @sinch/sdk-client have functions that sign. telnyx and plivo have only ones that check: there the
+// twilio and @sinch/sdk-client have functions that sign. telnyx, plivo and messagebird have only ones that check: there the
 // signature is made here, by node's crypto, and a line is written only if the vendor's library takes it for valid.
 //
 // Run by crates/operators/tests/sms_http_vendors.rs.
@@ -11,6 +11,7 @@ import { createRequire } from 'node:module';
 const require = createRequire(import.meta.url);
 const twilio = require('twilio');
 const plivo = require('plivo');
+const messagebird = require('messagebird/lib/webhook-signature-jwt');
 const { Telnyx } = require('telnyx');
 // By its file: the package as a whole does not load without a second one that it does not name.
 const sinch = require('../node_modules/@sinch/sdk-client/dist/utils/authorization.helper.js');
@@ -93,6 +94,26 @@ for (const text of texts) {
       body: form(fields),
       text,
     });
+  }
+
+  const inbound = { id, originator: '447700900001', recipient: '447700900999', body: text };
+  for (const [alg, hash] of [['HS256', 'sha256'], ['HS384', 'sha384'], ['HS512', 'sha512']]) {
+    for (const method of ['POST', 'GET']) {
+      const path = method === 'GET' ? `/sms/door?${form(inbound)}` : '/sms/door?a=%2F';
+      const body = method === 'GET' ? '' : form(inbound);
+      const sha256 = (data) => crypto.createHash('sha256').update(data).digest('hex');
+      const claims = {
+        iss: 'MessageBird', iat: seconds, nbf: seconds, exp: seconds + 60, jti: `jti-${count}-${alg}-${method}`,
+        url_hash: sha256(ORIGIN + path), ...(body ? { payload_hash: sha256(body) } : {}),
+      };
+      const part = (json) => Buffer.from(JSON.stringify(json)).toString('base64url');
+      const signed = `${part({ alg, typ: 'JWT' })}.${part(claims)}`;
+      const jwt = `${signed}.${crypto.createHmac(hash, TOKEN).update(signed).digest('base64url')}`;
+      // Throws unless the signature is valid.
+      await messagebird.verify(ORIGIN + path, Buffer.from(body), jwt, crypto.createSecretKey(Buffer.from(TOKEN)));
+      const headers = { 'messagebird-signature-jwt': jwt, ...(body ? { 'content-type': FORM } : {}) };
+      write('messagebird', { method, path, headers, body, text });
+    }
   }
 
   const pair = crypto.generateKeyPairSync('ed25519');

@@ -99,7 +99,13 @@ fn what_is_held_is_bounded(mut tape: Tape<'_>) {
         let octets = tape.octets(length.into());
         let (source, destination) =
             (Address::international((who / 2).to_string()), Address::international((who % 2).to_string()));
-        let content = Content { data_coding: DataCoding::LATIN1, octets, segment: Some(segment), header_fault: None };
+        let content = Content {
+            data_coding: DataCoding::LATIN1,
+            octets,
+            fill_bits: 0,
+            segment: Some(segment),
+            header_fault: None,
+        };
 
         let place = |sequence| (who, segment.reference, segment.total, sequence);
         let open_before = reassembly.open_messages();

@@ -1,6 +1,7 @@
 //! Requests to the webhooks for SMS: any bytes to each driver.
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr},
     sync::{Arc, Mutex},
 };
@@ -12,8 +13,9 @@ use jiff::Timestamp;
 use ringtrue_domain::{phone::Msisdn, reverse_sms::InboundSms, tenancy::Mode};
 use ringtrue_engine::ports::{Disposition, Glimpse, Inbox, ManualClock, StoreError};
 use ringtrue_operators::sms_http::{
-    Driver, FieldMap, Generic, GenericSignature, Incoming, Infobip, Jasmin, Kannel, PathSecret, Plivo, PlivoSignature,
-    Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature, Webhook, WebhookConfig,
+    Bird, Driver, FieldMap, Generic, GenericSignature, Incoming, Infobip, Jasmin, Kannel, MessageBird, PathSecret,
+    Plivo, PlivoSignature, Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature,
+    Webhook, WebhookConfig,
 };
 
 use crate::{Target, texts};
@@ -54,10 +56,16 @@ fn seeds() -> Vec<Vec<u8>> {
         ),
         (JSON, r#"{"type":"mo_text","id":"1","from":"447700900123","to":"447700900999","body":"VERIFY"}"#),
         (JSON, r#"{"message_uuid":"1","channel":"sms","from":"447700900123","to":"447700900999","text":"VERIFY"}"#),
+        (FORM, "id=1&originator=447700900123&recipient=447700900999&body=VERIFY"),
+        (
+            JSON,
+            r#"{"event":"sms.inbound","payload":{"id":"1","sender":{"contact":{"identifierValue":"+447700900123"}},"receiver":{"connector":{"identifierValue":"+447700900999"}},"body":{"text":{"text":"VERIFY"}}}}"#,
+        ),
         (JSON, r#"{"from":"447700900123","to":447700900999,"text":"VERIFY","id":"1"}"#),
     ] {
         let signed = "x-twilio-signature: AAAA\nx-plivo-signature-v2: AAAA,AAAA\nx-plivo-signature-v2-nonce: 1\n\
-            telnyx-signature-ed25519: AAAA\ntelnyx-timestamp: 1794700000\nx-signature: 00ff\nauthorization: Bearer e30.e30.AAAA\n";
+            telnyx-signature-ed25519: AAAA\ntelnyx-timestamp: 1794700000\nx-signature: 00ff\nauthorization: Bearer e30.e30.AAAA\n\
+            messagebird-signature: AAAA\nmessagebird-request-timestamp: 1794700000\nmessagebird-signature-jwt: e30.e30.AAAA\n";
         seeds.push(format!("POST bodySHA256=00\n{content_type}\n{body}").into_bytes());
         seeds.push(format!("POST \n{content_type}{signed}\n{body}").into_bytes());
     }
@@ -73,7 +81,7 @@ fn run(data: &[u8]) {
         assert_eq!(door.received(), 0, "nobody signed this");
     }
     for driver in unsigned() {
-        let always_has_an_id = !matches!(driver, Driver::Kannel(_));
+        let always_has_an_id = !matches!(driver, Driver::Kannel(_) | Driver::MessageBird(_));
         let door = Door::new(driver);
         let status = door.takes(&call);
         let is_known = [StatusCode::OK, StatusCode::BAD_REQUEST, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
@@ -146,7 +154,6 @@ impl Door {
         let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_794_700_000).unwrap()));
         let config = WebhookConfig {
             name: "door".into(),
-            mode: Mode::Live,
             driver,
             public_url: "https://nv.example.com/southbound/sms/door".parse().unwrap(),
             path_secret: Some(PathSecret::new("Zm9vYmFyYmF6cXV4").unwrap()),
@@ -199,6 +206,8 @@ fn signed() -> Vec<Driver> {
             public_key: Some(TelnyxKey::from_base64("11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=").unwrap()),
         }),
         Driver::Sinch(Sinch { secret: Some(secret()) }),
+        Driver::Bird(Bird { secret: Some(secret()), channels: BTreeMap::new() }),
+        Driver::MessageBird(MessageBird { secret: Some(secret()) }),
         plivo(PlivoSignature::V2(secret())),
         plivo(PlivoSignature::V3(secret())),
         Driver::Generic(Generic { fields: names(), signature: Some(tag) }),
@@ -211,6 +220,8 @@ fn unsigned() -> Vec<Driver> {
         Driver::Vonage(Vonage { signature: None }),
         Driver::Telnyx(Telnyx { public_key: None }),
         Driver::Sinch(Sinch { secret: None }),
+        Driver::Bird(Bird { secret: None, channels: BTreeMap::new() }),
+        Driver::MessageBird(MessageBird { secret: None }),
         Driver::Infobip(Infobip),
         Driver::Plivo(Plivo { signature: None }),
         Driver::Kannel(Kannel),

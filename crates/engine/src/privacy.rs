@@ -9,8 +9,7 @@ use ringtrue_domain::{
     id::time_ordered,
     lifecycle::NumberHash,
     phone::Msisdn,
-    reverse_sms::Code,
-    tenancy::Mode,
+    reverse_sms::{Code, Origin},
 };
 
 use crate::{
@@ -26,12 +25,20 @@ impl Engine {
         self.hash(&[b"number", number.as_str().as_bytes()]).map(NumberHash)
     }
 
-    /// With the receiver in it, a code sent to another number is another code; with the mode, a simulated SMS never
-    /// meets a live check.
-    pub(crate) fn code_hash(&self, mode: Mode, receiver: &Msisdn, code: &Code) -> Result<CodeHash, StoreError> {
-        let parts: [&[u8]; 4] =
-            [b"code", mode.as_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str().as_bytes()];
-        self.hash(&parts).map(CodeHash)
+    /// With the receiver in it, a code sent to another number is another code; with the origin, a simulated SMS meets
+    /// neither a live check nor one of another project.
+    pub(crate) fn code_hash(&self, origin: Origin, receiver: &Msisdn, code: &Code) -> Result<CodeHash, StoreError> {
+        let (mode, receiver, code) = (origin.mode().as_str().as_bytes(), receiver.as_str().as_bytes(), code.as_str());
+        let hash = match origin {
+            Origin::Operator => self.hash(&[b"code", mode, receiver, code.as_bytes()]),
+            Origin::Sandbox(project) => self.hash(&[b"code", mode, project.0.as_bytes(), receiver, code.as_bytes()]),
+        };
+        hash.map(CodeHash)
+    }
+
+    /// The key by which the simulated operators of all nodes take each other's codes and tokens.
+    pub fn sandbox_operator_key(&self) -> Result<[u8; 32], StoreError> {
+        self.hash(&[b"sandbox operator"])
     }
 
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> Result<[u8; 32], StoreError> {

@@ -6,12 +6,12 @@ use std::{fmt, ops::RangeInclusive, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use ringtrue_domain::{
     phone::Msisdn,
-    tenancy::{Mode, ProjectId},
+    tenancy::{Mode, Project, ProjectId},
 };
 use ringtrue_engine::reverse_sms::Invitation;
 use ringtrue_sandbox::{
     sim_drawer::SimDrawer,
-    smsc::{Behaviour, SendError, Sms, Smsc},
+    smsc::{Account, Behaviour, SendError, Sms, Smsc},
 };
 
 /// After this long a handset answers by itself, where its project asks for that.
@@ -46,6 +46,10 @@ pub enum HandsetError {
     TooLong,
     #[error("the sandbox operator has too many messages on their way")]
     Busy,
+    #[error(
+        "this project or its workspace has too many simulated messages on their way; wait until some are delivered"
+    )]
+    TooMany,
 }
 
 /// One of them is a number.
@@ -66,7 +70,8 @@ impl Faults {
         let mut behaviour = Behaviour::new()
             .late(Duration::from_secs(count(self.late_seconds).into()))
             .duplicated(count(self.extra_copies))
-            .losing_links(count(self.link_drops));
+            // Simulated for this message alone: all projects share the link.
+            .losing_answers(count(self.link_drops));
         if let Some(parts) = self.parts.and_then(|parts| u8::try_from(parts).ok()) {
             behaviour = behaviour.split_into(parts);
         }
@@ -104,24 +109,42 @@ impl Handsets {
         swapped.filter_map(|(number, at)| Some((number, Timestamp::from_second(at).ok()?))).collect()
     }
 
-    /// Sends an SMS, and waits a moment for the operator to deliver it.
-    pub async fn text(&self, from: &Msisdn, to: &Msisdn, body: &str, faults: Faults) -> Result<(), HandsetError> {
+    /// Sends an SMS from a handset of a project, and waits a moment for the operator to deliver it.
+    pub async fn text(
+        &self,
+        project: &Project,
+        from: &Msisdn,
+        to: &Msisdn,
+        body: &str,
+        faults: Faults,
+    ) -> Result<(), HandsetError> {
         let smsc = self.smsc.as_ref().ok_or(HandsetError::NoOperator)?;
-        let sms = Sms::new(from.as_str(), to.as_str(), body).behaving(faults.behaviour());
+        let is_late = faults.late_seconds.is_some_and(|seconds| seconds > 0);
+        let sms = Sms::new(from.as_str(), to.as_str(), body).behaving(faults.behaviour()).of_account(account(project));
         let ticket = smsc.send(sms).map_err(|error| match error {
             SendError::QueueFull | SendError::Stopped => HandsetError::Busy,
+            SendError::AccountFull => HandsetError::TooMany,
             SendError::NotE164 | SendError::TooLong | SendError::Unwritable(_) => HandsetError::TooLong,
         })?;
-        let _ = tokio::time::timeout(PATIENCE, ticket.delivered()).await;
+        if !is_late {
+            let _ = tokio::time::timeout(PATIENCE, ticket.delivered()).await;
+        }
         Ok(())
     }
 
     /// Has the handset with this number do what it is invited to, by itself.
-    pub fn reply(&self, number: &str, invitation: &Invitation) {
+    pub fn reply(&self, project: &Project, number: &str, invitation: &Invitation) {
         let Some((smsc, number)) = self.smsc.as_ref().zip(Msisdn::parse(number, Mode::Sandbox).ok()) else { return };
         let sms = Sms::new(number.as_str(), invitation.receiver.as_str(), invitation.sms_body.as_str());
-        if let Err(error) = smsc.send(sms.behaving(Behaviour::new().late(REPLY_AFTER))) {
+        let sms = sms.behaving(Behaviour::new().late(REPLY_AFTER)).of_account(account(project));
+        if let Err(error) = smsc.send(sms) {
             tracing::warn!(%error, "a simulated handset does not reply");
         }
     }
+}
+
+/// Simulated SMS reach the checks of the project whose handset has sent them, and no others. Projects of a workspace have
+/// a share of the operator's queue together.
+fn account(project: &Project) -> Account {
+    Account { id: project.id.0.as_u128(), group: project.workspace.0.as_u128() }
 }

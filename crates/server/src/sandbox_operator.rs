@@ -24,10 +24,11 @@ use ringtrue_engine::{
 };
 use ringtrue_operators::{
     camara::{
-        BreakerSettings, Camara, CamaraConfig, ClientAuthentication, LoginHint, Provider, SimSwapConfig, SimSwapFlow,
+        BreakerSettings, Camara, CamaraConfig, ClientAuthentication, Endpoints, LoginHint, Provider, SimSwapConfig,
+        SimSwapFlow,
     },
     client::{Answer, Client, ClientError, ClientSettings},
-    smpp::{Connector, Counters, SmppConfig, Succession, Surroundings},
+    smpp::{Connector, Counters, Reach, SmppConfig, Succession, Surroundings, Tag},
 };
 use ringtrue_sandbox::{
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
@@ -42,6 +43,8 @@ use crate::{connectors::camara_redirect_uri, handsets::Handsets};
 pub const AUTHORIZE: &str = "/v1/sandbox/operator/authorize";
 
 const NAME: &str = "sandbox";
+/// Names the project whose handset has sent an SMS; in the range that SMPP leaves to vendors.
+const PROJECT_TAG: Tag = Tag(0x1400);
 
 #[derive(Debug)]
 pub struct SandboxOperator {
@@ -58,13 +61,13 @@ impl SandboxOperator {
     pub async fn start(engine: &Engine) -> anyhow::Result<Self> {
         // Nobody else on this machine is to bind.
         let password = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<6>());
-        let smsc = SmscConfig { password: password.clone(), ..SmscConfig::default() };
+        let smsc = SmscConfig { password: password.clone(), account_tag: Some(PROJECT_TAG), ..SmscConfig::default() };
         let smsc = Smsc::start(smsc).await.context("the sandbox operator cannot listen on a loopback address")?;
         let receivers = RECEIVERS.iter().map(|number| Msisdn::parse(number, Mode::Sandbox));
         let receivers = receivers.collect::<Result<Vec<_>, _>>()?;
         let address = smsc.address();
         let config = SmppConfig {
-            mode: Mode::Sandbox,
+            reach: Reach::SandboxProject { tag: PROJECT_TAG },
             system_id: "sandbox".to_owned(),
             password: password.into(),
             // The handsets wait for each part to be taken before they send the next.
@@ -121,7 +124,11 @@ async fn camara_side(
     let redirect_uri = camara_redirect_uri(engine.base_url(), NAME)?;
     let secret = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<24>());
     let clock = engine.shared_clock();
+    // The same on every node: a device may come back to another one than it left from.
+    let issuer = format!("{}/v1/sandbox/operator", engine.base_url());
     let operator = Operator::start(OperatorConfig {
+        issuer: Some(issuer.clone()),
+        seal_key: Some(engine.sandbox_operator_key()?),
         authorization_endpoint: Some(format!("{}{AUTHORIZE}", engine.base_url())),
         clients: vec![camara::Client::new(NAME).with_secret(&secret).redirecting_to(redirect_uri.as_str())],
         default_sim: Some(DEFAULT_SIM.parse()?),
@@ -129,6 +136,7 @@ async fn camara_side(
         ..OperatorConfig::default()
     });
     let operator = operator.await.context("the sandbox operator cannot listen on a loopback address")?;
+    let local = |endpoint: Endpoint| Url::parse(&format!("http://{}{}", operator.address(), endpoint.path()));
     let config = CamaraConfig {
         mode: Mode::Sandbox,
         // The simulated network tells devices apart by this.
@@ -138,8 +146,15 @@ async fn camara_side(
         breaker: BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() },
         ..CamaraConfig::new(
             NAME,
-            Provider::Issuer(operator.issuer().to_owned()),
-            Url::parse(operator.issuer())?,
+            Provider::Endpoints(Box::new(Endpoints {
+                issuer,
+                authorization: Some(Url::parse(&operator.url(Endpoint::Authorize))?),
+                token: local(Endpoint::Token)?,
+                backchannel: None,
+                keys: Some(local(Endpoint::Jwks)?),
+                names_itself: true,
+            })),
+            Url::parse(&format!("http://{}", operator.address()))?,
             NAME,
             ClientAuthentication::SecretBasic(secret.into()),
             redirect_uri,

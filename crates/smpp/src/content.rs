@@ -1,10 +1,10 @@
 //! What a message carries, whichever operation brought it and wherever its octets stand.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use crate::{
     pdu::{DataSm, EsmClass, ShortMessage, Tlvs},
-    text::{DataCoding, DefaultAlphabet},
+    text::{DataCoding, DefaultAlphabet, gsm},
     udh::{self, MalformedUdh, Segment},
 };
 
@@ -13,6 +13,8 @@ use crate::{
 pub struct Content<'a> {
     pub data_coding: DataCoding,
     pub octets: &'a [u8],
+    /// How many bits fill up the header to whole septets, where septets are packed.
+    pub fill_bits: u8,
     pub segment: Option<Segment>,
     /// What was wrong with the header, if anything. The octets are then what is most likely the text.
     pub header_fault: Option<MalformedUdh>,
@@ -31,8 +33,20 @@ impl fmt::Debug for Content<'_> {
 }
 
 impl Content<'_> {
+    /// Reads octets with one character, or half of one, each: see [`unpacked`](Self::unpacked).
     pub fn text(&self, default: DefaultAlphabet) -> String {
         self.data_coding.coding(default).decode(self.octets)
+    }
+}
+
+impl<'a> Content<'a> {
+    /// The octets, with septets that are packed spread over octets of their own.
+    pub fn unpacked(&self, default: DefaultAlphabet) -> Cow<'a, [u8]> {
+        if default == DefaultAlphabet::Gsm0338Packed && self.data_coding == DataCoding::DEFAULT {
+            gsm::unpack(self.octets, self.fill_bits).into()
+        } else {
+            self.octets.into()
+        }
     }
 }
 
@@ -50,13 +64,16 @@ impl DataSm {
 }
 
 fn content<'a>(esm_class: EsmClass, data_coding: DataCoding, payload: &'a [u8], tlvs: &Tlvs) -> Content<'a> {
-    let whole = Content { data_coding, octets: payload, segment: None, header_fault: None };
+    let whole = Content { data_coding, octets: payload, fill_bits: 0, segment: None, header_fault: None };
     let mut content = if esm_class.has_header() {
         match udh::cut(payload) {
-            Ok((header, octets)) => match header.segment() {
-                Ok(segment) => Content { octets, segment, ..whole },
-                Err(fault) => Content { octets, header_fault: Some(fault), ..whole },
-            },
+            Ok((header, octets)) => {
+                let whole = Content { octets, fill_bits: fill_bits(payload.len() - octets.len()), ..whole };
+                match header.segment() {
+                    Ok(segment) => Content { segment, ..whole },
+                    Err(fault) => Content { header_fault: Some(fault), ..whole },
+                }
+            }
             Err(fault) => Content { header_fault: Some(fault), ..whole },
         }
     } else {
@@ -64,6 +81,11 @@ fn content<'a>(esm_class: EsmClass, data_coding: DataCoding, payload: &'a [u8], 
     };
     content.segment = content.segment.or_else(|| segment_by_tlvs(tlvs));
     content
+}
+
+/// Behind a header, packed septets begin at the next multiple of seven bits (3GPP TS 23.040, 9.2.3.24).
+fn fill_bits(header_octets: usize) -> u8 {
+    u8::try_from((7 - header_octets * 8 % 7) % 7).unwrap_or_default()
 }
 
 fn segment_by_tlvs(tlvs: &Tlvs) -> Option<Segment> {

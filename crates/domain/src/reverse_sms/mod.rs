@@ -7,7 +7,7 @@ mod link;
 use jiff::Timestamp;
 
 pub use code::{Code, candidates};
-pub use inbound::{InboundSms, Sender};
+pub use inbound::{InboundSms, Origin, Sender};
 pub use link::{Platform, sms_link};
 
 use crate::{

@@ -12,6 +12,13 @@ identifier!(
     ProjectId
 );
 
+impl ProjectId {
+    /// The identifier that these sixteen octets are.
+    pub fn from_octets(octets: [u8; 16]) -> Self {
+        ProjectId(uuid::Uuid::from_bytes(octets))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Project {
     pub id: ProjectId,

@@ -6,8 +6,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
     phone::Msisdn,
-    reverse_sms::{InboundSms, Sender},
-    tenancy::Mode,
+    reverse_sms::{InboundSms, Origin, Sender},
 };
 
 use super::StoreError;
@@ -43,7 +42,7 @@ impl Disposition {
 /// The first part of an SMS whose others are still to come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glimpse {
-    pub mode: Mode,
+    pub origin: Origin,
     /// The configured name of the connector that brought it.
     pub connector: Arc<str>,
     pub from: Sender,

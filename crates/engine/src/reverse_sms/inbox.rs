@@ -20,7 +20,7 @@ use crate::{
 impl Inbox for Engine {
     async fn receive(&self, sms: InboundSms) -> Result<Disposition, StoreError> {
         let at = whole_millis(sms.received_at);
-        let codes = candidates(&sms.text).into_iter().map(|code| self.code_hash(sms.mode, &sms.to, &code));
+        let codes = candidates(&sms.text).into_iter().map(|code| self.code_hash(sms.origin, &sms.to, &code));
         let codes = codes.collect::<Result<Vec<_>, _>>()?;
         let from = match &sms.from {
             Sender::Number(number) => ReceivedFrom::Number(self.number_hash(number)?),
@@ -34,8 +34,8 @@ impl Inbox for Engine {
         }
         let check = if codes.is_empty() { None } else { self.store().check_by_code(codes).await? };
         let Some(check) = check else {
-            let InboundSms { mode, connector, from, to, .. } = sms;
-            return self.notice(Glimpse { mode, connector, from, to, seen_at: at }).await;
+            let InboundSms { origin, connector, from, to, .. } = sms;
+            return self.notice(Glimpse { origin, connector, from, to, seen_at: at }).await;
         };
         self.taken(narrowed(check)?, from, at, &sms.connector).await
     }
@@ -79,10 +79,10 @@ impl Engine {
 
     /// Something came from this number, though not what a check waits for.
     async fn notice(&self, glimpse: Glimpse) -> Result<Disposition, StoreError> {
-        let Glimpse { mode, connector, from: Sender::Number(number), to, seen_at } = glimpse else {
+        let Glimpse { origin, connector, from: Sender::Number(number), to, seen_at } = glimpse else {
             return Ok(Disposition::Unusable);
         };
-        let moved = self.store().mark_pending(mode, self.number_hash(&number)?, &to, &connector, seen_at).await?;
+        let moved = self.store().mark_pending(origin, self.number_hash(&number)?, &to, &connector, seen_at).await?;
         self.activity().marked_pending(&moved);
         Ok(if moved.is_empty() { Disposition::Unmatched } else { Disposition::Pending })
     }

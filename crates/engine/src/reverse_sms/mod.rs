@@ -11,7 +11,7 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{Code, ReverseSmsCheck},
+    reverse_sms::{Code, Origin, ReverseSmsCheck},
     sandbox::{self, Script},
     search::Filter,
     tenancy::{Mode, Project, ProjectId, SmsPrefix, Ttl},
@@ -102,7 +102,7 @@ impl Engine {
         let created = CreatedReverseSms { check, invitation: Invitation { receiver, sms_body, ttl } };
 
         let receiver = created.invitation.receiver.clone();
-        let code = self.code_hash(project.mode, &receiver, &code)?;
+        let code = self.code_hash(Origin::for_project(project), &receiver, &code)?;
         let new = NewCheck {
             check: created.check.clone().map(Into::into),
             awaits: Awaits::Sms { receiver, code },

@@ -6,7 +6,7 @@ use ringtrue_domain::{
     lifecycle::{AnyVerdict, Ending},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, Sender},
+    reverse_sms::{InboundSms, Origin, Sender},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{
@@ -43,7 +43,7 @@ async fn text(world: &World, to: &Msisdn, text: &str) -> Disposition {
     let from = Sender::Number(Msisdn::parse(PHONE, Mode::Sandbox).unwrap());
     let received_at = world.clock.now();
     let sms = InboundSms {
-        mode: Mode::Sandbox,
+        origin: Origin::Sandbox(world.sandbox.id),
         connector: "sandbox".into(),
         from,
         to: to.clone(),

@@ -5,9 +5,9 @@ use ringtrue_domain::{
     lifecycle::{CheckId, Lifecycle, Outcome},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, Sender},
+    reverse_sms::{InboundSms, Origin, Sender},
     sandbox,
-    tenancy::Mode,
+    tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{reverse_sms::CreatedReverseSms, silent::CreatedSilent};
 
@@ -15,6 +15,7 @@ use ringtrue_engine::{reverse_sms::CreatedReverseSms, silent::CreatedSilent};
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub id: CheckId,
+    pub project: ProjectId,
     pub product: Product,
     /// Of the person: claimed, or to be found out.
     pub number: Msisdn,
@@ -65,6 +66,7 @@ impl Subject {
         let CreatedReverseSms { check, invitation } = created;
         Subject {
             id: check.id,
+            project: check.project,
             product: check.product,
             number,
             awaits: Awaits::Sms { receiver: invitation.receiver, body: invitation.sms_body },
@@ -80,6 +82,7 @@ impl Subject {
         let (_, token) = url.split_once("?t=").unwrap();
         Subject {
             id: check.id,
+            project: check.project,
             product: check.product,
             number,
             awaits: Awaits::Device(Trip { token: token.to_owned(), ..Trip::default() }),
@@ -141,7 +144,7 @@ impl Subject {
     pub fn sms(&self, from: &Msisdn, now: Timestamp) -> InboundSms {
         let Awaits::Sms { receiver, body } = &self.awaits else { panic!("it waits for no SMS") };
         InboundSms {
-            mode: Mode::Sandbox,
+            origin: Origin::Sandbox(self.project),
             connector: "sandbox".into(),
             from: Sender::Number(from.clone()),
             to: receiver.clone(),

@@ -7,7 +7,7 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_smpp::{
-    pdu::{Bind, BindMode, Npi, Ton, VERSION_3_4, VERSION_5_0},
+    pdu::{Bind, BindMode, Npi, Tag, Ton, VERSION_3_4, VERSION_5_0},
     session,
     text::DefaultAlphabet,
 };
@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{ClientConfig, pki_types::ServerName};
 pub struct SmppConfig {
     /// Tells this connector from others, in logs, in metrics and to the networks.
     pub name: Arc<str>,
-    pub mode: Mode,
+    pub reach: Reach,
     pub host: String,
     pub port: u16,
     pub tls: Option<Tls>,
@@ -59,7 +59,7 @@ impl SmppConfig {
     pub fn new(name: impl Into<Arc<str>>, host: impl Into<String>, port: u16, receivers: Vec<Msisdn>) -> Self {
         Self {
             name: name.into(),
-            mode: Mode::Live,
+            reach: Reach::LiveProjects,
             host: host.into(),
             port,
             tls: None,
@@ -114,6 +114,26 @@ impl SmppConfig {
             answer_timeout: self.answer_timeout,
             enquire_link_interval: Some(self.enquire_link_interval),
             ..session::Config::default()
+        }
+    }
+}
+
+/// Whose checks the SMS of a message centre can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    LiveProjects,
+    /// The message centre is simulated, and each message names the sandbox project whose handset has sent it: sixteen
+    /// octets under this tag.
+    SandboxProject {
+        tag: Tag,
+    },
+}
+
+impl Reach {
+    pub fn mode(self) -> Mode {
+        match self {
+            Reach::LiveProjects => Mode::Live,
+            Reach::SandboxProject { .. } => Mode::Sandbox,
         }
     }
 }

@@ -118,7 +118,7 @@ impl Reporting for Connector {
         ConnectorReport {
             name: Arc::clone(&config.name),
             kind: "SMPP",
-            mode: config.mode,
+            mode: config.reach.mode(),
             condition: match binds_up {
                 0 if hears => Condition::Impaired,
                 0 => Condition::Down,

@@ -4,11 +4,13 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use ringtrue_domain::{
     phone::Msisdn,
-    reverse_sms::{InboundSms, Sender},
+    reverse_sms::{InboundSms, Origin, Sender},
+    tenancy::ProjectId,
 };
 use ringtrue_engine::ports::{Clock, Disposition, Glimpse, Inbox};
 use ringtrue_smpp::{
-    pdu::{CommandStatus, MessageType},
+    content::Content,
+    pdu::{Address, CommandStatus, MessageType},
     session::{Answer, Application, Event, Incoming, Link},
     text::{Coding, DataCoding},
     udh::Segment,
@@ -20,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Counters, Outcome, SmppConfig, address,
+    Counters, Outcome, Reach, SmppConfig, address,
     long::{LongMessages, Stage, Step, Waiting},
 };
 use crate::vital_signs::VitalSigns;
@@ -49,6 +51,7 @@ pub(super) struct Line<'a> {
 /// Who sent an SMS to whom.
 #[derive(Clone, Debug)]
 struct Envelope {
+    origin: Origin,
     from: Sender,
     to: Msisdn,
 }
@@ -95,20 +98,33 @@ impl Line<'_> {
             counters.count(Outcome::OtherReceiver);
             return CommandStatus::OK;
         };
-        let envelope = Envelope { from: number(request.source()).map_or(Sender::Unattributed, Sender::Number), to };
+        let Some(origin) = config.reach.origin(request) else {
+            counters.count(Outcome::NotAnSms);
+            return CommandStatus::OK;
+        };
+        let envelope =
+            Envelope { origin, from: number(request.source()).map_or(Sender::Unattributed, Sender::Number), to };
         let content = request.content();
+        let octets = content.unpacked(config.default_alphabet);
+        let content = Content { octets: &octets, ..content };
         if let Some(segment) = content.segment.filter(|segment| is_one_of_several(*segment)) {
-            return self.take_part(request, segment, envelope).await;
+            return self.take_part(request, &content, segment, envelope).await;
         }
         let text = content.text(config.default_alphabet);
         self.desk.hand_over(envelope, text, content.data_coding).await
     }
 
-    async fn take_part(&self, request: &Incoming, segment: Segment, envelope: Envelope) -> CommandStatus {
+    async fn take_part(
+        &self,
+        request: &Incoming,
+        content: &Content<'_>,
+        segment: Segment,
+        envelope: Envelope,
+    ) -> CommandStatus {
         let Desk { config, counters, long, .. } = self.desk;
         let patience_ends = Instant::now() + patience(config.answer_timeout);
-        let content = request.content();
-        match long.take(request.source(), request.destination(), segment, &content, Instant::now()) {
+        let source = part_source(envelope.origin, request.source());
+        match long.take(&source, request.destination(), segment, content, Instant::now()) {
             Step::Deliver(whole) => {
                 let status = self.desk.hand_over(envelope, whole.text.to_string(), content.data_coding).await;
                 if status.is_ok() {
@@ -173,10 +189,9 @@ impl Desk {
             self.counters.count(Outcome::Unreadable);
             return CommandStatus::OK;
         }
-        let Envelope { from, to } = envelope;
+        let Envelope { origin, from, to } = envelope;
         let received_at = self.clock.now();
-        let SmppConfig { mode, name, .. } = &*self.config;
-        let sms = InboundSms { mode: *mode, connector: Arc::clone(name), from, to, text, received_at };
+        let sms = InboundSms { origin, connector: Arc::clone(&self.config.name), from, to, text, received_at };
         match self.inbox.receive(sms).await {
             Ok(disposition) => {
                 self.counters.count(disposition.into());
@@ -194,12 +209,33 @@ impl Desk {
 
     /// Tells the inbox of an SMS that has begun. It is no loss if it does not hear.
     async fn glimpse(&self, envelope: Envelope, until: Instant) {
-        let Envelope { from, to } = envelope;
-        let SmppConfig { mode, name, .. } = &*self.config;
-        let glimpse = Glimpse { mode: *mode, connector: Arc::clone(name), from, to, seen_at: self.clock.now() };
+        let Envelope { origin, from, to } = envelope;
+        let connector = Arc::clone(&self.config.name);
+        let glimpse = Glimpse { origin, connector, from, to, seen_at: self.clock.now() };
         if let Ok(Err(error)) = timeout_at(until, self.inbox.glimpse(glimpse)).await {
             tracing::debug!(connector.name = %self.config.name, %error, "the beginning of an SMS could not be noted");
         }
+    }
+}
+
+impl Reach {
+    /// Where a message comes from. `None`: no project is named whose handset could have sent it.
+    fn origin(self, request: &Incoming) -> Option<Origin> {
+        match self {
+            Reach::LiveProjects => Some(Origin::Operator),
+            Reach::SandboxProject { tag } => {
+                let project = request.tlvs().get(tag)?.try_into().ok()?;
+                Some(Origin::Sandbox(ProjectId::from_octets(project)))
+            }
+        }
+    }
+}
+
+/// The sender by which the parts of an SMS are told from others'. Handsets of two sandbox projects may have one number.
+fn part_source(origin: Origin, source: &Address) -> Address {
+    match origin {
+        Origin::Operator => source.clone(),
+        Origin::Sandbox(project) => Address { value: format!("{}@{project}", source.value), ..source.clone() },
     }
 }
 

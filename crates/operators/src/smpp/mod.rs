@@ -23,10 +23,10 @@ mod desk;
 mod long;
 mod presence;
 
-pub use ringtrue_smpp::text::DefaultAlphabet;
+pub use ringtrue_smpp::{pdu::Tag, text::DefaultAlphabet};
 
 pub use self::{
-    config::{AddressRange, Direction, InterfaceVersion, Password, SmppConfig, Succession, Tls},
+    config::{AddressRange, Direction, InterfaceVersion, Password, Reach, SmppConfig, Succession, Tls},
     connector::{Connector, Surroundings},
     counters::{Counters, Outcome},
     presence::{LastError, Status},

@@ -3,22 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use ipnet::IpNet;
-use ringtrue_domain::{
-    phone::{Country, Msisdn},
-    tenancy::Mode,
-};
+use ringtrue_domain::phone::{Country, Msisdn};
 use url::Url;
 
 use super::{
-    generic::Generic, infobip::Infobip, jasmin::Jasmin, kannel::Kannel, plivo::Plivo, secret::PathSecret, sinch::Sinch,
-    telnyx::Telnyx, twilio::Twilio, vendor::Vendor, vonage::Vonage,
+    bird::Bird, generic::Generic, infobip::Infobip, jasmin::Jasmin, kannel::Kannel, messagebird::MessageBird,
+    plivo::Plivo, secret::PathSecret, sinch::Sinch, telnyx::Telnyx, twilio::Twilio, vendor::Vendor, vonage::Vonage,
 };
 
 #[derive(Clone, Debug)]
 pub struct WebhookConfig {
     /// As logs and metrics call it.
     pub name: Arc<str>,
-    pub mode: Mode,
     pub driver: Driver,
     /// What the vendor calls, and signs, as the world outside sees it; without a query, and without the path secret,
     /// which follows as one more segment.
@@ -47,6 +43,8 @@ pub enum Driver {
     Sinch(Sinch),
     Infobip(Infobip),
     Plivo(Plivo),
+    Bird(Bird),
+    MessageBird(MessageBird),
     Kannel(Kannel),
     Jasmin(Jasmin),
     Generic(Generic),
@@ -134,6 +132,8 @@ impl Driver {
             Driver::Sinch(_) => "sinch",
             Driver::Infobip(_) => "infobip",
             Driver::Plivo(_) => "plivo",
+            Driver::Bird(_) => "bird",
+            Driver::MessageBird(_) => "messagebird",
             Driver::Kannel(_) => "kannel",
             Driver::Jasmin(_) => "jasmin",
             Driver::Generic(_) => "generic",
@@ -148,6 +148,8 @@ impl Driver {
             Driver::Sinch(sinch) => sinch,
             Driver::Infobip(infobip) => infobip,
             Driver::Plivo(plivo) => plivo,
+            Driver::Bird(bird) => bird,
+            Driver::MessageBird(messagebird) => messagebird,
             Driver::Kannel(kannel) => kannel,
             Driver::Jasmin(jasmin) => jasmin,
             Driver::Generic(generic) => generic,
@@ -163,6 +165,8 @@ impl Driver {
             Driver::Sinch(sinch) => by(sinch.secret.is_some()),
             Driver::Plivo(Plivo { signature: Some(signature) }) if !signature.covers_message() => Vouches::ForUrlOnly,
             Driver::Plivo(plivo) => by(plivo.signature.is_some()),
+            Driver::Bird(bird) => by(bird.secret.is_some()),
+            Driver::MessageBird(messagebird) => by(messagebird.secret.is_some()),
             Driver::Generic(generic) => by(generic.signature.is_some()),
             Driver::Infobip(_) | Driver::Kannel(_) | Driver::Jasmin(_) => Vouches::HasNoScheme,
         }

@@ -18,14 +18,16 @@
 //!
 //! Parts of longer messages: see [`parts`].
 //!
-//! Deliberately absent: an HTTP server, sending, `MessageBird` and Bird.
+//! Deliberately absent: an HTTP server, and sending.
 
+mod bird;
 mod config;
 mod generic;
 mod infobip;
 mod jasmin;
 mod kannel;
 mod memory;
+mod messagebird;
 mod parts;
 mod plivo;
 mod request;
@@ -47,7 +49,8 @@ use http::StatusCode;
 use jiff::Timestamp;
 use ringtrue_domain::{
     phone::{Address, Msisdn},
-    reverse_sms::{InboundSms, Sender},
+    reverse_sms::{InboundSms, Origin, Sender},
+    tenancy::Mode,
 };
 use ringtrue_engine::ports::{
     Clock, Condition, ConnectorReport, Counts, Disposition, Glimpse, Inbox, Reporting, Signs,
@@ -55,11 +58,13 @@ use ringtrue_engine::ports::{
 use url::Url;
 
 pub use self::{
+    bird::Bird,
     config::{ConfigError, Driver, SoundConfig, WebhookConfig},
     generic::{FieldMap, Generic, GenericSignature, TagEncoding},
     infobip::Infobip,
     jasmin::Jasmin,
     kannel::Kannel,
+    messagebird::MessageBird,
     plivo::{Plivo, PlivoSignature},
     request::{Incoming, Reply},
     secret::{BadSecret, PathSecret, Secret},
@@ -82,6 +87,8 @@ use crate::vital_signs::VitalSigns;
 /// Vendors send again for a day at most.
 const REMEMBERED_FOR: Duration = Duration::from_hours(25);
 const REMEMBERED: usize = 65_536;
+/// How far the clock of a vendor whose signatures expire may be behind ours.
+const EXPIRY_TOLERANCE: Duration = Duration::from_secs(5);
 
 /// One vendor's door.
 pub struct Webhook {
@@ -183,6 +190,9 @@ impl Webhook {
         if proof.signed_at.is_some_and(|signed_at| now.duration_since(signed_at).unsigned_abs() > *max_skew) {
             return Err(Outcome::Stale);
         }
+        if proof.expires_at.is_some_and(|expires_at| expires_at + EXPIRY_TOLERANCE <= now) {
+            return Err(Outcome::Stale);
+        }
         let request_key = digest(&[method.as_str().as_bytes(), path_and_query.as_bytes(), body]);
         match proof.nonce.and_then(|nonce| held(&self.nonces).recall(&nonce, now)) {
             Some(known) if known == request_key => return Err(Outcome::Duplicate),
@@ -215,8 +225,8 @@ impl Webhook {
                 }
             }
         };
-        let WebhookConfig { mode, name, .. } = &self.config;
-        let sms = InboundSms { mode: *mode, connector: Arc::clone(name), from, to, text, received_at: now };
+        let (origin, connector) = (Origin::Operator, Arc::clone(&self.config.name));
+        let sms = InboundSms { origin, connector, from, to, text, received_at: now };
         match self.inbox.receive(sms).await {
             Err(_) => return Outcome::StoreDown,
             Ok(Disposition::Concluded) => self.signs.concluded(now, self.clock.now()),
@@ -232,8 +242,8 @@ impl Webhook {
     /// Shows that something is coming. It is only a hint, and the part will come again: a failure costs nothing.
     async fn wait(&self, from: Sender, to: Msisdn, first: bool, now: Timestamp) -> Outcome {
         if first {
-            let WebhookConfig { mode, name, .. } = &self.config;
-            let glimpse = Glimpse { mode: *mode, connector: Arc::clone(name), from, to, seen_at: now };
+            let (origin, connector) = (Origin::Operator, Arc::clone(&self.config.name));
+            let glimpse = Glimpse { origin, connector, from, to, seen_at: now };
             let _ = self.inbox.glimpse(glimpse).await;
         }
         Outcome::PartHeld
@@ -280,7 +290,7 @@ impl Reporting for Webhook {
         ConnectorReport {
             name: Arc::clone(&self.config.name),
             kind: "SMS by webhook",
-            mode: self.config.mode,
+            mode: Mode::Live,
             condition: condition(&signs),
             networks: vec![],
             receivers: self.config.receivers.clone(),

@@ -79,7 +79,8 @@ impl Parts {
 
         let address = |text: &str| Address { value: text.to_owned(), ..Address::default() };
         let Part { segment, data_coding, octets } = part;
-        let content = Content { data_coding: *data_coding, octets, segment: Some(*segment), header_fault: None };
+        let content =
+            Content { data_coding: *data_coding, octets, fill_bits: 0, segment: Some(*segment), header_fault: None };
         match self.reassembly.add(&address(from), &address(to), *segment, &content, now) {
             Ok(Outcome::Complete(message)) => {
                 let waiting = self.waiting.remove(&message_key(from, to, *segment));

@@ -70,6 +70,12 @@ impl<'a> Request<'a> {
         values.next().is_none().then_some(value)
     }
 
+    /// What the vendor called, with its query: the text that most vendors sign.
+    pub fn signed_url(&self) -> String {
+        let query = self.query.map(|query| format!("?{query}")).unwrap_or_default();
+        format!("{}{query}", self.url)
+    }
+
     /// The media type alone, in lower case.
     pub fn content_type(&self) -> String {
         let whole = self.header(CONTENT_TYPE).unwrap_or_default();

@@ -41,6 +41,7 @@ pub(super) trait Vendor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Proof {
     pub signed_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
     /// Meant for one request only.
     pub nonce: Option<Digest>,
 }
@@ -50,7 +51,7 @@ impl Proof {
     pub fn at(seconds: &str) -> Result<Self, Forged> {
         let seconds = seconds.parse().map_err(|_| Forged)?;
         let signed_at = Timestamp::from_second(seconds).map_err(|_| Forged)?;
-        Ok(Proof { signed_at: Some(signed_at), nonce: None })
+        Ok(Proof { signed_at: Some(signed_at), ..Proof::default() })
     }
 
     pub fn once(self, nonce: &str) -> Self {

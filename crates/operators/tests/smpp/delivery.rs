@@ -1,13 +1,13 @@
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    reverse_sms::{InboundSms, Sender},
-    tenancy::Mode,
+    reverse_sms::{InboundSms, Origin, Sender},
+    tenancy::ProjectId,
 };
-use ringtrue_operators::smpp::{DefaultAlphabet, Outcome, SmppConfig};
-use ringtrue_sandbox::smsc::{Alphabet, Behaviour, Carriage, Outcome as Fate, Sms};
+use ringtrue_operators::smpp::{DefaultAlphabet, Outcome, Reach, SmppConfig, Succession, Tag};
+use ringtrue_sandbox::smsc::{Account, Alphabet, Behaviour, Carriage, Outcome as Fate, Sms, Smsc, SmscConfig};
 use ringtrue_smpp::{
-    pdu::{Address, CommandStatus, Npi, Ton},
-    text::DataCoding,
+    pdu::{Address, CommandStatus, Npi, ShortMessage, Ton},
+    text::{DataCoding, gsm},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -16,18 +16,18 @@ use tokio::{
 
 use crate::{
     HANDSET, SECOND, SERVICE, Sandbox, World,
-    centre::{Centre, header, sms},
+    centre::{Centre, header, part, sms},
     number,
 };
 
 #[tokio::test(start_paused = true)]
 async fn an_sms_reaches_the_inbox_and_is_acknowledged() {
-    let sandbox = Sandbox::with(|config| SmppConfig { mode: Mode::Sandbox, ..config }).await;
+    let sandbox = Sandbox::start().await;
     sandbox.world.clock.advance(SignedDuration::from_secs(7));
     let ticket = sandbox.send("VERIFY 4F7K2Q", Behaviour::new());
     assert_eq!(ticket.delivered().await, Fate::Acknowledged);
     let expected = InboundSms {
-        mode: Mode::Sandbox,
+        origin: Origin::Operator,
         connector: "test".into(),
         from: Sender::Number(number(HANDSET)),
         to: number(SERVICE),
@@ -36,6 +36,73 @@ async fn an_sms_reaches_the_inbox_and_is_acknowledged() {
     };
     assert_eq!(sandbox.world.inbox.received(), [expected]);
     assert_eq!((sandbox.world.count(Outcome::Received), sandbox.world.count(Outcome::Concluded)), (1, 1));
+}
+
+/// The simulated message centre names the project whose handset has sent an SMS, which is all that the SMS can reach.
+#[tokio::test(start_paused = true)]
+async fn a_simulated_sms_belongs_to_the_project_that_it_names() {
+    const TAG: Tag = Tag(0x1400);
+    let world = World::new();
+    let smsc = Smsc::start(SmscConfig { account_tag: Some(TAG), ..SmscConfig::default() }).await.unwrap();
+    let config = World::config(smsc.address().port());
+    let reach = Reach::SandboxProject { tag: TAG };
+    let _connector = world.start(SmppConfig { reach, succession: Succession::OneByOne, ..config });
+    let [one, two] = [1_u128, 2].map(|id| Account { id, group: 7 });
+    let sms = |text: &str, behaviour| Sms::new(HANDSET, SERVICE, text).behaving(behaviour);
+    let whole = || sms("VERIFY 4F7K2Q", Behaviour::new());
+    // The parts of two SMS under one reference, from one number: 256 SMS lie between them.
+    let first_part = |text: &str| sms(text, Behaviour::new().split_into(2).without_part(2));
+    let origin = |account: Account| Origin::Sandbox(ProjectId::from_octets(account.id.to_be_bytes()));
+
+    smsc.send(first_part("lost1lost2").of_account(one)).unwrap().delivered().await;
+    for turn in 0..256 {
+        let account = if turn % 2 == 0 { one } else { two };
+        let sms = if turn == 255 { sms("abcdefghij", Behaviour::new().split_into(2)) } else { whole() };
+        assert_eq!(smsc.send(sms.of_account(account)).unwrap().delivered().await, Fate::Acknowledged);
+    }
+    let received = world.inbox.received();
+    assert_eq!(received.len(), 256);
+    let alternate = [origin(one), origin(two)].into_iter().cycle();
+    assert!(received.iter().zip(alternate).all(|(sms, origin)| sms.origin == origin));
+    assert_eq!(received[255].text, "abcdefghij", "no part of another project's SMS is in it");
+
+    assert_eq!(smsc.send(whole()).unwrap().delivered().await, Fate::Acknowledged);
+    assert_eq!((world.inbox.received().len(), world.count(Outcome::NotAnSms)), (256, 1), "it names nobody");
+}
+
+#[tokio::test(start_paused = true)]
+async fn packed_septets_are_read_where_the_operator_packs_them() {
+    fn packed(text: &str, fill_bits: usize) -> Vec<u8> {
+        let septets = gsm::encode(text).unwrap();
+        let mut octets = vec![0; (fill_bits + septets.len() * 7).div_ceil(8)];
+        for (place, septet) in septets.into_iter().enumerate() {
+            for bit in (0..7).filter(|bit| septet >> bit & 1 == 1) {
+                let at = fill_bits + place * 7 + bit;
+                octets[at / 8] |= 1 << (at % 8);
+            }
+        }
+        octets
+    }
+    let world = World::new();
+    let centre = Centre::start().await;
+    let config = World::config(centre.port());
+    let _connector = world.start(SmppConfig { default_alphabet: DefaultAlphabet::Gsm0338Packed, ..config });
+    let bound = centre.bind().await;
+    let whole = ShortMessage { short_message: packed("VERIFY 4F7K2Q9X0Z", 0), ..sms("") };
+    assert_eq!(bound.deliver(whole).await, CommandStatus::OK);
+    // Behind six octets of header, one bit fills up a septet.
+    let parts = [(1, "VERIFY 4F7"), (2, "K2Q9X0Z")].map(|(sequence, text)| {
+        let part = part(7, 2, sequence, "");
+        bound.send(ShortMessage { short_message: [part.short_message.clone(), packed(text, 1)].concat(), ..part })
+    });
+    for part in parts {
+        assert_eq!(part.await.unwrap(), CommandStatus::OK);
+    }
+    // Only the default alphabet is packed.
+    let latin = ShortMessage { data_coding: DataCoding::LATIN1, ..sms("VERIFY é") };
+    let latin = ShortMessage { short_message: b"VERIFY \xE9".to_vec(), ..latin };
+    assert_eq!(bound.deliver(latin).await, CommandStatus::OK);
+    assert_eq!(world.inbox.texts(), ["VERIFY 4F7K2Q9X0Z", "VERIFY 4F7K2Q9X0Z", "VERIFY é"]);
 }
 
 #[tokio::test(start_paused = true)]

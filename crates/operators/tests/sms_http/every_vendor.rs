@@ -1,9 +1,12 @@
 //! What holds for every vendor.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
 use ringtrue_domain::reverse_sms::Sender;
 use ringtrue_operators::sms_http::{
-    Driver, FieldMap, Generic, Infobip, Jasmin, Kannel, Outcome, Plivo, Reply, Sinch, Telnyx, Twilio, Vonage,
+    Bird, Driver, FieldMap, Generic, Infobip, Jasmin, Kannel, MessageBird, Outcome, Plivo, Reply, Sinch, Telnyx,
+    Twilio, Vonage,
 };
 use serde_json::{Value, json};
 
@@ -71,6 +74,7 @@ async fn a_sender_that_is_left_out_is_unattributed() {
         }
         Call::json(&json!({"data": {"event_type": "message.received", "payload": payload}}))
     };
+    let bird = || Driver::Bird(Bird { secret: None, channels: BTreeMap::new() });
     let unsigned_telnyx = || Driver::Telnyx(Telnyx { public_key: None });
     let infobip = json!({"results": [{"messageId": "1", "from": null, "to": RECEIVER, "text": "VERIFY"}]});
     let calls = [
@@ -89,6 +93,15 @@ async fn a_sender_that_is_left_out_is_unattributed() {
         (
             Driver::Plivo(Plivo { signature: None }),
             Call::form(&[("MessageUUID", "1"), ("To", RECEIVER), ("Text", "VERIFY")]),
+        ),
+        (
+            bird(),
+            Call::json(&json!({"event": "sms.inbound", "payload": {"id": "1", "sender": {},
+            "receiver": {"connector": {"identifierValue": RECEIVER}}, "body": {"text": {"text": "VERIFY"}}}})),
+        ),
+        (
+            Driver::MessageBird(MessageBird { secret: None }),
+            Call::form(&[("id", "1"), ("recipient", RECEIVER), ("body", "VERIFY")]),
         ),
         (Driver::Kannel(Kannel), Call::get(&[("to", RECEIVER), ("text", "VERIFY"), ("id", "1")])),
         (Driver::Kannel(Kannel), Call::post("text/plain", "VERIFY").with("X-Kannel-To", RECEIVER)),

@@ -1,9 +1,11 @@
 //! Signatures that another implementation made: Python's `hmac` and `hashlib`, and `cryptography` for Ed25519.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
 use ringtrue_operators::sms_http::{
-    Driver, Plivo, PlivoSignature, Secret, SigMethod, Sinch, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature,
-    WebhookConfig,
+    Bird, Driver, MessageBird, Plivo, PlivoSignature, Secret, SigMethod, Sinch, Telnyx, TelnyxKey, Twilio, Vonage,
+    VonageSignature, WebhookConfig,
 };
 
 use crate::world::{Call, Door, NOON, PHONE, RECEIVER, fenced, open};
@@ -100,4 +102,37 @@ async fn plivo() {
         .with("X-Plivo-Signature-V3", "AAAA,/tU7H7OyclOSgdsilwpEdN/6claO98dE01gzxg9IZJ8=");
     third.path_and_query += "?b=2&a=1";
     is_authentic(open(version(PlivoSignature::V3(secret("token-1")))), third, "VERIFY").await;
+}
+
+#[tokio::test]
+async fn bird() {
+    let body = r#"{"service":"channels","event":"sms.inbound","payload":{"id":"B1","channelId":"614208aa-b153-4d5d-9989-2fddfc0ce4c3","sender":{"contact":{"identifierKey":"phonenumber","identifierValue":"+447700900001"}},"receiver":{"connector":{"id":"86cc4dc0-3dc0-41b7-ac43-8ec829ead56f"}},"body":{"type":"text","text":{"text":"VERIFY"}}}}"#;
+    let mut call = Call::post("application/json", body)
+        .with("messagebird-request-timestamp", NOON.to_string())
+        .with("messagebird-signature", "1I7i6x87Fd/w316x2LOXz1yCx497ikOQdyubgmhGbiI=");
+    call.path_and_query += "?a=1";
+    // The event has no number of ours: the channel's is configured.
+    let channels = [("614208aa-b153-4d5d-9989-2fddfc0ce4c3".to_owned(), format!("+{RECEIVER}"))];
+    let bird = Bird { secret: Some(secret("secret-1")), channels: BTreeMap::from(channels) };
+    is_authentic(open(Driver::Bird(bird)), call, "VERIFY").await;
+}
+
+#[tokio::test]
+async fn messagebird() {
+    let fields = [("id", "M1"), ("originator", PHONE), ("recipient", RECEIVER), ("body", "VERIFY")];
+    let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiAiTWVzc2FnZUJpcmQiLCAibmJmIjogMTc5NDcwMDAwM\
+             CwgImV4cCI6IDE3OTQ3MDAwNjAsICJqdGkiOiAiai0xIiwgInVybF9oYXNoIjogIjgzN2ZhNzc5M2I5ZWJiNTE3ZmZ\
+             mZmYwODE5M2M5ZWIzZGI2NGU3Yzk3Njk4NzU3OTlhZTNlMDE4ZDE1OTBkMjciLCAicGF5bG9hZF9oYXNoIjogIjk0M\
+             DQ4M2U2YWM4YWUzODliY2IzMjA3YjQ3ODhjODUwZTQyNGEyZWI2MWEyNDMyNjRlZTM0N2IxNDdmNmY1NDUifQ.tQUp\
+             0mDBAjEWCiDp1TmxdNGPdjM9dtqbtevNSK7UNWo";
+    let call = Call::form(&fields).with("MessageBird-Signature-JWT", token);
+    let config = || open(Driver::MessageBird(MessageBird { secret: Some(secret("secret-1")) }));
+    is_authentic(config(), call.clone(), "VERIFY").await;
+
+    // It is good for a minute, whatever clocks may differ by.
+    for (seconds, status) in [(64, StatusCode::OK), (65, StatusCode::FORBIDDEN)] {
+        let door = Door::new(config());
+        door.pass(seconds);
+        assert_eq!(door.call(&call).await.status, status, "{seconds}");
+    }
 }

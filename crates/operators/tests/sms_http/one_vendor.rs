@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use ringtrue_domain::reverse_sms::Sender;
 use ringtrue_engine::ports::{Condition, Counts};
-use ringtrue_operators::sms_http::{Driver, Jasmin, Kannel, Outcome, SigMethod, WebhookConfig};
+use ringtrue_operators::sms_http::{Driver, Jasmin, Kannel, Outcome, SigMethod, Telnyx, WebhookConfig};
 use serde_json::json;
 
 use crate::{
@@ -90,16 +90,30 @@ async fn what_is_no_sms_is_acknowledged_and_ignored() {
     }
 }
 
+/// A group chat: our number may be any of those that it went to.
+#[tokio::test]
+async fn telnyx_names_our_number_anywhere() {
+    let parties: Vec<_> =
+        ["+12015550123", "60999", "+447700900999", "+12015550124"].map(|number| json!({"phone_number": number})).into();
+    let payload = json!({"id": "1", "text": "VERIFY", "from": {"phone_number": format!("+{PHONE}")}, "to": parties});
+    let call = Call::json(&json!({"data": {"event_type": "message.received", "payload": payload}}));
+    let door = Door::new(fenced(Driver::Telnyx(Telnyx { public_key: None })));
+    for _ in 0..2 {
+        assert_eq!(door.call(&call.clone().with_path_secret()).await.status, StatusCode::OK);
+    }
+    assert_eq!((door.texts().len(), door.count(Outcome::UnknownReceiver), door.count(Outcome::Duplicate)), (1, 6, 1));
+}
+
 #[tokio::test]
 async fn gateways_write_national_numbers_too() {
     for driver in [Driver::Kannel(Kannel), Driver::Jasmin(Jasmin)] {
         let vendor = by_name(driver.as_str());
         let door = Door::new(WebhookConfig { country: "GB".parse().ok(), ..fenced(driver) });
-        for (at, from) in ["07700900001", "+447700900001", "00447700900001"].into_iter().enumerate() {
+        for (at, from) in ["07700900001", "+447700900001", "00447700900001", "07700 900001"].into_iter().enumerate() {
             let id = at.to_string();
             door.call(&(vendor.write)(&Letter { id: &id, from, ..Letter::PLAIN })).await;
         }
-        assert_eq!(door.senders(), vec![Sender::Number(number(PHONE)); 3], "{}", vendor.name);
+        assert_eq!(door.senders(), vec![Sender::Number(number(PHONE)); 4], "{}", vendor.name);
     }
 }
 

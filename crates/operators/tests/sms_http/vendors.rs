@@ -1,18 +1,20 @@
 //! How each vendor writes and signs a letter, as far as a test needs it.
 
+use std::collections::BTreeMap;
+
 use aws_lc_rs::{
     digest::{SHA256, digest},
     hmac,
     signature::{Ed25519KeyPair, KeyPair},
 };
 use base64::{Engine as _, prelude::*};
-use hmac::{HMAC_SHA1_FOR_LEGACY_USE_ONLY, HMAC_SHA256};
+use hmac::{HMAC_SHA1_FOR_LEGACY_USE_ONLY, HMAC_SHA256, HMAC_SHA384, HMAC_SHA512};
 use http::StatusCode;
 use ringtrue_operators::sms_http::{
-    Driver, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, Plivo, PlivoSignature, Secret, SigMethod,
-    Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, WebhookConfig,
+    Bird, Driver, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, Plivo, PlivoSignature,
+    Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, WebhookConfig,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     vonage::{vonage, vonage_bearer, vonage_form, vonage_get, vonage_json, vonage_messages},
@@ -92,6 +94,10 @@ pub const VENDORS: &[Vendor] = &[
         ..vendor("plivo 2", plivo_2, plivo_2_form)
     },
     Vendor { has_timestamp: false, acknowledgement: PLIVO_XML, ..vendor("plivo 3", plivo_3, plivo_3_form) },
+    vendor("bird", bird, bird_event),
+    vendor("messagebird", messagebird, messagebird_form),
+    vendor("messagebird by JSON", messagebird, messagebird_json),
+    Vendor { covers: Covers::Query, ..vendor("messagebird by GET", messagebird, messagebird_get) },
     Vendor {
         covers: Covers::Nothing,
         has_timestamp: false,
@@ -253,6 +259,77 @@ fn plivo_3_form(letter: &Letter<'_>) -> Call {
     let fields: String = fields.iter().flat_map(|(name, value)| [*name, *value]).collect();
     let signature = tag(HMAC_SHA256, format!("{URL}?{fields}.{nonce}").as_bytes());
     call.with("X-Plivo-Signature-V3-Nonce", nonce).with("X-Plivo-Signature-V3", BASE64_STANDARD.encode(signature))
+}
+
+pub const CHANNEL: &str = "614208aa-b153-4d5d-9989-2fddfc0ce4c3";
+
+fn bird(text: &str) -> WebhookConfig {
+    open(Driver::Bird(Bird { secret: Some(secret(text)), channels: BTreeMap::new() }))
+}
+
+pub fn bird_payload(letter: &Letter<'_>, receiver: &Value) -> Value {
+    let [from, _] = plus(letter);
+    json!({"service": "channels", "event": "sms.inbound", "payload": {
+        "id": letter.id, "channelId": CHANNEL, "direction": "incoming", "status": "delivered",
+        "sender": {"contact": {"identifierKey": "phonenumber", "identifierValue": from}},
+        "receiver": {"connector": receiver}, "body": {"type": "text", "text": {"text": letter.text}},
+    }})
+}
+
+pub fn bird_signed(body: &Value, at: i64) -> Call {
+    let call = Call::json(body);
+    let hash = digest(&SHA256, &call.body);
+    let signed = [format!("{at}\n{URL}\n").as_bytes(), hash.as_ref()].concat();
+    call.with("messagebird-request-timestamp", at.to_string())
+        .with("messagebird-signature", BASE64_STANDARD.encode(tag(HMAC_SHA256, &signed)))
+}
+
+fn bird_event(letter: &Letter<'_>) -> Call {
+    let [_, to] = plus(letter);
+    bird_signed(&bird_payload(letter, &json!({"id": "86cc4dc0", "identifierValue": to})), letter.at)
+}
+
+fn messagebird(text: &str) -> WebhookConfig {
+    open(Driver::MessageBird(MessageBird { secret: Some(secret(text)) }))
+}
+
+fn messagebird_fields<'a>(letter: &Letter<'a>) -> Vec<(&'a str, &'a str)> {
+    let Letter { id, from, to, text, .. } = *letter;
+    vec![("id", id), ("originator", from), ("recipient", to), ("body", text), ("createdDatetime", "2026-11-14")]
+}
+
+/// With the token that covers its URL and its body.
+pub fn messagebird_signed(call: Call, (alg, algorithm): (&str, hmac::Algorithm), claims: &Value) -> Call {
+    let hash = |data: &[u8]| hex(digest(&SHA256, data).as_ref());
+    let mut all = json!({"iss": "MessageBird", "jti": "jti-1"});
+    all["url_hash"] = json!(hash(format!("https://nv.example.com{}", call.path_and_query).as_bytes()));
+    if !call.body.is_empty() {
+        all["payload_hash"] = json!(hash(&call.body));
+    }
+    all.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
+    let part = |json: &Value| BASE64_URL_SAFE_NO_PAD.encode(json.to_string());
+    let signed = format!("{}.{}", part(&json!({"alg": alg, "typ": "JWT"})), part(&all));
+    let signature = BASE64_URL_SAFE_NO_PAD.encode(tag(algorithm, signed.as_bytes()));
+    call.with("MessageBird-Signature-JWT", format!("{signed}.{signature}"))
+}
+
+fn messagebird_at(call: Call, letter: &Letter<'_>, alg: (&str, hmac::Algorithm)) -> Call {
+    let Letter { id, at, .. } = *letter;
+    messagebird_signed(call, alg, &json!({"nbf": at, "exp": at + 600, "jti": format!("jti-{id}-{at}")}))
+}
+
+fn messagebird_form(letter: &Letter<'_>) -> Call {
+    messagebird_at(Call::form(&messagebird_fields(letter)), letter, ("HS256", HMAC_SHA256))
+}
+
+fn messagebird_json(letter: &Letter<'_>) -> Call {
+    let Letter { id, from, to, text, .. } = *letter;
+    let sms = json!({"id": id, "originator": from, "recipient": to, "payload": text, "recipients": {"totalCount": 1}});
+    messagebird_at(Call::json(&sms), letter, ("HS512", HMAC_SHA512))
+}
+
+fn messagebird_get(letter: &Letter<'_>) -> Call {
+    messagebird_at(Call::get(&messagebird_fields(letter)), letter, ("HS384", HMAC_SHA384))
 }
 
 fn kannel_get(letter: &Letter<'_>) -> Call {

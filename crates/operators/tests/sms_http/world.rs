@@ -180,7 +180,6 @@ pub fn number(digits: &str) -> Msisdn {
 pub fn open(driver: Driver) -> WebhookConfig {
     WebhookConfig {
         name: "door".into(),
-        mode: Mode::Live,
         driver,
         public_url: URL.parse().unwrap(),
         path_secret: None,

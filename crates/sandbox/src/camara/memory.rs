@@ -1,11 +1,13 @@
 //! What the operator remembers of its clients' doings.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use super::{expiring::Expiring, scope::Scopes, sim::PhoneNumber};
 
 /// How the operator came to know whose device it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Authentication {
     /// By the network that the device is on.
     Network,
@@ -16,34 +18,34 @@ pub(super) enum Authentication {
 }
 
 /// The user that a token is about.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Subject {
     pub number: PhoneNumber,
     pub authentication: Authentication,
 }
 
 /// What a client was granted. Without a subject it is "two-legged": nobody's in particular.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Grant {
     pub client_id: String,
     pub scopes: Scopes,
     pub subject: Option<Subject>,
 }
 
-/// An authorization code.
-pub(super) enum Code {
-    Fresh(Authorization),
-    /// With the access token that it was exchanged for.
-    Used(String),
-}
-
-/// What a device was sent back with.
-#[derive(Clone)]
+/// What a device was sent back with: the content of an authorization code.
+#[derive(Deserialize, Serialize)]
 pub(super) struct Authorization {
     pub grant: Grant,
     pub redirect_uri: String,
     pub code_challenge: Option<String>,
     pub nonce: Option<String>,
+    pub until: i64,
+}
+
+/// The content of an access token.
+#[derive(Deserialize, Serialize)]
+pub(super) struct AccessToken {
+    pub grant: Grant,
     pub until: i64,
 }
 
@@ -57,8 +59,10 @@ pub(super) struct BackchannelRequest {
 }
 
 pub(super) struct Memory {
-    pub codes: Expiring<Code>,
-    pub tokens: Expiring<Arc<Grant>>,
+    /// Codes that were redeemed, each with the access token that it was exchanged for.
+    pub used_codes: Expiring<String>,
+    /// Access tokens that were good for one call and had it, or were taken back.
+    pub used_tokens: Expiring<()>,
     pub backchannel: Expiring<BackchannelRequest>,
     /// The `jti` of signed tokens, each with its client.
     pub used_jtis: Expiring<()>,
@@ -69,8 +73,8 @@ pub(super) struct Memory {
 impl Memory {
     pub(super) fn new(room: usize) -> Self {
         Self {
-            codes: Expiring::new(room),
-            tokens: Expiring::new(room),
+            used_codes: Expiring::new(room),
+            used_tokens: Expiring::new(room),
             backchannel: Expiring::new(room),
             used_jtis: Expiring::new(room),
             swaps: Expiring::new(room),

@@ -9,7 +9,8 @@
 //! It follows CAMARA's security profile where that is stricter than OpenID: scopes need exactly one purpose, signed
 //! tokens live five minutes at most and are taken once, and parameters beside a request object do not count.
 //!
-//! Everything is bounded: connections, bodies, and what is remembered.
+//! Everything is bounded: connections, bodies, and what is remembered. Codes and tokens are not: they hold what they
+//! stand for, and only those that were used are remembered.
 //!
 //! Deliberately absent: TLS, DPoP, refresh tokens, consent, encrypted tokens, subscriptions to SIM changes, and keeping
 //! anything over a restart.
@@ -27,6 +28,7 @@ mod observer;
 mod openid;
 mod routes;
 mod scope;
+mod sealed;
 mod sim;
 
 use std::{
@@ -51,7 +53,7 @@ pub use self::{
     scope::Scope,
     sim::{NotANumber, PhoneNumber},
 };
-use self::{fault::Faults, jose::SigningKey, memory::Memory, observer::Observer};
+use self::{fault::Faults, jose::SigningKey, memory::Memory, observer::Observer, sealed::Sealer};
 
 /// What an operator is like.
 #[derive(Clone)]
@@ -72,7 +74,9 @@ pub struct OperatorConfig {
     pub clock: Clock,
     /// Connections at a time; those above are closed at once.
     pub connections: usize,
-    /// How many codes, tokens and the like it remembers, of each kind, and how many exchanges.
+    /// Seals codes and tokens, which operators with the same key take from each other; without this, a key of its own.
+    pub seal_key: Option<[u8; 32]>,
+    /// How many used codes, used tokens and the like it remembers, of each kind, and how many exchanges.
     pub remembered: usize,
 }
 
@@ -88,6 +92,7 @@ impl Default for OperatorConfig {
             poll_interval: Duration::from_secs(5),
             clock: Clock::default(),
             connections: 256,
+            seal_key: None,
             remembered: 10_000,
         }
     }
@@ -117,6 +122,7 @@ struct Core {
     config: OperatorConfig,
     issuer: String,
     key: SigningKey,
+    sealer: Sealer,
     /// Makes pseudonyms of numbers.
     pseudonyms: hmac::Key,
     /// When the first SIMs were activated, all at once.
@@ -209,11 +215,13 @@ const FIRST_SIMS_AGE: i64 = 800 * 86_400;
 
 impl Core {
     fn new(config: OperatorConfig, address: SocketAddr) -> Result<Self, Unspecified> {
-        let mut pseudonym_key = [0; 32];
+        let [mut pseudonym_key, mut seal_key] = [[0; 32]; 2];
         rand::fill(&mut pseudonym_key)?;
+        rand::fill(&mut seal_key)?;
         Ok(Self {
             issuer: config.issuer.clone().unwrap_or_else(|| format!("http://{address}")),
             key: SigningKey::generate()?,
+            sealer: Sealer::new(&config.seal_key.unwrap_or(seal_key))?,
             pseudonyms: hmac::Key::new(hmac::HMAC_SHA256, &pseudonym_key),
             activated_at: config.clock.now() - FIRST_SIMS_AGE,
             memory: Mutex::new(Memory::new(config.remembered)),

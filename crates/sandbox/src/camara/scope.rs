@@ -1,9 +1,11 @@
 //! What a client asks for: scopes of the APIs, one purpose, and perhaps an ID token.
 
+use serde::{Deserialize, Serialize};
+
 use super::openid::{ErrorCode, Refusal};
 
 /// A scope of the APIs that this operator has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Scope {
     /// `number-verification:verify`
     VerifyNumber,
@@ -38,7 +40,7 @@ impl Scope {
 }
 
 /// What was asked for, and may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Scopes {
     /// As it was written, which is how it is granted.
     written: String,

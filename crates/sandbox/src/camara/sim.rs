@@ -3,10 +3,11 @@
 use std::{fmt, str::FromStr};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// The number of a SIM, in E.164 form with its plus sign.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct PhoneNumber(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

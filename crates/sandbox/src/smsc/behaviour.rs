@@ -45,6 +45,7 @@ pub struct Behaviour {
     pub(super) scattered: bool,
     pub(super) by_data_sm: bool,
     pub(super) links_to_lose: u32,
+    pub(super) answers_to_lose: u32,
     pub(super) receipt: bool,
 }
 
@@ -138,6 +139,13 @@ impl Behaviour {
     #[must_use]
     pub fn losing_links(self, times: u32) -> Self {
         Self { links_to_lose: times, ..self }
+    }
+
+    /// So many times the receiver's answer counts as lost with the link, and the message is sent again. The link stays, so
+    /// that no other SMS is affected.
+    #[must_use]
+    pub fn losing_answers(self, times: u32) -> Self {
+        Self { answers_to_lose: times, ..self }
     }
 
     /// It is no message but the receipt for one, with the text quoted in it.

@@ -42,12 +42,18 @@ impl Outgoing {
 }
 
 /// The messages of an SMS, in the order in which they are to be sent.
-pub(super) fn compose(sms: &Sms, reference: u16, random: &mut Random) -> Result<Vec<Outgoing>, SendError> {
-    let Sms { from, to, text, behaviour } = sms;
+pub(super) fn compose(
+    sms: &Sms,
+    reference: u16,
+    account_tag: Option<Tag>,
+    random: &mut Random,
+) -> Result<Vec<Outgoing>, SendError> {
+    let Sms { from, to, text, behaviour, account } = sms;
     let envelope = Envelope {
         source: behaviour.spoofed.as_ref().unwrap_or(from).address()?,
         destination: to.address()?,
         receipt: behaviour.receipt.then(|| format!("{reference:04X}")),
+        account: account_tag.zip(account.map(|account| account.id)),
         behaviour,
     };
     let text = envelope.receipt.as_ref().map_or_else(|| text.clone(), |id| receipt_text(id, text));
@@ -119,6 +125,8 @@ struct Envelope<'a> {
     destination: Address,
     /// The id of the message that a receipt is for.
     receipt: Option<String>,
+    /// Whom the handset belongs to, and the tag under which that is told.
+    account: Option<(Tag, u128)>,
     behaviour: &'a Behaviour,
 }
 
@@ -126,6 +134,9 @@ impl Envelope<'_> {
     fn put(&self, part: Part, data_coding: DataCoding) -> Outgoing {
         let Part { segment, octets: text } = part;
         let mut tlvs = Tlvs::default();
+        if let Some((tag, account)) = self.account {
+            tlvs = tlvs.with(tag, account.to_be_bytes());
+        }
         let header = match (segment, self.behaviour.carriage) {
             (Some(Segment { reference, total, sequence }), Carriage::Header) => {
                 let [_, reference] = reference.to_be_bytes();

@@ -69,6 +69,7 @@ pub(super) struct Delivery<'a> {
     pub(super) persistence: Persistence,
     pub(super) behaviour: &'a Behaviour,
     pub(super) links_to_lose: u32,
+    pub(super) answers_to_lose: u32,
 }
 
 impl Delivery<'_> {
@@ -119,6 +120,10 @@ impl Delivery<'_> {
             // The response is there and nobody has looked at it: to the receiver, it was lost with the link.
             self.links_to_lose -= 1;
             receiver.cut.cancel();
+            return Attempt::Failed(Setback::LinkLost);
+        }
+        if self.answers_to_lose > 0 {
+            self.answers_to_lose -= 1;
             return Attempt::Failed(Setback::LinkLost);
         }
         match response {

@@ -5,10 +5,11 @@
 //! Receivers take turns. The parts of an SMS go one after the other over one bind, unless asked otherwise, so what a
 //! receiver sees of a single SMS is the same in every run; two SMS may overtake each other, as on a real network.
 //!
-//! Everything is bounded: connections, SMS on their way, attempts, and what is remembered.
+//! Everything is bounded: connections, SMS on their way, attempts, and what is remembered. Handsets may belong to
+//! accounts, which have a share of the queue each.
 //!
-//! Deliberately absent: messages to handsets (`submit_sm` is answered with a failure), TLS, more than one account,
-//! and keeping the queue over a restart.
+//! Deliberately absent: messages to handsets (`submit_sm` is answered with a failure), TLS, more than one system
+//! id, and keeping the queue over a restart.
 
 mod alphabet;
 mod behaviour;
@@ -17,6 +18,7 @@ mod composition;
 mod connection;
 mod delivery;
 mod observer;
+mod queue;
 mod sms;
 
 use std::{
@@ -29,12 +31,8 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_smpp::session;
-use tokio::{
-    net::TcpListener,
-    sync::{Semaphore, oneshot},
-    time::sleep,
-};
+use ringtrue_smpp::{pdu::Tag, session};
+use tokio::{net::TcpListener, sync::oneshot, time::sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
@@ -42,11 +40,13 @@ pub use self::{
     behaviour::{Behaviour, Carriage},
     delivery::{Outcome, Setback, Ticket},
     observer::{Counts, Observer, Record},
+    queue::{Account, QueueLimits},
     sms::{Party, SendError, Sms},
 };
 use self::{
     binds::Binds,
     delivery::{Delivery, Persistence},
+    queue::Queue,
 };
 use crate::random::Random;
 
@@ -63,7 +63,9 @@ pub struct SmscConfig {
     /// Connections at a time; those above are closed at once.
     pub connections: usize,
     /// SMS on their way at a time.
-    pub queue_length: usize,
+    pub queue: QueueLimits,
+    /// The TLV that names the account of the handset, in sixteen octets. Without this, it is not told.
+    pub account_tag: Option<Tag>,
     /// How often a message is sent at most.
     pub attempts: u32,
     /// How long after a failed attempt it is sent again.
@@ -84,7 +86,8 @@ impl Default for SmscConfig {
             password: "sandbox".to_owned(),
             session: session::Config::default(),
             connections: 64,
-            queue_length: 10_000,
+            queue: QueueLimits::default(),
+            account_tag: None,
             attempts: 10,
             retry_delay: Duration::from_secs(1),
             farewell: Duration::from_secs(1),
@@ -110,7 +113,7 @@ pub struct Smsc {
     address: SocketAddr,
     centre: Arc<Centre>,
     tasks: TaskTracker,
-    queue: Arc<Semaphore>,
+    queue: Arc<Queue>,
     last_id: AtomicU64,
 }
 
@@ -130,7 +133,7 @@ impl Smsc {
     pub async fn start(config: SmscConfig) -> io::Result<Self> {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;
-        let queue = Arc::new(Semaphore::new(config.queue_length.min(Semaphore::MAX_PERMITS)));
+        let queue = Queue::new(config.queue);
         let centre = Arc::new(Centre {
             observer: Observer::new(config.remembered),
             config,
@@ -154,12 +157,13 @@ impl Smsc {
         if self.centre.stop.is_cancelled() {
             return Err(SendError::Stopped);
         }
-        let place = Arc::clone(&self.queue).try_acquire_owned().map_err(|_| SendError::QueueFull)?;
+        let place = self.queue.enter(sms.account)?;
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         // Sixteen bits of the number tie the parts together, as a handset would count them.
         let [.., high, low] = id.to_be_bytes();
         let mut random = Random::new(self.centre.config.seed, id);
-        let messages = composition::compose(&sms, u16::from_be_bytes([high, low]), &mut random)?;
+        let messages =
+            composition::compose(&sms, u16::from_be_bytes([high, low]), self.centre.config.account_tag, &mut random)?;
 
         self.centre.observer.sent(id, &sms);
         let (ended, outcome) = oneshot::channel();
@@ -169,6 +173,7 @@ impl Smsc {
         self.tasks.spawn(async move {
             let delivery = async {
                 late.await;
+                let _permit = place.delivery_permit().await;
                 centre.delivery(id, &sms.behaviour).run(&messages).await
             };
             let outcome = centre.stop.run_until_cancelled(delivery).await.unwrap_or(Outcome::Stopped);
@@ -231,6 +236,7 @@ impl Centre {
             persistence: Persistence { attempts: self.config.attempts, delay: self.config.retry_delay },
             behaviour,
             links_to_lose: behaviour.links_to_lose,
+            answers_to_lose: behaviour.answers_to_lose,
         }
     }
 }

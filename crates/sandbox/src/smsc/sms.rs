@@ -5,7 +5,7 @@ use std::fmt;
 use ringtrue_smpp::pdu::{Address, EncodeError};
 use thiserror::Error;
 
-use super::Behaviour;
+use super::{Account, Behaviour};
 
 /// One end of an SMS.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct Sms {
     pub to: Party,
     pub text: String,
     pub behaviour: Behaviour,
+    /// Whom the handset belongs to.
+    pub account: Option<Account>,
 }
 
 /// Tells of the text how long it is, never what it says.
@@ -82,6 +84,7 @@ impl fmt::Debug for Sms {
             .field("to", &self.to)
             .field("characters", &self.text.chars().count())
             .field("behaviour", &self.behaviour)
+            .field("account", &self.account)
             .finish()
     }
 }
@@ -89,12 +92,17 @@ impl fmt::Debug for Sms {
 impl Sms {
     /// An SMS that nothing befalls.
     pub fn new(from: impl Into<Party>, to: impl Into<Party>, text: impl Into<String>) -> Self {
-        Self { from: from.into(), to: to.into(), text: text.into(), behaviour: Behaviour::default() }
+        Self { from: from.into(), to: to.into(), text: text.into(), behaviour: Behaviour::default(), account: None }
     }
 
     #[must_use]
     pub fn behaving(self, behaviour: Behaviour) -> Self {
         Self { behaviour, ..self }
+    }
+
+    #[must_use]
+    pub fn of_account(self, account: Account) -> Self {
+        Self { account: Some(account), ..self }
     }
 }
 
@@ -109,6 +117,8 @@ pub enum SendError {
     Unwritable(#[from] EncodeError),
     #[error("the queue is full")]
     QueueFull,
+    #[error("the account has too many messages on their way")]
+    AccountFull,
     #[error("the message centre has stopped")]
     Stopped,
 }

@@ -5,29 +5,38 @@ use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use crate::{Bearer, EVEN, SIM_SWAP, VERIFY, World, wire};
 
+/// Nobody can push a code or a token out by asking for many others.
 #[tokio::test]
-async fn codes_above_the_limit_push_the_oldest_out() {
-    let world = World::with(OperatorConfig { remembered: 3, ..OperatorConfig::default() }).await;
+async fn codes_and_tokens_are_good_however_many_there_are() {
+    let world = World::with(OperatorConfig { remembered: 2, ..OperatorConfig::default() }).await;
     let mut codes = vec![];
-    for _ in 0..4 {
+    for _ in 0..5 {
         codes.push(world.code(EVEN, VERIFY).await);
         world.advance(1);
     }
-    assert_eq!(world.redeem(&codes[0]).await.error(), (400, "invalid_grant".into()));
-    assert_eq!(world.redeem(&codes[3]).await.status, 200);
-    assert_eq!(world.operator.exchanges().len(), 3);
+    assert_eq!(world.redeem(&codes[0]).await.status, 200);
+    let mut tokens = vec![];
+    for _ in 0..5 {
+        tokens.push(world.bearer(Bearer::Network(EVEN, SIM_SWAP)).await.unwrap());
+    }
+    for token in tokens {
+        assert_eq!(world.call_by(Endpoint::CheckSimSwap, Some(&token), "{}").await.status, 200);
+    }
+    assert_eq!(world.operator.exchanges().len(), 2);
 }
 
 #[tokio::test]
-async fn tokens_above_the_limit_push_the_oldest_out() {
-    let world = World::with(OperatorConfig { remembered: 2, ..OperatorConfig::default() }).await;
-    let mut tokens = vec![];
-    for _ in 0..3 {
-        tokens.push(world.bearer(Bearer::Network(EVEN, SIM_SWAP)).await.unwrap());
-        world.advance(1);
-    }
-    assert_eq!(world.call_by(Endpoint::CheckSimSwap, Some(&tokens[0]), "{}").await.status, 401);
-    assert_eq!(world.call_by(Endpoint::CheckSimSwap, Some(&tokens[2]), "{}").await.status, 200);
+async fn operators_with_one_key_take_each_others_codes_and_tokens() {
+    let config = || OperatorConfig { seal_key: Some([7; 32]), ..OperatorConfig::default() };
+    let [one, two] = [World::with(config()).await, World::with(config()).await];
+    let stranger = World::start().await;
+    let code = one.code(EVEN, VERIFY).await;
+    assert_eq!(stranger.redeem(&code).await.error(), (400, "invalid_grant".into()));
+    assert_eq!(two.redeem(&code).await.status, 200);
+    assert_eq!(two.redeem(&code).await.error(), (400, "invalid_grant".into()), "once");
+    let token = one.bearer(Bearer::Network(EVEN, SIM_SWAP)).await.unwrap();
+    assert_eq!(stranger.call_by(Endpoint::CheckSimSwap, Some(&token), "{}").await.status, 401);
+    assert_eq!(two.call_by(Endpoint::CheckSimSwap, Some(&token), "{}").await.status, 200);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-use ringtrue_sandbox::smsc::{Outcome, SendError, Setback, Sms, SmscConfig};
+use ringtrue_sandbox::smsc::{Outcome, QueueLimits, SendError, Setback, Sms, SmscConfig};
 use ringtrue_smpp::{
     pdu::{Address, CommandId, CommandStatus, MessageType, Npi, Ton},
     session::Config,
@@ -170,7 +170,9 @@ async fn many_may_be_on_their_way() {
 
 #[tokio::test(start_paused = true)]
 async fn the_queue_is_bounded() {
-    let world = World::with(SmscConfig { queue_length: 2, ..SmscConfig::default() }).await;
+    let world =
+        World::with(SmscConfig { queue: QueueLimits { total: 2, ..QueueLimits::default() }, ..SmscConfig::default() })
+            .await;
     let tickets = [world.send("one", Behaviour::new()), world.send("two", Behaviour::new())];
     let three = || world.smsc.send(Sms::new(HANDSET, SERVICE, "three"));
     assert_eq!(three().unwrap_err(), SendError::QueueFull);

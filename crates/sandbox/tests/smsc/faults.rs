@@ -1,4 +1,4 @@
-use ringtrue_sandbox::smsc::{Alphabet, Outcome, SmscConfig};
+use ringtrue_sandbox::smsc::{Account, Alphabet, Outcome, SendError, Sms, SmscConfig};
 use ringtrue_smpp::{
     pdu::{Address, CommandId, CommandStatus, MessageType, Npi, Ton},
     session::Incoming,
@@ -6,7 +6,7 @@ use ringtrue_smpp::{
 };
 use tokio::time::advance;
 
-use crate::{Behaviour, SECOND, World, text};
+use crate::{Behaviour, HANDSET, SECOND, SERVICE, World, text};
 
 #[tokio::test(start_paused = true)]
 async fn late() {
@@ -117,6 +117,37 @@ async fn the_answer_is_lost_with_the_link() {
     assert_eq!(text(&esme.take().await), "hello");
     assert_eq!(ticket.delivered().await, Outcome::Acknowledged);
     assert_eq!(world.smsc.observer().messages()[0].attempts, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_is_lost_and_the_link_stays() {
+    let world = World::start().await;
+    let mut esme = world.receiver().await;
+    let ticket = world.send("hello", Behaviour::new().losing_answers(2));
+    for setbacks in 1..=2 {
+        assert_eq!(text(&esme.take().await), "hello");
+        world.retry_after_setback(setbacks).await;
+    }
+    assert_eq!(text(&esme.take().await), "hello");
+    assert_eq!(ticket.delivered().await, Outcome::Acknowledged);
+    assert_eq!((world.smsc.observer().messages()[0].attempts, world.smsc.counts().binds), (3, 1));
+}
+
+/// An account with many SMS has eight delivered at a time, and keeps nobody else waiting.
+#[tokio::test(start_paused = true)]
+async fn one_account_does_not_delay_another() {
+    let world = World::start().await;
+    let mut esme = world.receiver().await;
+    let [busy, other] = [1, 2].map(|id| Account { id, group: id });
+    let sms = |text: &str| Sms::new(HANDSET, SERVICE, text);
+    let slow = || sms("slow").behaving(Behaviour::new().losing_answers(9)).of_account(busy);
+    let slow: Vec<_> = (0..500).map(|_| world.smsc.send(slow()).unwrap()).collect();
+    assert_eq!(world.smsc.send(sms("one more").of_account(busy)).unwrap_err(), SendError::AccountFull);
+    let ticket = world.smsc.send(sms("other").of_account(other)).unwrap();
+    let taken = esme.take_all(9).await;
+    assert_eq!(taken.iter().filter(|request| text(request) == "other").count(), 1);
+    assert_eq!(ticket.delivered().await, Outcome::Acknowledged);
+    drop(slow);
 }
 
 #[tokio::test(start_paused = true)]

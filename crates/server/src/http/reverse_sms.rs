@@ -76,7 +76,7 @@ async fn create(
             async |once| {
                 let created = app.engine.create_reverse_sms(&project, new, once).await?;
                 if let Some(number) = handset {
-                    app.handsets.reply(&number, &created.invitation);
+                    app.handsets.reply(&project, &number, &created.invitation);
                 }
                 Ok::<_, CreateError>(created)
             },

@@ -23,6 +23,8 @@ use crate::{
     sandbox_operator::AUTHORIZE,
 };
 
+/// In seconds: about as long as SMS take that were sent at once.
+const RETRY_SMS: u32 = 5;
 /// Ten segments.
 const MAX_TEXT: usize = 1530;
 
@@ -75,7 +77,7 @@ async fn send(
     if let Some(spoofed) = &sms.faults.spoofed_from {
         number("/faults/spoofed_from", spoofed)?;
     }
-    app.handsets.text(&from, &to, &sms.body, sms.faults).await?;
+    app.handsets.text(caller.project(), &from, &to, &sms.body, sms.faults).await?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
@@ -84,6 +86,7 @@ impl From<HandsetError> for Problem {
         let detail = error.to_string();
         match error {
             HandsetError::NoOperator | HandsetError::Busy => Problem::unavailable(detail),
+            HandsetError::TooMany => Problem::new(Code::TooManyRequests, detail).retry_after(RETRY_SMS),
             HandsetError::TooLong => Problem::bad_request(format!("`/body`: {detail}")),
         }
     }

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use ringtrue_domain::{
     lifecycle::CheckId,
     phone::Msisdn,
-    reverse_sms::{InboundSms, Sender},
+    reverse_sms::{InboundSms, Origin, Sender},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{Clock, Disposition, Inbox};
@@ -23,14 +23,14 @@ fn number(text: &str) -> Msisdn {
     Msisdn::parse(text, Mode::Sandbox).unwrap()
 }
 
-fn sms(world: &World, from: &str, check: &Invited) -> InboundSms {
+fn sms(asker: &Asker<'_>, from: &str, check: &Invited) -> InboundSms {
     InboundSms {
-        mode: Mode::Sandbox,
+        origin: Origin::Sandbox(asker.project.project_id.parse().unwrap()),
         connector: "sandbox".into(),
         from: Sender::Number(number(from)),
         to: number(&check.receiver),
         text: check.body.clone(),
-        received_at: world.clock.now(),
+        received_at: asker.world.clock.now(),
     }
 }
 
@@ -38,8 +38,8 @@ fn sms(world: &World, from: &str, check: &Invited) -> InboundSms {
 async fn the_right_code_in_the_other_mode_matches_nothing(world: World) {
     let asker = Asker::sandbox(&world).await;
     let check = asker.create(json!({"phone_number": EVEN})).await;
-    let simulated = sms(&world, EVEN, &check);
-    let real = InboundSms { mode: Mode::Live, connector: "smsc".into(), ..simulated.clone() };
+    let simulated = sms(&asker, EVEN, &check);
+    let real = InboundSms { origin: Origin::Operator, connector: "smsc".into(), ..simulated.clone() };
     assert_eq!(world.node.engine.receive(real).await.unwrap(), Disposition::Unmatched);
     assert_eq!(asker.get(&check.id).await.json()["status"], "ACCEPTED");
     assert_eq!(world.node.engine.receive(simulated).await.unwrap(), Disposition::Concluded);
@@ -86,7 +86,7 @@ async fn of_a_hundred_at_once_one_decides(world: World) {
     let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let engines = [&world.node.engine, &second.engine];
     let senders = [EVEN, "+990777777700"];
-    let all = (0..100).map(|index| engines[index % 2].receive(sms(&world, senders[index / 50], &check)));
+    let all = (0..100).map(|index| engines[index % 2].receive(sms(&asker, senders[index / 50], &check)));
     let dispositions = try_join_all(all).await.unwrap();
     let decisive: Vec<_> = (0..100).filter(|index| dispositions[*index] == Disposition::Concluded).collect();
     assert_eq!(decisive.len(), 1, "{dispositions:?}");
@@ -108,7 +108,7 @@ async fn an_sms_and_the_deadline_race(world: World) {
         let from = format!("+99012345{round:02}00");
         let check = asker.create(json!({"phone_number": from, "callback_url": receiver.url("/")})).await;
         world.advance(SignedDuration::from_millis(59_999));
-        let sms = sms(&world, &from, &check);
+        let sms = sms(&asker, &from, &check);
         world.advance(SignedDuration::from_millis(1));
         let id = CheckId(check.id.parse().unwrap());
         let (first, swept, again, here, there) = tokio::join!(

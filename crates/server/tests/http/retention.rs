@@ -7,7 +7,7 @@ use ringtrue_domain::{
     lifecycle::CheckId,
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, Sender},
+    reverse_sms::{InboundSms, Origin, Sender},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{CallbackRecord, CallbackState, Clock, Disposition, Erased, Found, Inbox, StillOpen};
@@ -63,17 +63,18 @@ impl Kept {
 }
 
 /// Whether a code is still known.
-async fn knows_the_code(world: &World, check: &Invited) -> bool {
+async fn knows_the_code(asker: &Asker<'_>, check: &Invited) -> bool {
+    let project = asker.project.project_id.parse().unwrap();
     let number = |text: &str| Msisdn::parse(text, Mode::Sandbox).unwrap();
     let sms = InboundSms {
-        mode: Mode::Sandbox,
+        origin: Origin::Sandbox(project),
         connector: "sandbox".into(),
         from: Sender::Number(number(EVEN)),
         to: number(&check.receiver),
         text: check.body.clone(),
-        received_at: world.clock.now(),
+        received_at: asker.world.clock.now(),
     };
-    match world.node.engine.receive(sms).await.unwrap() {
+    match asker.world.node.engine.receive(sms).await.unwrap() {
         Disposition::TooLate => true,
         Disposition::Unmatched => false,
         other => panic!("{other:?}"),
@@ -137,7 +138,7 @@ async fn what_was_kept_long_enough_is_erased(world: World) {
     .await;
     let kept = Kept::of(&asker, &check).await;
     assert!(kept.number && kept.has_body() && kept.has_exchanges(), "to the last instant");
-    assert!(knows_the_code(&world, &check).await);
+    assert!(knows_the_code(&asker, &check).await);
 
     world.advance(SignedDuration::from_millis(1));
     eventually("it is erased", async || {
@@ -147,7 +148,7 @@ async fn what_was_kept_long_enough_is_erased(world: World) {
     .await;
     let kept = Kept::of(&asker, &check).await;
     assert!(!kept.has_body() && !kept.has_exchanges());
-    assert!(!knows_the_code(&world, &check).await);
+    assert!(!knows_the_code(&asker, &check).await);
 
     later(&mut asker).await;
     assert_eq!(asker.get(&check.id).await.assert(200).json(), said, "how it ended stays");

@@ -1,5 +1,6 @@
 //! Reverse SMS, end to end: a backend creates a check, a handset texts, a callback comes.
 
+use futures_util::future::{join, join_all};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use crate::{
     client::{Answer, Request},
     on_both_stores,
     receiver::Receiver,
-    world::{ProjectOf, World, eventually},
+    world::{ProjectOf, Tenant, World, eventually},
 };
 
 pub const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
@@ -32,6 +33,24 @@ pub struct Invited {
 impl<'a> Asker<'a> {
     pub async fn new(world: &'a World, body: Value) -> Self {
         let project = world.project("Checks", body).await;
+        let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+        Asker { world, project, token }
+    }
+
+    pub async fn new_named(world: &'a World, name: &str) -> Self {
+        let project = world.project(name, json!({})).await;
+        let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
+        Asker { world, project, token }
+    }
+
+    /// A project that is no business of the others'.
+    pub async fn of_another_workspace(world: &'a World) -> Self {
+        let other = world.another_tenant().await;
+        Asker::of_tenant(world, &other, "Stranger").await
+    }
+
+    async fn of_tenant(world: &'a World, tenant: &Tenant, name: &str) -> Self {
+        let project = world.project_of(tenant, name, json!({})).await;
         let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
         Asker { world, project, token }
     }
@@ -267,7 +286,64 @@ async fn the_projects_settings_are_used(world: World) {
     assert_eq!(receiver.next().await.target, "/project");
 }
 
+/// Another workspace's sandbox project, which knows everything about a check of ours but cannot reach it.
+async fn simulated_sms_reach_checks_of_their_own_project_only(world: World) {
+    let ours = Asker::sandbox(&world).await;
+    let stranger = Asker::of_another_workspace(&world).await;
+    let sibling = Asker::new_named(&world, "Sibling").await;
+    let check = ours.create(json!({"phone_number": EVEN})).await;
+    for other in [&stranger, &sibling] {
+        other.text(EVEN, &check.receiver, "hello").await;
+        other.text(EVEN, &check.receiver, &check.body).await;
+        other.text(ODD, &check.receiver, &check.body).await;
+        let parts = json!({"from": EVEN, "to": check.receiver, "body": check.body, "faults": {"parts": 2}});
+        other.text_with(parts).await;
+        assert_eq!(ours.get(&check.id).await.json()["status"], "ACCEPTED", "not even pending");
+    }
+    ours.text(EVEN, &check.receiver, "hello").await;
+    ours.ends_as(&check.id, "PENDING").await;
+    ours.text(EVEN, &check.receiver, &check.body).await;
+    assert_eq!(ours.ends_as(&check.id, "COMPLETED").await["match"], true);
+}
+
+/// Late SMS and lost links are simulated for the project that asks for them.
+async fn simulated_traffic_of_one_project_delays_no_other(world: World) {
+    let ours = Asker::sandbox(&world).await;
+    let other = world.another_tenant().await;
+    let stranger = Asker::of_tenant(&world, &other, "Stranger").await;
+    let late = json!({"from": EVEN, "to": "+99000000001", "body": "late", "faults": {"late_seconds": 3600}});
+    let send = async || {
+        let request = Request::post("/v1/sandbox/inbound-sms").bearer(&stranger.token).json(&late);
+        world.send(request).await
+    };
+    let mut taken = 0;
+    let full = loop {
+        let answer = send().await;
+        match answer.status {
+            202 => taken += 1,
+            429 if answer.text().contains("simulated messages on their way") => break answer,
+            429 => world.advance(SignedDuration::from_secs(1)),
+            _ => panic!("{answer:?}"),
+        }
+    };
+    assert_eq!(taken, 500, "a project's share");
+    full.assert_problem(429, "too_many_requests");
+
+    // The links that it loses are its own too.
+    let dropping = json!({"from": EVEN, "to": "+99000000001", "body": "lost", "faults": {"link_drops": 3}});
+    let sibling = Asker::of_tenant(&world, &other, "Sibling").await;
+    let dropping = (0..4).map(|_| sibling.text_with(dropping.clone()));
+    let check = ours.create(json!({"phone_number": EVEN})).await;
+    let answered = async {
+        ours.text(EVEN, &check.receiver, &check.body).await;
+        assert_eq!(ours.ends_as(&check.id, "COMPLETED").await["match"], true);
+    };
+    join(join_all(dropping), answered).await;
+}
+
 on_both_stores!(
+    simulated_sms_reach_checks_of_their_own_project_only,
+    simulated_traffic_of_one_project_delays_no_other,
     the_right_phone_texts_back,
     another_phone_texts_back,
     what_people_really_type_is_understood,

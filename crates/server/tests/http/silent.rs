@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 
 use crate::{
     client::Request,
+    database::Database,
     on_both_stores,
     receiver::Receiver,
     scripted_operator::ScriptedOperator,
     seeker::{BOTH, DISCOVERY, EVEN, SECURE_SNA, Seeker, query},
-    world::World,
+    world::{World, send_to},
 };
 
 fn keys(body: &Value) -> BTreeSet<&str> {
@@ -58,6 +59,36 @@ async fn the_claimed_number_is_the_devices(world: World) {
     callback.assert_signed_by(&jwks);
     assert_eq!(callback.header("x-service-callback"), "secure_sna");
     assert_eq!(callback.json(), redeemed, "the callback says what the check says");
+}
+
+/// The simulated operator of each node takes the others' codes.
+async fn a_simulated_chain_begins_on_one_node_and_ends_on_another(database: Database) {
+    let base_url = "https://eu.verify.example";
+    let world = World::with(database, |config| config.base_url = Some(base_url.parse().unwrap())).await;
+    let second = world.second_node().await;
+    for (path, verdict) in [(SECURE_SNA, ("match", json!(true))), (DISCOVERY, ("phone_number", json!(EVEN)))] {
+        let seeker = Seeker::new(&world, path).await;
+        let check = seeker.create(json!({})).await;
+        let mut target = format!("{}&sim={}", check.target, EVEN.replace('+', "%2B"));
+        for address in [world.node.address, second.address] {
+            let answer = send_to(address, Request::get(&target)).await.assert(302);
+            target = answer.header("location").unwrap().strip_prefix(base_url).expect("our own address").to_owned();
+        }
+        assert!(target.starts_with("/southbound/camara/sandbox/callback?"), "{target}");
+        let end = send_to(world.node.address, Request::get(&target)).await.assert(200).json();
+        let redeemed = seeker.redeem(&check.id, end["code"].as_str().unwrap()).await.assert(200).json();
+        assert_eq!((&redeemed["status"], &redeemed[verdict.0]), (&json!("COMPLETED"), &verdict.1));
+    }
+}
+
+#[tokio::test]
+async fn a_simulated_chain_spans_nodes_on_sqlite() {
+    a_simulated_chain_begins_on_one_node_and_ends_on_another(Database::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn a_simulated_chain_spans_nodes_on_postgres() {
+    a_simulated_chain_begins_on_one_node_and_ends_on_another(Database::postgres().await).await;
 }
 
 async fn the_device_has_another_number(world: World) {

@@ -38,7 +38,7 @@ use crate::{
     content::Content,
     pdu::{
         Address, AlertNotification, CommandId, CommandStatus, DataSm, DecodeError, EncodeError, EsmClass,
-        ImpossibleLength, MAX_PDU, MessageReply, Outbind, ShortMessage,
+        ImpossibleLength, MAX_PDU, MessageReply, Outbind, ShortMessage, Tlvs,
     },
 };
 
@@ -122,6 +122,13 @@ impl Incoming {
         match self {
             Self::SubmitSm(message) | Self::DeliverSm(message) => message.esm_class,
             Self::DataSm(message) => message.esm_class,
+        }
+    }
+
+    pub fn tlvs(&self) -> &Tlvs {
+        match self {
+            Self::SubmitSm(message) | Self::DeliverSm(message) => &message.tlvs,
+            Self::DataSm(message) => &message.tlvs,
         }
     }
 

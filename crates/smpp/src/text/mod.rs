@@ -28,12 +28,15 @@ impl fmt::Debug for DataCoding {
 pub enum DefaultAlphabet {
     #[default]
     Gsm0338,
+    /// GSM 03.38 with eight septets in seven octets, as on the air. [`Content::unpacked`](crate::content::Content::unpacked)
+    /// makes it [`Gsm0338`](Self::Gsm0338).
+    Gsm0338Packed,
     Latin1,
     Ascii,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the default alphabet is one of gsm0338, latin1, ascii")]
+#[error("the default alphabet is one of gsm0338, gsm0338_packed, latin1, ascii")]
 pub struct UnknownAlphabet;
 
 impl FromStr for DefaultAlphabet {
@@ -42,6 +45,7 @@ impl FromStr for DefaultAlphabet {
     fn from_str(name: &str) -> Result<Self, UnknownAlphabet> {
         match name {
             "gsm0338" => Ok(Self::Gsm0338),
+            "gsm0338_packed" => Ok(Self::Gsm0338Packed),
             "latin1" => Ok(Self::Latin1),
             "ascii" => Ok(Self::Ascii),
             _ => Err(UnknownAlphabet),
@@ -75,7 +79,7 @@ impl DataCoding {
     pub fn coding(self, default: DefaultAlphabet) -> Coding {
         match self.0 {
             0x00 => match default {
-                DefaultAlphabet::Gsm0338 => Coding::Gsm,
+                DefaultAlphabet::Gsm0338 | DefaultAlphabet::Gsm0338Packed => Coding::Gsm,
                 DefaultAlphabet::Latin1 => Coding::Latin1,
                 DefaultAlphabet::Ascii => Coding::Ascii,
             },

@@ -9,7 +9,8 @@ use ringtrue_domain::{
     page::Page,
     phone::Msisdn,
     product::Product,
-    tenancy::{Mode, ProjectId},
+    reverse_sms::Origin,
+    tenancy::ProjectId,
 };
 use ringtrue_engine::{
     ports::{
@@ -91,15 +92,24 @@ impl<D: Database> CheckStore for SqlStore<D> {
 
     async fn mark_pending(
         &self,
-        mode: Mode,
+        origin: Origin,
         number: NumberHash,
         receiver: &Msisdn,
         connector: &str,
         at: Timestamp,
     ) -> Result<Vec<MarkedPending>, StoreError> {
-        let waits = values![number, receiver.as_str(), mode.as_str(), at].to_vec();
+        let mut waits = values![number, receiver.as_str(), origin.mode().as_str(), at].to_vec();
+        let waiting = match origin {
+            Origin::Operator => WAITING,
+            Origin::Sandbox(project) => {
+                waits.extend(values![project].to_vec());
+                WAITING_OF_PROJECT
+            }
+        };
         let connector = connector.to_owned();
-        self.database.transact(move |tx| Box::pin(async move { mark_pending(tx, &waits, &connector, at).await })).await
+        self.database
+            .transact(move |tx| Box::pin(async move { mark_pending(tx, waiting, &waits, &connector, at).await }))
+            .await
     }
 
     async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError> {
@@ -162,22 +172,24 @@ fn millis_of(id: Uuid) -> Option<i64> {
     i64::try_from(seconds).ok()?.checked_mul(1_000)?.checked_add(i64::from(nanos / 1_000_000))
 }
 
+const WAITING: &str = "select id from checks
+      where number_hash = $1 and receiver = $2 and mode = $3 and status = 'ACCEPTED' and expires_at > $4
+      order by id";
+const WAITING_OF_PROJECT: &str = "select id from checks
+      where number_hash = $1 and receiver = $2 and mode = $3 and status = 'ACCEPTED' and expires_at > $4
+        and project_id = $5
+      order by id";
+
 /// Checks are changed one after the other, in the order of their ids, as ends are: whoever changes several in another
 /// order could wait for someone who waits for them.
 async fn mark_pending(
     tx: &mut dyn Tx,
+    waiting: &'static str,
     waits: &[Value],
     connector: &str,
     at: Timestamp,
 ) -> Result<Ending<Vec<MarkedPending>>, StoreError> {
-    let waiting = tx
-        .run(
-            "select id from checks
-              where number_hash = $1 and receiver = $2 and mode = $3 and status = 'ACCEPTED' and expires_at > $4
-              order by id",
-            waits,
-        )
-        .await?;
+    let waiting = tx.run(waiting, waits).await?;
     let mut pending = Vec::new();
     for id in waiting {
         let id = id.of("checks").uuid("id")?;

@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{AnyVerdict, Check},
     product::Product,
-    reverse_sms::{ReceivedFrom, ReverseSmsCheck, SEARCH_FIELDS},
+    reverse_sms::{Origin, ReceivedFrom, ReverseSmsCheck, SEARCH_FIELDS},
     search::{Choice, Field, Filter, InstantTest, Kind, Test, TextTest, parse},
-    tenancy::{Mode, ProjectId, WorkspaceId},
+    tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{Admitted, Store, StoreError, UsageFilter, UsageGrouping};
 
@@ -80,7 +80,8 @@ async fn checks(store: &dyn Store, project: ProjectId, dice: &mut Dice, number: 
     for check in &mut checks {
         if dice.below(3) == 0 {
             let (number, at) = (check.claimed.unwrap().hash, check.created_at + SignedDuration::from_secs(1));
-            let marked = store.mark_pending(Mode::Live, number, &check_sample::receiver(), "acme", at).await.unwrap();
+            let marked =
+                store.mark_pending(Origin::Operator, number, &check_sample::receiver(), "acme", at).await.unwrap();
             assert_eq!(marked.len(), 1);
             *check = check_sample::found(store, check).await;
         }

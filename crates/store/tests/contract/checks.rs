@@ -4,7 +4,7 @@ use ringtrue_domain::{
     lifecycle::{AnyVerdict, Check, Lifecycle, Open, Status},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{ReceivedFrom, ReverseSmsCheck},
+    reverse_sms::{Origin, ReceivedFrom, ReverseSmsCheck},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::ports::{
@@ -185,18 +185,18 @@ pub async fn checks_that_wait_for_a_number_become_pending(bench: &Bench) {
 
     let at = sample::later(5);
     let elsewhere = Msisdn::parse("+447700900001", Mode::Live).unwrap();
-    assert_eq!(store.mark_pending(Mode::Live, number, &elsewhere, "acme", at).await.unwrap(), []);
+    assert_eq!(store.mark_pending(Origin::Operator, number, &elsewhere, "acme", at).await.unwrap(), []);
     let receiver = check_sample::receiver();
-    assert_eq!(store.mark_pending(Mode::Live, number, &receiver, "acme", sample::later(301)).await.unwrap(), []);
+    assert_eq!(store.mark_pending(Origin::Operator, number, &receiver, "acme", sample::later(301)).await.unwrap(), []);
     let marked = |check: &ReverseSmsCheck| MarkedPending {
         project,
         product: check.product,
         network: check.network.clone(),
         created_at: check.created_at,
     };
-    let now_pending = store.mark_pending(Mode::Live, number, &receiver, "acme", at).await.unwrap();
+    let now_pending = store.mark_pending(Origin::Operator, number, &receiver, "acme", at).await.unwrap();
     assert_eq!(now_pending, [marked(&check), marked(&twin)]);
-    assert_eq!(store.mark_pending(Mode::Live, number, &receiver, "acme", sample::later(6)).await.unwrap(), []);
+    assert_eq!(store.mark_pending(Origin::Operator, number, &receiver, "acme", sample::later(6)).await.unwrap(), []);
     for check in [&check, &twin] {
         let found = check_sample::found(store, check).await;
         assert_eq!(found.state, Lifecycle::Open(Open::Pending { since: at }));
@@ -204,6 +204,11 @@ pub async fn checks_that_wait_for_a_number_become_pending(bench: &Bench) {
     for check in [&other, &sandbox] {
         assert_eq!(check_sample::found(store, check).await.status(), Status::Accepted);
     }
+    // A simulated SMS reaches the checks of its own project.
+    let another = Origin::Sandbox(ProjectId(sample::uuid()));
+    assert_eq!(store.mark_pending(another, number, &receiver, "acme", at).await.unwrap(), []);
+    let own = store.mark_pending(Origin::Sandbox(project), number, &receiver, "acme", at).await.unwrap();
+    assert_eq!(own, [marked(&sandbox)]);
     // It ends as any other.
     let pending = check_sample::found(store, &check).await;
     let (ending, ended) = check_sample::ending(check_sample::received(&pending, true));
@@ -223,7 +228,7 @@ pub async fn a_check_tells_how_it_went(bench: &Bench) {
     let at = sample::later(5);
     for check in [answered, expired] {
         let (number, receiver) = (check.claimed.unwrap().hash, check_sample::receiver());
-        assert_eq!(store.mark_pending(Mode::Live, number, &receiver, "acme", at).await.unwrap().len(), 1);
+        assert_eq!(store.mark_pending(Origin::Operator, number, &receiver, "acme", at).await.unwrap().len(), 1);
     }
     let course = async |check: &ReverseSmsCheck| {
         store

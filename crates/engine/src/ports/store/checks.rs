@@ -10,9 +10,9 @@ use ringtrue_domain::{
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    reverse_sms::NumberGuard,
+    reverse_sms::{NumberGuard, Origin},
     search::Filter,
-    tenancy::{Mode, ProjectId, WorkspaceId},
+    tenancy::{ProjectId, WorkspaceId},
 };
 
 use super::{Completion, Found, StoreError};
@@ -144,11 +144,11 @@ pub trait CheckStore: Send + Sync {
     /// still open. What was kept for its device goes.
     async fn conclude(&self, ending: Ending, callback: Option<NewCallback>) -> Result<Recorded, StoreError>;
 
-    /// Marks the open checks of a mode that wait for an SMS from this number to this receiver, that are not yet pending
-    /// and whose time is not up, with the name of the connector that brought something. Gives them.
+    /// Marks the open checks within reach of an origin that wait for an SMS from this number to this receiver, that are
+    /// not yet pending and whose time is not up, with the name of the connector that brought something. Gives them.
     async fn mark_pending(
         &self,
-        mode: Mode,
+        origin: Origin,
         number: NumberHash,
         receiver: &Msisdn,
         connector: &str,

@@ -6,18 +6,18 @@
 use http::StatusCode;
 use url::Url;
 
-use super::{ErrorCode, Refusal, grants::LONGEST_TOKEN, request_object, subject};
+use super::{ErrorCode, Refusal, request_object, subject};
 use crate::camara::{
     Client, Core, Fault,
     http::{Answer, Parameters, Request, page, redirect},
-    memory::{Authentication, Authorization, Code, Grant, Subject},
+    memory::{Authentication, Authorization, Grant, Subject},
     scope::{Scope, Scopes},
+    sealed::Kind,
     sim::{PhoneNumber, Recognition},
-    unguessable,
 };
 
 /// How long a code is good, in seconds.
-const CODE_LIFETIME: i64 = 60;
+pub(super) const CODE_LIFETIME: i64 = 60;
 
 /// What becomes of a device whose request was good.
 enum Outcome {
@@ -108,11 +108,7 @@ fn decide(core: &Core, client: &Client, redirect_uri: &str, asked: &Parameters) 
         nonce: asked.get("nonce").map(str::to_owned),
         until: now + CODE_LIFETIME,
     };
-    let fresh = unguessable()?;
-    // Remembered for as long as there may be tokens that it was exchanged for.
-    let forgotten_at = now + CODE_LIFETIME + LONGEST_TOKEN;
-    core.memory().codes.insert(now, fresh.clone(), forgotten_at, Code::Fresh(authorization));
-    Ok(Outcome::BackWith { code: fresh })
+    Ok(Outcome::BackWith { code: core.sealer.seal(Kind::Code, &authorization)? })
 }
 
 fn judge_form(asked: &Parameters) -> Result<(), Refusal> {

@@ -1,24 +1,22 @@
 //! The ways to get a token, and what each gives.
 
-use std::sync::Arc;
-
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 
-use super::{ErrorCode, Refusal, assertion, backchannel, client_authentication, subject};
+use super::{ErrorCode, Refusal, assertion, authorize::CODE_LIFETIME, backchannel, client_authentication, subject};
 use crate::camara::{
     Client, Core, Endpoint,
     http::{Parameters, Request},
     jose::Jws,
-    memory::{Authorization, Code, Grant},
+    memory::{AccessToken, Authorization, Grant},
     scope::Scopes,
-    unguessable,
+    sealed::Kind,
 };
 
 /// How long a token for one call is good, in seconds.
 const ONE_CALL_TOKEN: i64 = 300;
 /// How long any other is.
-pub(super) const LONGEST_TOKEN: i64 = 3600;
+const LONGEST_TOKEN: i64 = 3600;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GrantType {
@@ -32,7 +30,7 @@ pub(super) enum GrantType {
 pub(super) struct Issued {
     pub access_token: String,
     pub lifetime: i64,
-    pub grant: Arc<Grant>,
+    pub grant: Grant,
     pub nonce: Option<String>,
 }
 
@@ -65,28 +63,24 @@ fn redeem(core: &Core, client: &Client, form: &Parameters) -> Result<Issued, Ref
     let invalid = |why| Refusal::new(ErrorCode::InvalidGrant, why);
     let name = form.get("code").ok_or(Refusal::new(ErrorCode::InvalidRequest, "code is missing"))?;
     let now = core.now();
-    let access_token = unguessable()?;
+    let authorization: Authorization =
+        core.sealer.open(Kind::Code, name).ok_or_else(|| invalid("there is no such code"))?;
     let mut memory = core.memory();
-    let authorization = match memory.codes.get_mut(now, name) {
-        Some(Code::Fresh(authorization)) => authorization.clone(),
-        Some(Code::Used(token)) => {
-            let token = token.clone();
-            memory.tokens.remove(&token);
-            return Err(invalid("the code was used before"));
-        }
-        None => return Err(invalid("there is no such code")),
-    };
+    if let Some(token) = memory.used_codes.get_mut(now, name).cloned() {
+        memory.used_tokens.insert(now, token, now + LONGEST_TOKEN, ());
+        return Err(invalid("the code was used before"));
+    }
     let is_theirs = authorization.grant.client_id == client.id
         && form.get("redirect_uri") == Some(&authorization.redirect_uri)
         && is_proven(&authorization, form.get("code_verifier"));
     if !is_theirs || authorization.until <= now {
         return Err(invalid("the code has expired, or is for another client, redirect_uri or code_verifier"));
     }
-    if let Some(code) = memory.codes.get_mut(now, name) {
-        *code = Code::Used(access_token.clone());
-    }
-    drop(memory);
-    Ok(keep(core, access_token, authorization.grant, authorization.nonce))
+    let issued = seal(core, authorization.grant, authorization.nonce)?;
+    // Remembered for as long as there may be a token that it was exchanged for.
+    let forgotten_at = now + CODE_LIFETIME + LONGEST_TOKEN;
+    memory.used_codes.insert(now, name.to_owned(), forgotten_at, issued.access_token.clone());
+    Ok(issued)
 }
 
 fn is_proven(authorization: &Authorization, verifier: Option<&str>) -> bool {
@@ -137,13 +131,12 @@ fn by_assertion(core: &Core, request: &Request, form: &Parameters) -> Result<Gra
 }
 
 fn issue(core: &Core, grant: Grant) -> Result<Issued, Refusal> {
-    Ok(keep(core, unguessable()?, grant, None))
+    seal(core, grant, None)
 }
 
-fn keep(core: &Core, access_token: String, grant: Grant, nonce: Option<String>) -> Issued {
-    let now = core.now();
+fn seal(core: &Core, grant: Grant, nonce: Option<String>) -> Result<Issued, Refusal> {
     let lifetime = if grant.scopes.are_for_one_call() { ONE_CALL_TOKEN } else { LONGEST_TOKEN };
-    let grant = Arc::new(grant);
-    core.memory().tokens.insert(now, access_token.clone(), now + lifetime, Arc::clone(&grant));
-    Issued { access_token, lifetime, grant, nonce }
+    let content = AccessToken { grant, until: core.now() + lifetime };
+    let access_token = core.sealer.seal(Kind::AccessToken, &content)?;
+    Ok(Issued { access_token, lifetime, grant: content.grant, nonce })
 }

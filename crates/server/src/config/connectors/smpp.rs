@@ -31,6 +31,7 @@ const DIRECTIONS: Word<Direction> = Word(&[("transceiver", Direction::Transceive
 const VERSIONS: Word<InterfaceVersion> = Word(&[("3.4", InterfaceVersion::V3_4), ("5.0", InterfaceVersion::V5_0)]);
 const ALPHABETS: Word<DefaultAlphabet> = Word(&[
     ("gsm0338", DefaultAlphabet::Gsm0338),
+    ("gsm0338_packed", DefaultAlphabet::Gsm0338Packed),
     ("latin1", DefaultAlphabet::Latin1),
     ("ascii", DefaultAlphabet::Ascii),
 ]);

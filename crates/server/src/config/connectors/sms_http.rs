@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use http::HeaderName;
-use ringtrue_domain::tenancy::Mode;
+use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
 use ringtrue_operators::sms_http::{
-    Driver, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, PathSecret, Plivo, PlivoSignature, Secret,
-    SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature, WebhookConfig,
+    Bird, Driver, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, PathSecret, Plivo,
+    PlivoSignature, Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature,
+    WebhookConfig,
 };
 use url::Url;
 
@@ -14,7 +15,7 @@ use super::{
     super::{
         ConfigError,
         family::Named,
-        kind::{Masked, Span, Text, Word, text},
+        kind::{ListOf, Masked, Span, Text, Word, text},
         networks::country,
         sections::ip_networks,
     },
@@ -30,6 +31,8 @@ enum Vendor {
     Sinch,
     Infobip,
     Plivo,
+    Bird,
+    MessageBird,
     Kannel,
     Jasmin,
     Generic,
@@ -42,6 +45,8 @@ const VENDORS: Word<Vendor> = Word(&[
     ("sinch", Vendor::Sinch),
     ("infobip", Vendor::Infobip),
     ("plivo", Vendor::Plivo),
+    ("bird", Vendor::Bird),
+    ("messagebird", Vendor::MessageBird),
     ("kannel", Vendor::Kannel),
     ("jasmin", Vendor::Jasmin),
     ("generic", Vendor::Generic),
@@ -61,7 +66,8 @@ impl Vendor {
             Vendor::Plivo => &["signature", "auth_token_file", "auth_token_env", "signature_version"],
             Vendor::Vonage => &["signature", "signature_secret_file", "signature_secret_env", "signature_method"],
             Vendor::Telnyx => &["signature", "public_key"],
-            Vendor::Sinch => &["signature", "secret_file", "secret_env"],
+            Vendor::Sinch | Vendor::MessageBird => &["signature", "secret_file", "secret_env"],
+            Vendor::Bird => &["signature", "secret_file", "secret_env", "channels"],
             Vendor::Infobip | Vendor::Kannel | Vendor::Jasmin => &[],
             #[rustfmt::skip]
             Vendor::Generic => &[
@@ -80,7 +86,6 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Result<WebhookConfig, ConfigError
     let skew = Span(Duration::from_secs(1)..=Duration::from_hours(1));
     let config = WebhookConfig {
         name: section.name.into(),
-        mode: Mode::Live,
         driver,
         public_url: section.read("public_url", &public_url())?,
         path_secret: reader.secret_if("path_secret", &PATH_SECRET)?,
@@ -125,9 +130,14 @@ fn driver(reader: &mut Reader<'_>, vendor: Vendor) -> Result<(Driver, Vouching),
             let public_key = if is_signed { Some(section.read("public_key", &public_key())?) } else { None };
             (Driver::Telnyx(Telnyx { public_key }), vouching)
         }
-        Vendor::Sinch => {
-            let secret = if is_signed { Some(reader.secret("secret", &SECRET)?) } else { None };
-            (Driver::Sinch(Sinch { secret }), vouching)
+        Vendor::Sinch => (Driver::Sinch(Sinch { secret: shared_secret(reader, is_signed)? }), vouching),
+        Vendor::MessageBird => {
+            (Driver::MessageBird(MessageBird { secret: shared_secret(reader, is_signed)? }), vouching)
+        }
+        Vendor::Bird => {
+            let channels = section.read_if("channels", &ListOf(channel()))?.unwrap_or_default();
+            let (secret, channels) = (shared_secret(reader, is_signed)?, channels.into_iter().collect());
+            (Driver::Bird(Bird { secret, channels }), vouching)
         }
         Vendor::Plivo => {
             let version = section.read_if("signature_version", &PLIVO)?.unwrap_or(PlivoVersion::V2);
@@ -151,9 +161,13 @@ fn driver(reader: &mut Reader<'_>, vendor: Vendor) -> Result<(Driver, Vouching),
 
 /// A member that only a signature needs.
 fn needless(section: &Named<'_>, vendor: Vendor) -> Option<&'static str> {
-    let of_signature = |member: &&&str| !member.ends_with("_field") && **member != "signature";
+    let of_signature = |member: &&&str| !member.ends_with("_field") && !["signature", "channels"].contains(*member);
     let mut candidates = vendor.members().iter().filter(of_signature);
     candidates.find(|member| section.members().any(|(written, _)| written == **member)).copied()
+}
+
+fn shared_secret(reader: &mut Reader<'_>, is_signed: bool) -> Result<Option<Secret>, ConfigError> {
+    if is_signed { reader.secret("secret", &SECRET).map(Some) } else { Ok(None) }
 }
 
 fn token(reader: &mut Reader<'_>, is_signed: bool) -> Result<Option<Secret>, ConfigError> {
@@ -241,6 +255,18 @@ fn public_url() -> Masked<Url> {
             is_plain.then_some(url)
         },
     })
+}
+
+/// A channel of Bird's, and its number.
+fn channel() -> Text<(String, String)> {
+    Text {
+        allowed: "the id of a channel and its number, such as \"614208aa-b153-4d5d-9989-2fddfc0ce4c3=+447700900001\"",
+        parse: |text| {
+            let (channel, number) = text.split_once('=')?;
+            let number = Msisdn::parse(number, Mode::Live).ok()?;
+            (!channel.is_empty()).then(|| (channel.to_owned(), number.as_str().to_owned()))
+        },
+    }
 }
 
 fn header() -> Text<HeaderName> {

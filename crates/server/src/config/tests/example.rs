@@ -56,7 +56,20 @@ fn the_examples_of_connectors_are_good_together() {
     let config = good(&file, []);
     let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
     let shown = [
-        "infobip", "jasmin", "kannel", "legacy", "o2", "other", "plivo", "sinch", "swaps", "telnyx", "three", "twilio",
+        "bird",
+        "infobip",
+        "jasmin",
+        "kannel",
+        "legacy",
+        "messagebird",
+        "o2",
+        "other",
+        "plivo",
+        "sinch",
+        "swaps",
+        "telnyx",
+        "three",
+        "twilio",
         "vonage",
     ];
     assert_eq!(names, shown);

@@ -92,7 +92,7 @@ fn every_driver_is_read() {
 
 #[test]
 fn a_signature_is_off_only_where_that_is_said() {
-    for driver in ["twilio", "vonage", "telnyx", "sinch", "plivo", "generic"] {
+    for driver in ["twilio", "vonage", "telnyx", "sinch", "bird", "messagebird", "plivo", "generic"] {
         let webhook = read(driver, &format!("signature = \"off\"\n{FENCE}"));
         let shown = format!("{:?}", webhook.driver);
         assert!(shown.contains("None"), "{shown}");
@@ -115,7 +115,7 @@ fn a_connector_that_anyone_could_call() {
     for driver in ["infobip", "kannel", "jasmin"] {
         wrong(driver, "", &message("this driver signs nothing and anyone could call"));
     }
-    for driver in ["twilio", "vonage", "telnyx", "sinch", "plivo", "generic"] {
+    for driver in ["twilio", "vonage", "telnyx", "sinch", "bird", "messagebird", "plivo", "generic"] {
         wrong(driver, "signature = \"off\"", &message("the signature is off and anyone could call"));
     }
     wrong("plivo", "auth_token_env = \"SECRET\"", &message("\"v2\" signs the URL and not the message"));

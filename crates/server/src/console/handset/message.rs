@@ -139,7 +139,7 @@ pub async fn send(State(app): State<App>, ids: PathIds, form: SignedForm) -> Res
     let error = match composed(&fields) {
         Ok((from, to, faults)) => {
             let body = fields.get("body").unwrap_or_default();
-            match app.handsets.text(&from, &to, body, faults).await {
+            match app.handsets.text(&place.project, &from, &to, body, faults).await {
                 Ok(()) => return Ok(to_check(&place, Product::ReverseSms, check)),
                 Err(error) => told(error),
             }
