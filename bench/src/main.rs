@@ -80,7 +80,7 @@ enum Comparison {
 }
 
 impl Comparison {
-    const ALL: [Comparison; 14] = [
+    const ALL: [Comparison; 15] = [
         Comparison::Tokens,
         Comparison::GroupCommit,
         Comparison::Creates,

@@ -141,12 +141,12 @@ async fn sandbox_and_live_checks_are_signed_by_different_keys(database: Database
 
 #[tokio::test]
 async fn modes_have_keys_of_their_own_on_sqlite() {
-    sandbox_and_live_checks_are_signed_by_different_keys(Database::sqlite().await).await;
+    Box::pin(sandbox_and_live_checks_are_signed_by_different_keys(Database::sqlite().await)).await;
 }
 
 #[tokio::test]
 async fn modes_have_keys_of_their_own_on_postgres() {
-    sandbox_and_live_checks_are_signed_by_different_keys(Database::postgres().await).await;
+    Box::pin(sandbox_and_live_checks_are_signed_by_different_keys(Database::postgres().await)).await;
 }
 
 async fn a_200_is_the_end(world: World) {
