@@ -98,7 +98,10 @@ impl ValueFormat {
             ValueFormat::National(country) => (Some(text), AddressKind::National, Some(*country)),
             ValueFormat::Pattern(pattern) => (pattern.digits(text), AddressKind::International, None),
         };
-        text.and_then(|text| Address { text, kind, country }.number()).ok_or(Refusal::NotANumber)
+        // A gateway writes digits. Punctuation, which is dropped from the senders of SMS, means another setting here.
+        let is_plain = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'+');
+        let plain = text.map(str::trim).filter(is_plain);
+        plain.and_then(|text| Address { text, kind, country }.number()).ok_or(Refusal::NotANumber)
     }
 }
 

@@ -123,9 +123,12 @@ mod tests {
         }
     }
 
-    /// The first is answered at any path, so no operation names it; the second is merged into each create.
-    const UNREFERENCED: [&str; 2] =
-        ["#/components/responses/MethodNotAllowed", "#/components/parameters/IdempotencyKey"];
+    /// The first two are answered at any path, so no operation names them; the last is merged into each create.
+    const UNREFERENCED: [&str; 3] = [
+        "#/components/responses/MethodNotAllowed",
+        "#/components/responses/OAuthMethodNotAllowed",
+        "#/components/parameters/IdempotencyKey",
+    ];
 
     #[test]
     fn all_references_resolve_and_all_components_are_used() {

@@ -132,7 +132,7 @@ fn data_comes_as_csv_too() {
     );
     for (line, names, rows) in [
         ("workspace list", "workspace_id,name,data_residency,created_at,rate_limits", 1),
-        ("keys list", "key_id,purpose,state,published_at,active_from,retires_at,gone_at", 4),
+        ("keys list", "key_id,purpose,state,published_at,active_from,retires_at,gone_at", 5),
         ("config check", "key,value,from", 5),
     ] {
         let text = deployment.run(&format!("{line} --output csv")).expect_code(0).text();
@@ -178,11 +178,13 @@ fn keys_are_listed_and_rotated() {
         keys.map(|key| format!("{} {}", key["purpose"].as_str().unwrap(), key["state"].as_str().unwrap()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(states(), ["token active", "callback active", "seal active", "hash active"]);
+    assert_eq!(states(), ["token active", "callback active", "sandbox_callback active", "seal active", "hash active"]);
 
     let next = deployment.run("keys rotate --purpose callback --output json").json();
     assert_eq!((&next["purpose"], &next["state"]), (&json!("callback"), &json!("next")));
-    assert_eq!(states(), ["token active", "callback active", "callback next", "seal active", "hash active"]);
+    let rotated =
+        ["token active", "callback active", "callback next", "sandbox_callback active", "seal active", "hash active"];
+    assert_eq!(states(), rotated);
     let again = deployment.run("keys rotate --purpose callback").expect_code(1).errors();
     assert!(again.contains("not in use yet") && again.contains("--emergency"), "{again}");
 

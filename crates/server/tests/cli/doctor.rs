@@ -42,7 +42,7 @@ fn a_good_deployment_is_well() {
 
     deployment.run("workspace create Acme").expect_code(0);
     let text = deployment.run("doctor").expect_code(0).text();
-    assert!(text.contains("✓ keys: token: active; callback: active; seal: active"), "{text}");
+    assert!(text.contains("✓ keys: token: active; callback: active; sandbox_callback: active; seal: active"), "{text}");
 }
 
 #[test]

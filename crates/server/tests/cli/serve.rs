@@ -38,12 +38,12 @@ fn a_running_server_notices_what_commands_do() {
         let keys: Value = serde_json::from_str(&body).unwrap();
         keys["keys"].as_array().unwrap().len()
     };
-    assert_eq!(published(), 1);
+    assert_eq!(published(), 2, "the live key and the sandbox key");
 
     let created = deployment.run("workspace create Acme --output json").json();
     deployment.run("keys rotate --purpose callback").expect_code(0);
     let rotated = Instant::now();
-    while published() != 2 {
+    while published() != 3 {
         assert!(rotated.elapsed() < PATIENCE, "the server does not notice");
     }
     // Changes are noticed in their order: whoever knows the key knows the workspace.

@@ -155,7 +155,7 @@ async fn a_callback_is_sent_again_twenty_times_and_its_log_is_bounded(world: Wor
         receiver.next().await;
     }
     eventually("all are settled", async || world.node.engine.courier().figures().delivered == 21).await;
-    let keyed = || resend(CHECKS, &id).bearer(&asker.token).header("Idempotency-Key", "one more");
+    let keyed = || resend(CHECKS, &id).bearer(&asker.token).header("Idempotency-Key", "one-more");
     for _ in 0..2 {
         let refused = world.send(keyed()).await.assert_problem(409, "limit_reached");
         assert!(refused.detail().contains("20 times"), "{}", refused.detail());

@@ -39,6 +39,7 @@ const SETTINGS: &str = r#"
     driver = "jasmin"
     public_url = "http://127.0.0.1/southbound/sms/far"
     allowed_addresses = ["192.0.2.0/24"]
+    country = "GB"
     receivers = ["+447700900001"]
 
     [connectors.twilio]
@@ -46,6 +47,7 @@ const SETTINGS: &str = r#"
     driver = "twilio"
     public_url = "https://sms.example.com/southbound/sms/twilio"
     auth_token_env = "AUTH_TOKEN"
+    country = "GB"
     receivers = ["+447700900001"]
 "#;
 

@@ -132,7 +132,7 @@ async fn a_value_of_any_kind_is_taken_or_refused_by_its_pointer(world: World) {
                 let mut body = route.good_body();
                 others += 1;
                 if route.method == "POST" && body.get("name").is_some() {
-                    body["name"] = json!(format!("{member} {value}"));
+                    body["name"] = json!(format!("{member} {others}"));
                 }
                 if body.get("phone_number").is_some() {
                     body["phone_number"] = json!(format!("+99012{others:05}00"));

@@ -232,7 +232,7 @@ async fn what_is_read_again_adds_a_network_and_keeps_the_link() {
     let smsc = centre().await;
     let settings = linked(&smsc, r#"receivers = ["+447700900003"]"#).replace("grace = \"0s\"", "grace = \"1m\"");
     let world = world_with(&settings).await;
-    let asker = live(&world, &["23410", "23415"]).await;
+    let asker = live(&world, &["23410"]).await;
     smsc.observer().wait_until(|counts| counts.binds == 1).await;
     let check = asker.create(json!({"phone_number": "+447700900123"})).await;
     ask(&asker, "+447702900123").await.assert_problem(400, "mno_not_supported");
@@ -241,6 +241,7 @@ async fn what_is_read_again_adds_a_network_and_keeps_the_link() {
     smsc.refuse_binds(true);
     let added = "[networks.23415]\nname = \"Vodafone\"\ncountry = \"GB\"\nprefixes = [\"+447702\"]\n";
     world.node.reload(Ok(configured(&format!("{settings}\n{added}")))).await;
+    allow(&asker, &["23410", "23415"], "reverse_sms").await;
     assert_eq!(receiver(&asker, "+447702900123").await, "+447700900003");
     let sent = smsc.send(Sms::new("+447700900123", check.receiver.as_str(), check.body.as_str())).unwrap();
     assert_eq!(sent.delivered().await, Outcome::Acknowledged);

@@ -66,9 +66,12 @@ async fn a_simulated_chain_begins_on_one_node_and_ends_on_another(database: Data
     let base_url = "https://eu.verify.example";
     let world = World::with(database, |config| config.base_url = Some(base_url.parse().unwrap())).await;
     let second = world.second_node().await;
-    for (path, verdict) in [(SECURE_SNA, ("match", json!(true))), (DISCOVERY, ("phone_number", json!(EVEN)))] {
+    for (path, body, verdict) in [
+        (SECURE_SNA, json!({"phone_number": EVEN}), ("match", json!(true))),
+        (DISCOVERY, json!({}), ("phone_number", json!(EVEN))),
+    ] {
         let seeker = Seeker::new(&world, path).await;
-        let check = seeker.create(json!({})).await;
+        let check = seeker.create(body).await;
         let mut target = format!("{}&sim={}", check.target, EVEN.replace('+', "%2B"));
         for address in [world.node.address, second.address] {
             let answer = send_to(address, Request::get(&target)).await.assert(302);

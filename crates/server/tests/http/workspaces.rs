@@ -50,15 +50,8 @@ async fn the_same_name_again_is_no_change(world: World) {
 
 async fn names(world: World) {
     let path = world.acme.path();
-    for good in [
-        "x",
-        &"é".repeat(100),
-        &"📱".repeat(100),
-        " padded ",
-        "<script>alert(1)</script>",
-        "=HYPERLINK(\"x\")",
-        "\u{202e}rtl",
-    ] {
+    for good in ["x", &"é".repeat(100), &"📱".repeat(100), " padded ", "<script>alert(1)</script>", "=HYPERLINK(\"x\")"]
+    {
         let answer = world.manage(Request::patch(&path).json(&json!({"name": good}))).await.assert(200);
         assert_eq!(answer.json()["name"], good);
     }
@@ -68,6 +61,7 @@ async fn names(world: World) {
         json!("é".repeat(101)),
         json!("a\u{0}b"),
         json!("a\nb"),
+        json!("\u{202e}rtl"),
         json!("a\r\nb"),
         json!(null),
         json!(1),

@@ -219,7 +219,7 @@ async fn a_row_has_no_words_but_its_own() {
     let callback = |state: &str| {
         let due_at = if state == "waiting" { "1" } else { "null" };
         format!(
-            "insert into callbacks values (randomblob(16), zeroblob(16), 1, {due_at}, 0, '{state}', 'discovery', x'00', x'00', 0)"
+            "insert into callbacks values (randomblob(16), zeroblob(16), 1, {due_at}, 0, '{state}', 'discovery', x'00', x'00', 0, 0)"
         )
     };
     for status in ["ACCEPTED", "PENDING", "COMPLETED", "EXPIRED", "ERROR"] {

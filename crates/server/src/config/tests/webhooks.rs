@@ -128,7 +128,7 @@ fn a_webhook_that_is_none() {
             "clickatell",
             "",
             "connectors.sms.driver (/etc/ringtrue/ringtrue.toml:4): found \"clickatell\"; allowed: \"twilio\", \
-             \"vonage\", \"telnyx\", \"sinch\", \"infobip\", \"plivo\", \"kannel\", \"jasmin\" or \"generic\"",
+             \"vonage\", \"telnyx\", \"sinch\", \"infobip\", \"plivo\", \"bird\", \"messagebird\", \"kannel\", \"jasmin\" or \"generic\"",
         ),
         (
             "twilio",

@@ -23,7 +23,8 @@ fn a_check_is_followed_to_its_end() {
 fn a_check_that_does_not_complete_is_a_failure() {
     let world = World::signed_in();
     world.run("secure-sna create +990123456700").expect_code(0);
-    let failed = world.json("trigger --sim +990123456799");
+    let failed = world.run("trigger --sim +990123456799 --output json").expect_code(1).text();
+    let failed: Value = serde_json::from_str(&failed).unwrap();
     let watched = world.run(&format!("secure-sna watch {} --output json", text(&failed, "check_id"))).expect_code(1);
     let line: Value = serde_json::from_str(&watched.text()).unwrap();
     assert_eq!((&line["status"], &line["error_code"]), (&json!("ERROR"), &json!("mno_server_error")));
