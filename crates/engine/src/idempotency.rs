@@ -7,7 +7,7 @@ use aws_lc_rs::digest;
 use jiff::SignedDuration;
 use ringtrue_domain::{
     id::time_ordered,
-    tenancy::{CredentialOwner, Project},
+    tenancy::{CredentialOwner, Mode, Project},
 };
 use uuid::Uuid;
 
@@ -40,12 +40,19 @@ impl std::fmt::Debug for StoredAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdempotencyScope {
     owner: CredentialOwner,
+    /// A project that has gone live gets no answer of its sandbox days.
+    mode: Option<Mode>,
 }
 
 impl IdempotencyScope {
     /// The caller must have been authorised for `owner`.
     pub(crate) fn authorized(owner: CredentialOwner) -> Self {
-        IdempotencyScope { owner }
+        IdempotencyScope { owner, mode: None }
+    }
+
+    /// What the key is hashed for: keys of live calls are apart from all others.
+    fn key_purpose(self) -> &'static [u8] {
+        if self.mode == Some(Mode::Live) { b"idempotency-key of a live call" } else { b"idempotency-key" }
     }
 
     /// Ids are unique across workspaces: a project's id names its workspace too.
@@ -57,8 +64,8 @@ impl IdempotencyScope {
 impl TokenBearer {
     /// The keys of the project that the token was issued for; `None` for a token of a workspace.
     pub fn idempotency_scope(&self) -> Option<IdempotencyScope> {
-        let Project { workspace, id, .. } = **self.project.as_ref()?;
-        Some(IdempotencyScope::authorized(CredentialOwner::Project(workspace, id)))
+        let Project { workspace, id, mode, .. } = **self.project.as_ref()?;
+        Some(IdempotencyScope { owner: CredentialOwner::Project(workspace, id), mode: Some(mode) })
     }
 }
 
@@ -112,7 +119,7 @@ impl Engine {
         // Keyed: a body holds a phone number, and there are few enough of those to try them all.
         let claim = Claim {
             tenant,
-            key_digest: self.hash(&[b"idempotency-key", key.as_bytes()])?,
+            key_digest: self.hash(&[scope.key_purpose(), key.as_bytes()])?,
             attempt: time_ordered(now, self.entropy().bytes()),
         };
         let fingerprint = self.hash(&[b"fingerprint", &fingerprint])?;

@@ -1,9 +1,11 @@
 //! How nodes divide a workspace's rate limit: by what each of them was asked for in the last second.
 //!
-//! A node that alone is asked has the whole limit. Nodes that are asked together share it: the least asked are satisfied
-//! first, and what is left over is divided evenly. A node that was not asked while others were has a small reserve to
-//! begin with, until the others hear of it a second later: a tenth of the limit for all such nodes together. So busy
-//! nodes together admit at most 1.1 times the limit.
+//! A node that alone is asked has the whole limit. While nodes are asked for no more than the limit together, each has
+//! what it was asked for, and all of them, idle ones too, divide evenly what is left over. When they are asked for more,
+//! the least asked are satisfied first, and the others divide the rest evenly. A node that was not asked has a small
+//! reserve then, until the others hear of it a second later: a tenth of the limit for all such nodes together, and one
+//! call at least. So busy nodes together admit about 1.1 times the limit at most. In the second in which calls spread from
+//! a single node to others it may be more, by what that node left unused in the second before.
 
 use std::collections::HashMap;
 
@@ -77,8 +79,14 @@ pub fn part(limit: u32, demands: &[u32], rank: usize, window: u64) -> u32 {
         let turn = (u64::from(place) + window) % u64::from(sharers.max(1));
         amount / sharers.max(1) + u32::from(turn < u64::from(amount % sharers.max(1)))
     };
+    // No node turns away all calls of a workspace that it does not know yet.
+    let least = limit.min(1);
+    let asked = busy.iter().fold(0_u32, |sum, calls| sum.saturating_add(*calls));
+    if let Some(unused) = limit.checked_sub(asked) {
+        return (own + divided(unused, &|_| true)).max(least);
+    }
     if own == 0 {
-        return divided(limit / RESERVE_DIVISOR, &|calls| calls == 0);
+        return divided(limit / RESERVE_DIVISOR, &|calls| calls == 0).max(least);
     }
     busy.sort_unstable();
     let (mut rest, mut unsatisfied) = (limit, u32::try_from(busy.len()).unwrap_or(u32::MAX));
@@ -90,8 +98,7 @@ pub fn part(limit: u32, demands: &[u32], rank: usize, window: u64) -> u32 {
         }
         (rest, unsatisfied) = (rest - calls, unsatisfied - 1);
     }
-    // All are satisfied, and may grow by an even share of the rest.
-    own + divided(rest, &|calls| calls > 0)
+    own
 }
 
 #[cfg(test)]
@@ -110,10 +117,21 @@ mod tests {
             ("one is asked for little", &[70, 5], &[45, 5]),
             ("two are asked for little", &[3, 90, 4], &[3, 43, 4]),
             ("all are satisfied", &[10, 20], &[20, 30]),
+            ("all are satisfied, and one is idle", &[10, 20, 0], &[17, 27, 6]),
+            ("one alone is asked, for little", &[10, 0, 0], &[50, 13, 13]),
+            ("two are asked for too much, and one is idle", &[70, 80, 0], &[25, 25, 5]),
         ] {
             let of = |rank| part(50, demands, rank, 0);
             assert_eq!((0..demands.len()).map(of).collect::<Vec<_>>(), parts, "{case}");
         }
+    }
+
+    #[test]
+    fn idle_nodes_admit_a_call_of_a_small_limit() {
+        for demands in [[2, 0, 0, 0], [70, 80, 0, 0], [3, 2, 0, 0]] {
+            assert!(part(5, &demands, 2, 0) >= 1 && part(5, &demands, 3, 0) >= 1, "{demands:?}");
+        }
+        assert_eq!(part(0, &[70, 0], 1, 0), 0, "what is not allowed is not allowed anywhere");
     }
 
     #[test]
@@ -142,11 +160,22 @@ mod tests {
         ) {
             let parts: Vec<u32> =
                 (0..demands.len()).map(|rank| part(limit, &demands, rank, u64::from(window))).collect();
+            let nodes = u32::try_from(demands.len()).unwrap();
+            let (asked, sum): (u32, u32) = (demands.iter().sum(), parts.iter().sum());
             let busy = demands.iter().filter(|calls| **calls > 0).count();
-            if busy > 0 {
+            let reserve = limit / RESERVE_DIVISOR;
+            if busy > 1 {
+                prop_assert!(sum <= limit + reserve + nodes, "{:?}", parts);
+            } else if busy == 1 {
+                prop_assert!(sum <= limit + reserve.max(limit.saturating_sub(asked)) + nodes, "{:?}", parts);
+            }
+            for (part, calls) in parts.iter().zip(&demands) {
+                prop_assert!(*calls > 0 || *part > 0, "{:?}", parts);
+                prop_assert!(asked > limit || part >= calls, "{:?}", parts);
+            }
+            if asked > limit {
                 let of_busy: u32 = parts.iter().zip(&demands).filter(|(_, calls)| **calls > 0).map(|(part, _)| part).sum();
                 prop_assert_eq!(of_busy, limit, "{:?}", parts);
-                prop_assert!(parts.iter().sum::<u32>() <= limit + limit / RESERVE_DIVISOR);
             }
         }
     }

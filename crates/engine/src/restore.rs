@@ -79,13 +79,19 @@ impl Engine {
         self.beat_with_identity().await
     }
 
-    /// Puts right what a restore from a backup has revived: ends all access tokens, sessions and links, gives up callbacks
-    /// whose time is over, ends checks that have expired, and records that the database is accepted as it is.
+    /// Puts right what a restore from a backup has revived: ends all access tokens, sessions and links, ends checks that
+    /// have expired, gives up callbacks whose time is over, and records that the database is accepted as it is.
+    ///
+    /// A check whose time was over long ago has probably ended otherwise after the backup, and its receiver was told:
+    /// its callback is given up too, so that none contradicts what was said before.
     pub async fn accept_restored_database(&self) -> Result<Restored, RotateError> {
         let rotation = Rotation::by_operator(KeyPurpose::Token, true);
         let master = self.control_plane().master();
         keys::rotate(rotation, self.store(), master, self.clock(), self.entropy()).await?;
         let now = self.clock().now();
+        // Servers send callbacks, not the command line.
+        self.courier().stop_sending();
+        let checks = self.sweep().await?;
         let mut callbacks = 0;
         loop {
             match self.store().give_up_overdue(now - CALLBACK_WINDOW, BATCH).await? {
@@ -93,9 +99,6 @@ impl Engine {
                 given_up => callbacks += given_up,
             }
         }
-        // Servers send them, not the command line.
-        self.courier().stop_sending();
-        let checks = self.sweep().await?;
         let at = self.clock().now();
         let event = AuditEvent {
             id: time_ordered(at, self.entropy().bytes()),

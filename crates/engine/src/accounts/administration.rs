@@ -30,14 +30,14 @@ impl Engine {
     /// and links of an account that was none before are removed: nobody has proved who has them.
     pub async fn invite_admin(&self, administrator: &Administrator, email: &Email) -> Result<AccessLink, AccountError> {
         let account = self.admin(administrator, email).await?;
-        Ok(self.new_account_link(administrator, &account, LinkPurpose::SetPassword).await?)
+        self.new_account_link(administrator, &account, LinkPurpose::SetPassword).await
     }
 
     /// The same with a link that signs in without a password: for a deployment to try things out with.
     pub async fn let_admin_in(&self, email: &Email) -> Result<AccessLink, AccountError> {
         let operator = Administrator::operator();
         let account = self.admin(&operator, email).await?;
-        Ok(self.new_account_link(&operator, &account, LinkPurpose::SignIn).await?)
+        self.new_account_link(&operator, &account, LinkPurpose::SignIn).await
     }
 
     /// A link to choose a new password for an account.
@@ -47,7 +47,7 @@ impl Engine {
         account: AccountId,
     ) -> Result<AccessLink, AccountError> {
         let account = self.enabled_account(account).await?;
-        Ok(self.new_account_link(administrator, &account, LinkPurpose::SetPassword).await?)
+        self.new_account_link(administrator, &account, LinkPurpose::SetPassword).await
     }
 
     /// Makes an account an administrator, and gives the link by which its owner chooses a new password.

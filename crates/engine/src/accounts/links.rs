@@ -15,7 +15,7 @@ use ringtrue_domain::{
 };
 use uuid::Uuid;
 
-use super::{Administrator, ClientInfo, InvalidPassword, Password, SessionToken, after, passwords};
+use super::{AccountError, Administrator, ClientInfo, InvalidPassword, Password, SessionToken, after, passwords};
 use crate::{
     Engine,
     ports::{LinkPurpose, LinkRecord, NewLink, StoreError, TokenHash},
@@ -122,7 +122,7 @@ impl Engine {
         administrator: &Administrator,
         account: &Account,
         purpose: LinkPurpose,
-    ) -> Result<AccessLink, StoreError> {
+    ) -> Result<AccessLink, AccountError> {
         let now = self.clock().now();
         let id = time_ordered(now, self.entropy().bytes());
         let token = self.link_token(LinkKind::Account, id)?;
@@ -135,7 +135,9 @@ impl Engine {
         );
         let link = NewLink { token: self.link_hash(&token)?, account: account.id, purpose, expires_at };
         let audit = self.administrators_event(administrator, Action::AccountLinkCreated, account.id);
-        self.store().add_link(link, &audit).await?;
+        if !self.store().add_link(link, &audit).await? {
+            return Err(AccountError::Disabled);
+        }
         Ok(access_link(id, account.email.clone(), &token, expires_at))
     }
 

@@ -77,7 +77,8 @@ impl Clock for ManualClock {
 /// A clock that follows the database's time and never goes back.
 ///
 /// It steps forward to a sample at once. Towards a sample that lies behind it, it runs at nine tenths of its speed until
-/// the two agree: timeouts and retries stay within a tenth of their length, and no instant is repeated.
+/// the two agree: timeouts and retries stay within a tenth of their length, and no instant is repeated. After a time
+/// without samples it gives up a fifth of a second at most, so that it does not stand still for longer than that.
 pub struct DatabaseClock {
     machine: Arc<dyn Clock>,
     /// Where the monotonic clock begins to count.
@@ -137,7 +138,8 @@ impl Clock for DatabaseClock {
             // A slow answer says little: it corrects only what it disproves.
             Some(_) if (least..=most).contains(&current) => current,
             Some(previous) => {
-                let elapsed = micros(sample.received_at.saturating_duration_since(previous));
+                let elapsed = sample.received_at.saturating_duration_since(previous).min(MAX_SLEW_INTERVAL);
+                let elapsed = micros(elapsed);
                 middle.max(current - elapsed / SLEW_DIVISOR)
             }
         };
@@ -160,6 +162,9 @@ impl fmt::Debug for DatabaseClock {
 const MICROS_PER_MILLI: i64 = 1_000;
 /// The clock loses at most this part of the elapsed time while the database's time lies behind it.
 const SLEW_DIVISOR: i64 = 10;
+/// How much of the time between two samples counts for that. What is lost is lost in one step, and the clock stands still
+/// until it has caught up.
+const MAX_SLEW_INTERVAL: Duration = Duration::from_secs(2);
 
 fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
@@ -229,12 +234,15 @@ mod tests {
         clock.follow(sample(&clock, 1, 0, noon() + HOUR));
         assert!(is_near(shown(&clock, 1), HOUR));
         let before = clock.now();
-        clock.follow(sample(&clock, 11, 0, noon()));
-        assert!(is_near(shown(&clock, 11), HOUR + SignedDuration::from_secs(9)), "a tenth of ten seconds is lost");
+        clock.follow(sample(&clock, 2, 0, noon()));
+        assert!(is_near(shown(&clock, 2), HOUR + SignedDuration::from_millis(900)), "a tenth of a second is lost");
+        clock.follow(sample(&clock, 12, 0, noon()));
+        let after_gap = HOUR + SignedDuration::from_millis(10_700);
+        assert!(is_near(shown(&clock, 12), after_gap), "of a long gap only two seconds count");
         assert!(before <= clock.now());
-        clock.follow(sample(&clock, 12, 0, noon() + HOUR + SignedDuration::from_millis(9_950)));
+        clock.follow(sample(&clock, 13, 0, noon() + HOUR + SignedDuration::from_millis(11_650)));
         assert!(
-            is_near(shown(&clock, 12), HOUR + SignedDuration::from_millis(9_950)),
+            is_near(shown(&clock, 13), HOUR + SignedDuration::from_millis(11_650)),
             "what is small is taken at once"
         );
     }

@@ -116,18 +116,12 @@ async fn of_project(State(app): State<App>, who: SignedIn, ids: PathIds) -> Resu
 
 /// `POST …/projects/{project_id}/eligibility`
 async fn explain_to_project(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
+    // Questions here cost what questions by the API cost.
+    let SignedForm { who, fields } = form.counted_as(CallKind::Eligibility);
     let place = who.project(&app, &ids, Power::Develop).await?;
     let frame = Frame::of(&who, "Eligibility").in_workspace(&who, &place.workspace, Section::Eligibility);
     let frame = frame.in_project(&place.project);
     let action = format!("{}/eligibility", frame.project_path());
-    // Questions here cost what questions by the API cost.
-    let (limits, now) = (&place.workspace.rate_limits, app.engine.clock().now());
-    let standing = app.engine.limiter().workspace(CallKind::Eligibility, place.workspace.id, limits, now);
-    if !standing.admitted {
-        let text = "The workspace asks more often than it may. Wait a second, and ask again.";
-        return Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Not so fast", text));
-    }
     let outcome = explain(&app, Some(&place.project), fields.get("user").unwrap_or_default()).await;
     Ok(shown(frame, action, None, Some(&place.project), outcome))
 }

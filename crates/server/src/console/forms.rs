@@ -4,7 +4,7 @@
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, request::Parts};
-use ringtrue_engine::accounts::ClientInfo;
+use ringtrue_engine::{accounts::ClientInfo, rate_limit::CallKind};
 
 use super::{
     cookies::Cookie,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::http::{
     App,
-    arrival::Context,
+    arrival::{Arrival, Context},
     body::{Form, MAX_FORM, read_form_within},
 };
 
@@ -61,6 +61,15 @@ pub struct SignedForm {
     pub fields: Fields,
 }
 
+impl SignedForm {
+    /// The same form, counted in its workspace as this kind of call.
+    #[must_use]
+    pub fn counted_as(mut self, kind: CallKind) -> Self {
+        self.who.counted_as = Some(kind);
+        self
+    }
+}
+
 /// A form of somebody who has not, yet.
 #[derive(Debug)]
 pub struct VisitorForm {
@@ -74,10 +83,11 @@ impl FromRequest<Context> for SignedForm {
 
     async fn from_request(request: Request, Context { app, arrival }: &Context) -> Result<Self, Refusal> {
         let (parts, body) = request.into_parts();
-        let who = SignedIn::find(app, &parts.headers, arrival).await?;
-        let who = who.ok_or(Refusal::Go("/console/sign-in".to_owned()))?;
-        let fields = read(app, &parts, body, who.token.reveal(), MAX_SIGNED_FORM).await?;
-        Ok(SignedForm { who, fields })
+        let before = sender(app, &parts.headers, arrival).await?;
+        let fields = read(app, &parts, body, before.token.reveal(), MAX_SIGNED_FORM).await?;
+        // A form may take its time, and its sender may have lost the session or a role meanwhile.
+        let who = sender(app, &parts.headers, arrival).await?;
+        Ok(SignedForm { who, fields }.counted_as(CallKind::Management))
     }
 }
 
@@ -91,6 +101,12 @@ impl FromRequest<Context> for VisitorForm {
         let Client(client) = Client::of(&parts.headers, arrival.address);
         Ok(VisitorForm { fields, client, request_id: arrival.request_id.as_str().to_owned() })
     }
+}
+
+/// Whose session it is now.
+async fn sender(app: &App, headers: &HeaderMap, arrival: &Arrival) -> Result<SignedIn, Refusal> {
+    let who = SignedIn::find(app, headers, arrival).await?;
+    who.ok_or_else(|| Refusal::Go("/console/sign-in".to_owned()))
 }
 
 /// Reads a form of the browser that has this cookie.

@@ -47,6 +47,11 @@ impl Refusal {
         let text = "The form was not sent from a page of your session. Go back, load the page again, and send it anew.";
         Refusal::new(StatusCode::FORBIDDEN, "This form is out of date", text)
     }
+
+    pub fn too_fast() -> Self {
+        let text = "The workspace asks more often than it may. Wait a second, and send the form again.";
+        Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Not so fast", text)
+    }
 }
 
 impl IntoResponse for Refusal {

@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use http::{HeaderMap, Method, header, request::Parts, uri::PathAndQuery};
 use ringtrue_domain::{
     account::Power,
-    tenancy::{Project, Workspace},
+    tenancy::{Project, Workspace, WorkspaceId},
 };
 use ringtrue_engine::{
     accounts::{Administrator, ClientInfo, Person, SessionToken},
@@ -31,6 +31,8 @@ pub struct SignedIn {
     /// For the forms of the page.
     pub form_token: String,
     pub request_id: String,
+    /// What a form counts as in its workspace. `None`: nothing was sent but a request for a page.
+    pub counted_as: Option<CallKind>,
 }
 
 /// The browser that a request came from.
@@ -80,7 +82,8 @@ impl SignedIn {
         limiter.session_looked_up(token.reveal(), person.is_some());
         let Some(person) = person else { return Ok(None) };
         let form_token = app.engine.form_token(token.reveal())?;
-        Ok(Some(SignedIn { person, token, form_token, request_id: arrival.request_id.as_str().to_owned() }))
+        let request_id = arrival.request_id.as_str().to_owned();
+        Ok(Some(SignedIn { person, token, form_token, request_id, counted_as: None }))
     }
 
     /// Lets the person at what concerns the whole deployment.
@@ -92,6 +95,9 @@ impl SignedIn {
     pub async fn workspace(&self, app: &App, ids: &PathIds, power: Power) -> Result<InWorkspace, Refusal> {
         let id = ids.workspace()?;
         let manager = self.person.enter(id, power, Some(self.request_id.clone()))?;
+        if power != Power::Look {
+            self.meter(app, id)?;
+        }
         let workspace = app.engine.workspace(&manager, id).await.map_err(Problem::from)?;
         Ok(InWorkspace { manager, workspace })
     }
@@ -106,6 +112,14 @@ impl SignedIn {
             other => other.into(),
         })?;
         Ok(InProject { manager, workspace, project })
+    }
+
+    /// Counts a form: it costs a workspace what the same call of the API costs.
+    fn meter(&self, app: &App, workspace: WorkspaceId) -> Result<(), Refusal> {
+        let Some(kind) = self.counted_as else { return Ok(()) };
+        let own = app.engine.control_plane().own_limits(workspace);
+        let standing = app.engine.limiter().workspace(kind, workspace, &own, app.engine.clock().now());
+        if standing.admitted { Ok(()) } else { Err(Refusal::too_fast()) }
     }
 }
 

@@ -16,6 +16,8 @@ use super::watch::{Activity, Watch};
 /// How many connections are chosen for eviction in one pass over all of them: a full listener must not look at every
 /// connection for each new one.
 const MAX_EVICTION_BATCH: usize = 256;
+/// How long a new connection has for its TLS handshake and its first request before it goes ahead of idle ones.
+const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
 pub struct Cap(Arc<Shared>);
@@ -182,7 +184,8 @@ impl Taken {
         true
     }
 
-    /// Evicts the oldest connection without a complete request: those that never had one first, then idle ones.
+    /// Evicts the oldest connection without a complete request: those that never had one first, then idle ones, then
+    /// those that have just come.
     fn evict_any(&mut self, total: usize) -> bool {
         for is_fresh in [false, true] {
             if is_fresh {
@@ -198,15 +201,27 @@ impl Taken {
     }
 
     fn choose_evictable(&mut self, total: usize) {
+        let now = Instant::now();
         let mut idle: Vec<_> = self
             .open
             .iter()
             .map(|(number, open)| (open.watch.activity(), open.since, *number))
             .filter(|(activity, ..)| !activity.is_busy())
             .collect();
-        idle.sort_unstable_by_key(|(activity, since, number)| (activity.has_spoken(), *since, *number));
+        idle.sort_unstable_by_key(|(activity, since, number)| (eviction_rank(*activity, *since, now), *since, *number));
         idle.truncate((total / 64).clamp(1, MAX_EVICTION_BATCH));
         self.evictable = idle.into_iter().map(|(activity, _, number)| (number, activity)).collect();
+    }
+}
+
+/// Connections of the lowest rank are evicted first.
+fn eviction_rank(activity: Activity, since: Instant, now: Instant) -> u8 {
+    if activity.has_spoken() {
+        1
+    } else if now.duration_since(since) < FIRST_REQUEST_GRACE {
+        2
+    } else {
+        0
     }
 }
 
@@ -289,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_full_listener_evicts_unused_connections_before_idle_ones_and_never_busy_ones() {
+    async fn a_full_listener_evicts_unused_connections_then_idle_ones_then_new_ones_and_never_busy_ones() {
         let cap = cap(4, 2, 2);
         let idle = Watch::default();
         drop(idle.busy());
@@ -299,7 +314,8 @@ mod tests {
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         let mut newer = vec![];
-        for evicted in [2, 3, 1] {
+        // The last has come within its grace.
+        for evicted in [2, 1, 3] {
             let newest = cap.take(format!("198.51.100.{evicted}").parse().unwrap(), &busy());
             newer.push(newest.expect("a place"));
             assert_eq!(held[evicted].1.signal().await, CloseMode::Evicted);

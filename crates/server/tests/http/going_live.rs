@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     client::{Answer, Request},
     on_both_stores,
-    reverse_sms::{Asker, EVEN},
+    reverse_sms::{Asker, CHECKS, EVEN},
     scripted_operator::ScriptedOperator,
     seeker::{BOTH, Seeker},
     world::{ProjectOf, World},
@@ -87,6 +87,20 @@ async fn answers_of_products_name_the_mode(world: World) {
     assert_eq!(mode(&listed).as_deref(), Some("live"));
 }
 
+/// What a key was answered with in the sandbox is not repeated to a live call.
+async fn keys_of_the_sandbox_are_not_answered_live(world: World) {
+    let asker = Asker::sandbox(&world).await;
+    let create = |token: &str| {
+        let request = Request::post(CHECKS).bearer(token).header("Idempotency-Key", "order-1");
+        world.send(request.json(&json!({"phone_number": EVEN})))
+    };
+    create(&asker.token).await.assert(201);
+    assert_eq!(create(&asker.token).await.assert(201).header("idempotent-replayed"), Some("true"));
+    let live = go_live(&world, &asker.project).await;
+    let token = world.token(&live.client_id, &live.client_secret, "reverse_sms").await;
+    create(&token).await.assert_problem(400, "phone_number_invalid");
+}
+
 /// A simulated SMS that comes after the change ends nothing.
 async fn open_reverse_sms_checks_of_the_sandbox_do_not_complete(world: World) {
     let gone = Asker::sandbox(&world).await;
@@ -138,6 +152,7 @@ on_both_stores!(
     a_project_goes_live_once_and_gets_new_credentials,
     of_many_who_go_live_one_gets_the_credential,
     answers_of_products_name_the_mode,
+    keys_of_the_sandbox_are_not_answered_live,
     open_reverse_sms_checks_of_the_sandbox_do_not_complete,
     open_silent_checks_of_the_sandbox_do_not_complete,
 );

@@ -112,9 +112,18 @@ fn serve(mut connection: Connection, jobs: &Mutex<mpsc::Receiver<Job>>) {
         let Some(job) = job else { return };
         // A panic is the verb's: its caller finds its answer gone, and the next one must not.
         let finished = catch_unwind(AssertUnwindSafe(|| job(&mut connection)));
-        if finished.is_err() && !connection.is_autocommit() {
-            drop(connection.execute_batch("rollback"));
+        if finished.is_err() {
+            // Before the rollback, which it would interrupt.
+            drop(connection.progress_handler(0, None::<fn() -> bool>));
+            leave_transaction(&connection);
         }
+    }
+}
+
+/// Ends what an earlier job left open.
+fn leave_transaction(connection: &Connection) {
+    if !connection.is_autocommit() {
+        drop(connection.execute_batch("rollback"));
     }
 }
 
@@ -137,9 +146,14 @@ where
         interrupts
     };
     let failed = |error: rusqlite::Error| store_error(&error);
-    connection.progress_handler(STEPS_PER_DEADLINE_CHECK, Some(interrupts)).map_err(failed)?;
-    let answer = read(connection, work);
+    // Neither the beginning nor the end may be interrupted: the connection would stay in the transaction.
+    begin(connection)?;
+    let answer = match connection.progress_handler(STEPS_PER_DEADLINE_CHECK, Some(interrupts)) {
+        Ok(()) => at_once(work(&mut SqliteTx { connection: &mut *connection })),
+        Err(error) => Err(failed(error)),
+    };
     connection.progress_handler(0, None::<fn() -> bool>).map_err(failed)?;
+    execute(connection, "rollback", &[])?;
     match answer {
         Err(StoreError::Unavailable(_)) if is_stopped.load(Ordering::Relaxed) => {
             Err(StoreError::DeadlineExceeded(limit))
@@ -153,8 +167,14 @@ fn read<T, W>(connection: &mut Connection, work: W) -> Result<T, StoreError>
 where
     W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T>,
 {
-    execute(connection, "begin", &[])?;
+    begin(connection)?;
     let answer = at_once(work(&mut SqliteTx { connection: &mut *connection }));
     execute(connection, "rollback", &[])?;
     answer
+}
+
+fn begin(connection: &Connection) -> Result<(), StoreError> {
+    leave_transaction(connection);
+    execute(connection, "begin", &[])?;
+    Ok(())
 }

@@ -2,8 +2,8 @@
 //! control plane that nodes keep in memory.
 //!
 //! Changes of who may do what take turns by the control plane's version, so that a condition such as "one owner stays"
-//! holds when it is written. Whatever begins a session locks the row of its account first: a session cannot begin with a
-//! password that is being replaced, or while the account is being disabled.
+//! holds when it is written. Whatever begins a session or adds a link locks the row of its account first: a session
+//! cannot begin with a password that is being replaced, or while the account is being disabled.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -155,9 +155,11 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let event = audit.clone();
         self.change(move |tx, _| {
             Box::pin(async move {
-                let update = "update accounts set is_admin = $1, password_hash = null
-                               where id = $2 and is_admin <> $1 returning id";
-                if tx.first(update, values![true, account]).await?.is_none() {
+                // An account that had a password is not an unused one.
+                let update = "update accounts set is_admin = $1, password_hash = null, signed_in_at =
+                                case when password_hash is null then signed_in_at else coalesce(signed_in_at, $2) end
+                               where id = $3 and is_admin <> $1 returning id";
+                if tx.first(update, values![true, event.at, account]).await?.is_none() {
                     return Ok(Ending::Rollback(false));
                 }
                 end_access(tx, account).await?;
@@ -179,6 +181,12 @@ impl<D: Database> AccountStore for SqlStore<D> {
                 if !has_administrator(tx).await? {
                     return Ok(Ending::Rollback(AccountChange::LastAdministrator));
                 }
+                tx.run(
+                    "delete from invitations where invited_by = $1 and workspace_id not in
+                       (select workspace_id from memberships where account_id = $1 and role = $2)",
+                    values![account, Role::Owner.as_str()],
+                )
+                .await?;
                 audit::record(tx, &event).await?;
                 Ok(Ending::Commit(AccountChange::Done))
             })
@@ -199,6 +207,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
                     return Ok(Ending::Rollback(AccountChange::LastAdministrator));
                 }
                 end_access(tx, account).await?;
+                tx.run("delete from invitations where invited_by = $1", values![account]).await?;
                 audit::record(tx, &event).await?;
                 Ok(Ending::Commit(AccountChange::Done))
             })
@@ -313,7 +322,9 @@ impl<D: Database> AccountStore for SqlStore<D> {
                 if invitee.is_none() {
                     return Ok(Ending::Rollback(Acceptance::NotValid));
                 }
-                accept(tx, &invitation, account).await?;
+                if !accept(tx, &invitation, account).await? {
+                    return Ok(Ending::Rollback(Acceptance::NotValid));
+                }
                 audit::record(tx, &event).await?;
                 Ok(Ending::Commit(Acceptance::Accepted))
             })
@@ -347,7 +358,9 @@ impl<D: Database> AccountStore for SqlStore<D> {
                 if made.is_none() {
                     return Ok(Ending::Rollback(Acceptance::AccountExists));
                 }
-                accept(tx, &invitation, account.id).await?;
+                if !accept(tx, &invitation, account.id).await? {
+                    return Ok(Ending::Rollback(Acceptance::NotValid));
+                }
                 begin(tx, session).await?;
                 for event in &events {
                     audit::record(tx, event).await?;
@@ -379,6 +392,9 @@ impl<D: Database> AccountStore for SqlStore<D> {
                 if was_owner && !has_owner(tx, workspace).await? {
                     return Ok(Ending::Rollback(MemberChange::LastOwner));
                 }
+                if role != Role::Owner {
+                    void_invitations(tx, account, workspace).await?;
+                }
                 audit::record(tx, &event).await?;
                 Ok(Ending::Commit(MemberChange::Done))
             })
@@ -406,6 +422,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
                 if was_owner && !has_owner(tx, workspace).await? {
                     return Ok(Ending::Rollback(MemberChange::LastOwner));
                 }
+                void_invitations(tx, account, workspace).await?;
                 audit::record(tx, &event).await?;
                 Ok(Ending::Commit(MemberChange::Done))
             })
@@ -426,12 +443,16 @@ impl<D: Database> AccountStore for SqlStore<D> {
         self.read_page(list, member).await
     }
 
-    async fn add_link(&self, link: NewLink, audit: &AuditEvent) -> Result<(), StoreError> {
+    async fn add_link(&self, link: NewLink, audit: &AuditEvent) -> Result<bool, StoreError> {
         let event = audit.clone();
         self.database
             .transact(move |tx| {
                 Box::pin(async move {
                     let NewLink { token, account, purpose, expires_at } = link;
+                    let lock = "update accounts set email = email where id = $1 and disabled_at is null returning id";
+                    if tx.first(lock, values![account]).await?.is_none() {
+                        return Ok(Ending::Rollback(false));
+                    }
                     tx.run("delete from account_links where account_id = $1", values![account]).await?;
                     tx.run(
                         "insert into account_links (token_hash, account_id, purpose, expires_at)
@@ -440,7 +461,7 @@ impl<D: Database> AccountStore for SqlStore<D> {
                     )
                     .await?;
                     audit::record(tx, &event).await?;
-                    Ok(Ending::Commit(()))
+                    Ok(Ending::Commit(true))
                 })
             })
             .await
@@ -765,16 +786,26 @@ async fn pending(tx: &mut dyn Tx, id: InvitationId, now: Timestamp) -> Result<Op
     tx.first(select, values![id, now]).await?.map(invitation).transpose()
 }
 
-/// Turns an invitation into a membership.
-async fn accept(tx: &mut dyn Tx, invitation: &Invitation, account: AccountId) -> Result<(), StoreError> {
-    tx.run("delete from invitations where id = $1", values![invitation.id]).await?;
+/// Voids the invitations to a workspace that were made by an account.
+async fn void_invitations(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId) -> Result<(), StoreError> {
+    let delete = "delete from invitations where workspace_id = $1 and invited_by = $2";
+    tx.run(delete, values![workspace, account]).await?;
+    Ok(())
+}
+
+/// Turns an invitation into a membership. `false`: it was withdrawn in the meantime.
+async fn accept(tx: &mut dyn Tx, invitation: &Invitation, account: AccountId) -> Result<bool, StoreError> {
+    let claim = "delete from invitations where id = $1 returning id";
+    if tx.first(claim, values![invitation.id]).await?.is_none() {
+        return Ok(false);
+    }
     tx.run(
         "insert into memberships (account_id, workspace_id, role) values ($1, $2, $3)
          on conflict (account_id, workspace_id) do nothing",
         values![account, invitation.workspace, invitation.role.as_str()],
     )
     .await?;
-    Ok(())
+    Ok(true)
 }
 
 async fn begin(tx: &mut dyn Tx, session: NewSession) -> Result<(), StoreError> {

@@ -44,7 +44,9 @@ impl<D: Database> CallbackStore for SqlStore<D> {
                     let given_up = tx
                         .run(
                             "update callbacks set state = 'given_up', due_at = null where check_id in
-                               (select check_id from callbacks where state = 'waiting' and due_at < $1
+                               (select check_id from callbacks where state = 'waiting'
+                                   and (due_at < $1 or exists (select 1 from checks
+                                         where checks.id = callbacks.check_id and checks.expires_at < $1))
                                  order by due_at, check_id limit $2)
                                and state = 'waiting'
                              returning 1",

@@ -88,7 +88,9 @@ impl<D: Database> CredentialStore for SqlStore<D> {
                     Found::SomeoneElses => return Ok(Ending::Rollback(Found::SomeoneElses)),
                     Found::Nothing => return Ok(Ending::Rollback(Found::Nothing)),
                 };
-                if expected.is_some_and(|expected| expected != current) {
+                // A credential that is used stays the same.
+                let without_use = |credential: Credential| Credential { last_used_at: None, ..credential };
+                if expected.is_some_and(|expected| without_use(expected) != without_use(current)) {
                     return Ok(Ending::Rollback(Found::Mine(CredentialDeleted::Stale)));
                 }
                 tx.run(

@@ -76,19 +76,43 @@ impl<D: Database> KeyStore for SqlStore<D> {
                 for key in &keys {
                     reschedule(tx, key, version).await?;
                 }
-                for (client_id, digest) in &digests {
-                    tx.run(
-                        "update credentials set secret_digest = $1, changed = $2 where client_id = $3",
-                        values![digest.0, version.0, client_id.as_str()],
-                    )
-                    .await?;
-                }
+                replace_digests(tx, &digests, version).await?;
                 audit::record(tx, &event).await?;
                 Ok(Ending::Commit(true))
             })
         })
         .await
     }
+}
+
+/// How many digests are replaced by one statement.
+const DIGESTS_PER_STATEMENT: usize = 500;
+
+/// Many at a time: a transaction has only seconds, and there may be many thousands of credentials.
+async fn replace_digests(
+    tx: &mut dyn Tx,
+    digests: &[(ClientId, SecretDigest)],
+    version: Version,
+) -> Result<(), StoreError> {
+    for rows in digests.chunks(DIGESTS_PER_STATEMENT) {
+        let mut values = values![version.0].to_vec();
+        let (mut cases, mut clients) = (Vec::new(), Vec::new());
+        for (client_id, digest) in rows {
+            let place = values.len() + 1;
+            values.extend_from_slice(values![client_id.as_str(), digest.0]);
+            cases.push(format!("when ${place} then ${}", place + 1));
+            clients.push(format!("${place}"));
+        }
+        // The column at the end of the `case` tells PostgreSQL the type of the parameters.
+        let sql = format!(
+            "update credentials set changed = $1, secret_digest = case client_id {} else secret_digest end
+              where client_id in ({})",
+            cases.join(" "),
+            clients.join(", ")
+        );
+        tx.query(sql.into(), &values).await?;
+    }
+    Ok(())
 }
 
 async fn newest(tx: &mut dyn Tx, purpose: KeyPurpose) -> Result<Option<KeyId>, StoreError> {

@@ -63,7 +63,7 @@ fn link(account: AccountId, purpose: LinkPurpose) -> NewLink {
 
 async fn linked(store: &dyn Store, account: AccountId, purpose: LinkPurpose) -> TokenHash {
     let link = link(account, purpose);
-    store.add_link(link, &event(None, account, Action::AccountLinkCreated)).await.unwrap();
+    assert!(store.add_link(link, &event(None, account, Action::AccountLinkCreated)).await.unwrap());
     link.token
 }
 
@@ -77,6 +77,15 @@ fn invitation(workspace: WorkspaceId, email: &str, role: Role) -> Invitation {
         created_at: sample::now(),
         expires_at: sample::later(60),
     }
+}
+
+/// An invitation of somebody new.
+fn invitation_by(account: AccountId, workspace: WorkspaceId) -> Invitation {
+    Invitation { invited_by: Some(account), ..invitation(workspace, "new@example.com", Role::Owner) }
+}
+
+async fn is_pending(store: &dyn Store, invitation: &Invitation) -> bool {
+    store.invitation(invitation.id, sample::now()).await.unwrap().is_some()
 }
 
 async fn invite(store: &dyn Store, invitation: &Invitation, limit: u32) -> Invited {
@@ -171,8 +180,15 @@ pub async fn a_deployment_keeps_an_administrator(bench: &Bench) {
     assert_eq!(remove_admin(store, jane.id).await, AccountChange::LastAdministrator, "the other is disabled");
     let enabled = store.enable_account(joe.id, &event(None, joe.id, Action::AccountEnabled)).await.unwrap();
     assert_eq!(enabled, AccountChange::Done);
+    let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
+    join_as(store, &jane, acme.id, Role::Owner).await;
+    let (owners, admins) = (invitation_by(jane.id, acme.id), invitation_by(jane.id, other.id));
+    for new in [&owners, &admins] {
+        assert_eq!(invite(store, new, 100).await, Invited::Pending);
+    }
     assert_eq!(remove_admin(store, jane.id).await, AccountChange::Done);
     assert!(!store.account(jane.id).await.unwrap().unwrap().account.is_admin);
+    assert_eq!((is_pending(store, &owners).await, is_pending(store, &admins).await), (true, false));
 }
 
 pub async fn of_administrators_who_remove_each_other_one_stays(bench: &Bench) {
@@ -195,18 +211,25 @@ pub async fn a_disabled_account_has_no_access(bench: &Bench) {
     let jane = stored(store, "jane@example.com").await;
     let token = signed_in(store, jane.id, sample::later(600)).await;
     let pending = linked(store, jane.id, LinkPurpose::SignIn).await;
+    let own = invitation_by(jane.id, acme.id);
+    assert_eq!(invite(store, &own, 100).await, Invited::Pending);
     assert_eq!(
         (disable(store, jane.id).await, disable(store, jane.id).await),
         (AccountChange::Done, AccountChange::Unchanged)
     );
     assert!(store.account(jane.id).await.unwrap().unwrap().is_disabled);
+    assert!(!is_pending(store, &own).await);
     assert_eq!(store.session(token, sample::now()).await.unwrap(), None);
     assert_eq!(store.link(pending, sample::now()).await.unwrap(), None);
     let audit = event(None, jane.id, Action::AccountSignedIn);
     let late = session(jane.id, sample::later(600));
     assert!(!store.begin_session(late, &NO_PASSWORD, guess(), &audit).await.unwrap());
-    let late = linked(store, jane.id, LinkPurpose::SignIn).await;
-    assert!(!store.use_link(late, None, session(jane.id, sample::later(600)), &[audit]).await.unwrap());
+    assert!(!store.use_link(pending, None, session(jane.id, sample::later(600)), &[audit]).await.unwrap());
+    for account in [jane.id, AccountId(sample::uuid())] {
+        let late = link(account, LinkPurpose::SignIn);
+        assert!(!store.add_link(late, &event(None, account, Action::AccountLinkCreated)).await.unwrap());
+        assert_eq!(store.link(late.token, sample::now()).await.unwrap(), None);
+    }
     let invited = invitation(acme.id, "jane@example.com", Role::Viewer);
     assert_eq!(invite(store, &invited, 100).await, Invited::Pending);
     assert_eq!(accept(store, &invited, jane.id, sample::now()).await, Acceptance::NotValid);
@@ -255,6 +278,21 @@ pub async fn an_invitation_becomes_a_membership_of_its_address_alone(bench: &Ben
     assert!(!store.withdraw_invitation(acme.id, elsewhere.id, &audit).await.unwrap(), "another workspace's");
     assert!(store.withdraw_invitation(other.id, elsewhere.id, &audit).await.unwrap());
     assert_eq!(accept(store, &elsewhere, jane.id, sample::now()).await, Acceptance::NotValid);
+    assert_eq!(members(store, other.id).await, []);
+
+    // Of a withdrawal and an acceptance at the same time, one happens.
+    let there = bench.database.open().await;
+    for _ in 0..6 {
+        let raced = invitation(other.id, "jane@example.com", Role::Viewer);
+        assert_eq!(invite(store, &raced, 100).await, Invited::Pending);
+        let audit = event(Some(other.id), jane.id, Action::InvitationWithdrawn);
+        let withdrawal = there.withdraw_invitation(other.id, raced.id, &audit);
+        let (withdrawn, acceptance) = join(withdrawal, accept(store, &raced, jane.id, sample::now())).await;
+        let is_accepted = acceptance == Acceptance::Accepted;
+        assert_ne!(withdrawn.unwrap(), is_accepted);
+        let change = if is_accepted { MemberChange::Done } else { MemberChange::NotAMember };
+        assert_eq!(withdraw(store, jane.id, other.id).await, change);
+    }
 }
 
 pub async fn an_invitation_creates_an_account_where_there_is_none(bench: &Bench) {
@@ -275,6 +313,14 @@ pub async fn an_invitation_creates_an_account_where_there_is_none(bench: &Bench)
     assert_eq!(create(&invited, &jane).await, (Acceptance::Accepted, Some(vec![membership])));
     assert_eq!(store.account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
     assert_eq!(create(&invited, &account("jane@example.com")).await, (Acceptance::NotValid, None));
+
+    let withdrawn = invitation(acme.id, "joe@example.com", Role::Owner);
+    invite(store, &withdrawn, 100).await;
+    let audit = event(Some(acme.id), jane.id, Action::InvitationWithdrawn);
+    assert!(store.withdraw_invitation(acme.id, withdrawn.id, &audit).await.unwrap());
+    let joe = account("joe@example.com");
+    assert_eq!(create(&withdrawn, &joe).await, (Acceptance::NotValid, None));
+    assert_eq!(store.account(joe.id).await.unwrap(), None);
 
     // An account that existed before is not touched, even without a password.
     let admin = stored(store, "root@example.com").await;
@@ -345,6 +391,27 @@ pub async fn members_belong_to_their_workspace(bench: &Bench) {
         [Action::MembershipGranted, Action::MembershipChanged, Action::MembershipWithdrawn].map(count),
         [3, 1, 2]
     );
+
+    // Nobody comes back by an invitation of their own.
+    let (kate, back) = (stored(store, "kate@example.com").await, stored(store, "new@example.com").await);
+    for is_removed in [true, false] {
+        join_as(store, &kate, acme.id, Role::Owner).await;
+        let (own, elsewhere) = (invitation_by(kate.id, acme.id), invitation_by(kate.id, other.id));
+        let others = invitation(acme.id, "other@example.com", Role::Viewer);
+        for new in [&own, &elsewhere, &others] {
+            assert_eq!(invite(store, new, 100).await, Invited::Pending);
+        }
+        let change = if is_removed {
+            withdraw(store, kate.id, acme.id).await
+        } else {
+            set_role(store, kate.id, acme.id, Role::Developer).await
+        };
+        assert_eq!(change, MemberChange::Done);
+        assert_eq!(accept(store, &own, back.id, sample::now()).await, Acceptance::NotValid);
+        for (new, expected) in [(&own, false), (&elsewhere, true), (&others, true)] {
+            assert_eq!(is_pending(store, new).await, expected, "{new:?}");
+        }
+    }
 }
 
 pub async fn of_owners_who_remove_each_other_one_stays(bench: &Bench) {

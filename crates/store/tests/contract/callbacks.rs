@@ -218,6 +218,17 @@ pub async fn callbacks_long_overdue_are_given_up(bench: &Bench) {
         let Found::Mine(callback) = store.callback(project, check).await.unwrap() else { panic!("no callback") };
         assert_eq!(callback.state == CallbackState::GivenUp, is_given_up);
     }
+
+    // Its check expires after 300 seconds: that is too long ago as well, however late the callback is due.
+    let late = check_sample::ended(store, project, sample::later(10_000)).await;
+    let is_given_up = async || {
+        let Found::Mine(callback) = store.callback(project, late.id).await.unwrap() else { panic!("no callback") };
+        callback.state == CallbackState::GivenUp
+    };
+    store.give_up_overdue(late.expires_at, 9).await.unwrap();
+    assert!(!is_given_up().await);
+    assert_eq!(store.give_up_overdue(late.expires_at + jiff::SignedDuration::from_secs(1), 9).await.unwrap(), 1);
+    assert!(is_given_up().await);
 }
 
 /// A backlog of one project must not hide what others have due.

@@ -18,6 +18,7 @@ mod signing;
 mod tally;
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering},
     time::Duration,
@@ -61,6 +62,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const BREATH: Duration = Duration::from_millis(20);
 /// The shortest pause while due rows of some projects wait in the store because their tenants' memory is full.
 const BACKLOG_POLL_INTERVAL: SignedDuration = SignedDuration::from_millis(250);
+/// How long a project's rows stay in the store after most of those that were leased found no room: its tenant's memory
+/// may have some while the queues of its receivers are full.
+const REFUSED_PROJECT_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 /// Rows leased at once, at most.
 const MAX_PAGE_ROWS: usize = 512;
 /// Projects that one query passes over.
@@ -115,6 +119,8 @@ pub struct Courier(Arc<Inner>);
 struct Inner {
     parts: CourierParts,
     scheduler: Mutex<Scheduler<Job>>,
+    /// Projects whose rows are not leased until then. At most [`MAX_SKIPPED_PROJECTS`].
+    paused_projects: Mutex<HashMap<ProjectId, Timestamp>>,
     desk: SigningDesk,
     tally: Tally,
     tasks: TaskTracker,
@@ -130,6 +136,13 @@ struct Job {
     lease_until: Timestamp,
 }
 
+/// What became of one project's rows of a page.
+#[derive(Clone, Copy, Debug, Default)]
+struct PageShare {
+    leased: usize,
+    refused: usize,
+}
+
 impl Courier {
     pub fn new(parts: CourierParts) -> Self {
         let tasks = TaskTracker::new();
@@ -137,6 +150,7 @@ impl Courier {
         tasks.close();
         Courier(Arc::new(Inner {
             scheduler: Mutex::new(Scheduler::new(parts.limits)),
+            paused_projects: Mutex::default(),
             parts,
             desk: SigningDesk::new(),
             tally: Tally::default(),
@@ -169,23 +183,38 @@ impl Courier {
         let page = (self.0.parts.limits.queued / 8).clamp(1, MAX_PAGE_ROWS);
         let mut earliest = Timestamp::MIN;
         loop {
+            let now = self.now();
             // Projects without memory for a page are passed over, so that a backlog hides nobody else's rows.
-            let (room, full) = {
+            let (room, mut skipped) = {
                 let scheduler = self.scheduler();
                 (scheduler.room().min(page), scheduler.projects_without_room(page, MAX_SKIPPED_PROJECTS))
             };
             if room == 0 || self.is_closing() {
                 break;
             }
-            let now = self.now();
-            if !full.is_empty() {
+            skipped.extend(self.paused_projects(now));
+            skipped.sort_unstable();
+            skipped.dedup();
+            skipped.truncate(MAX_SKIPPED_PROJECTS);
+            if !skipped.is_empty() {
                 earliest = now.saturating_add(BACKLOG_POLL_INTERVAL).unwrap_or(Timestamp::MAX);
             }
             let lease_until = end_of_lease(now);
             let limit = u32::try_from(room).unwrap_or(u32::MAX);
-            let leased = self.0.parts.store.lease_due(now, lease_until, limit, &full).await?;
+            let leased = self.0.parts.store.lease_due(now, lease_until, limit, &skipped).await?;
             let count = leased.len();
-            let taken = leased.into_iter().filter_map(|callback| self.take(callback, lease_until)).count();
+            let mut taken = 0;
+            let mut by_project: HashMap<ProjectId, PageShare> = HashMap::new();
+            for callback in leased {
+                let share = by_project.entry(callback.project).or_default();
+                share.leased += 1;
+                if self.take(callback, lease_until).is_some() {
+                    taken += 1;
+                } else {
+                    share.refused += 1;
+                }
+            }
+            self.pause_refused(&by_project, now);
             self.start();
             // A page that finds no room belongs to receivers that are behind: more of theirs would fare no better, and
             // would only be written for nothing.
@@ -283,6 +312,24 @@ impl Courier {
             add(&self.0.tally.put_off, 1);
         }
         refused.ok()
+    }
+
+    /// Projects whose rows are not to be leased now.
+    fn paused_projects(&self, now: Timestamp) -> Vec<ProjectId> {
+        let mut paused = self.0.paused_projects.lock().unwrap_or_else(PoisonError::into_inner);
+        paused.retain(|_, until| *until > now);
+        paused.keys().copied().collect()
+    }
+
+    /// Leaves the rows of those projects in the store for a while of whose rows most were refused.
+    fn pause_refused(&self, by_project: &HashMap<ProjectId, PageShare>, now: Timestamp) {
+        let until = now.saturating_add(REFUSED_PROJECT_PAUSE).unwrap_or(Timestamp::MAX);
+        let mut paused = self.0.paused_projects.lock().unwrap_or_else(PoisonError::into_inner);
+        for (project, share) in by_project {
+            if share.refused > share.leased / 2 && paused.len() < MAX_SKIPPED_PROJECTS {
+                paused.insert(*project, until);
+            }
+        }
     }
 
     /// Starts what may be started.

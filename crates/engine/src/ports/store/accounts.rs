@@ -215,9 +215,10 @@ pub trait AccountStore: Send + Sync {
     /// `false`: it is one already, or does not exist, and nothing was written.
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 
+    /// Makes an administrator an account like any other, and voids its invitations to workspaces that it does not own.
     async fn remove_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChange, StoreError>;
 
-    /// Disables an account at the time of the event, and ends its sessions and links.
+    /// Disables an account at the time of the event, ends its sessions and links, and voids its invitations of others.
     async fn disable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChange, StoreError>;
 
     async fn enable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChange, StoreError>;
@@ -262,6 +263,7 @@ pub trait AccountStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<Acceptance, StoreError>;
 
+    /// Changes the role of a member. The invitations by somebody who is no owner any more are void.
     async fn set_role(
         &self,
         account: AccountId,
@@ -269,6 +271,7 @@ pub trait AccountStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<MemberChange, StoreError>;
 
+    /// Removes a member, whose invitations to the workspace are void.
     async fn withdraw(
         &self,
         account: AccountId,
@@ -279,8 +282,9 @@ pub trait AccountStore: Send + Sync {
     /// The members of a workspace by their addresses.
     async fn members(&self, workspace: WorkspaceId, page: PageRequest) -> Result<Page<(Account, Role)>, StoreError>;
 
-    /// Stores a link, and voids earlier ones of the same account.
-    async fn add_link(&self, link: NewLink, audit: &AuditEvent) -> Result<(), StoreError>;
+    /// Stores a link, and voids earlier ones of the same account. `false`: the account is disabled or does not exist,
+    /// and nothing was written.
+    async fn add_link(&self, link: NewLink, audit: &AuditEvent) -> Result<bool, StoreError>;
 
     /// A link that is good at `now`, without using it up.
     async fn link(&self, token: TokenHash, now: Timestamp) -> Result<Option<LinkRecord>, StoreError>;

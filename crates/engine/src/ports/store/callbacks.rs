@@ -117,7 +117,8 @@ pub trait CallbackStore: Send + Sync {
     /// Records an attempt and what follows it. `false`: the attempt was settled before, and nothing was written.
     async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError>;
 
-    /// Gives up callbacks that have been due since before an instant, at most `limit`. Gives how many.
+    /// Gives up callbacks that have been due since before an instant, or whose checks expired before it, at most
+    /// `limit`. Gives how many.
     async fn give_up_overdue(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError>;
 
     /// Gives leases back, each by its check and the end that it was given with, so that another node can send at once

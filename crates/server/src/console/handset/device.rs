@@ -8,7 +8,10 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{extract::State, response::Response};
 use http::header;
 use ringtrue_domain::{account::Power, lifecycle::CheckId, product::Product, sandbox::DEFAULT_SIM};
-use ringtrue_engine::silent::{ChainEnd, ChainFault, CreatedSilent, RedeemError, Return, Step, Visit};
+use ringtrue_engine::{
+    rate_limit::CallKind,
+    silent::{ChainEnd, ChainFault, CreatedSilent, RedeemError, Return, Step, Visit},
+};
 use url::Url;
 
 use super::{Phone, Typed, check_of, sandbox, shown, to_check};
@@ -211,7 +214,7 @@ pub async fn open(
 
 /// `POST …/handset/code`: gives the code that the device brought to the service, as the project's server would.
 pub async fn redeem(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
+    let SignedForm { who, fields } = form.counted_as(CallKind::Create);
     let place = sandbox(who.project(&app, &ids, Power::Develop).await?)?;
     let (product, check) = (product_of(&fields), check_of(&fields)?);
     let code = fields.get("code").unwrap_or_default();

@@ -21,7 +21,8 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    checks::CreateError, reverse_sms::CreateReverseSms, silent::CreateSilent, sim_swap::CreateSimSwap,
+    checks::CreateError, rate_limit::CallKind, reverse_sms::CreateReverseSms, silent::CreateSilent,
+    sim_swap::CreateSimSwap,
 };
 
 use self::{
@@ -120,7 +121,7 @@ pub async fn show(
 
 /// `POST …/handset`: makes a check, and takes it onto the phone.
 pub async fn create(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
+    let SignedForm { who, fields } = form.counted_as(CallKind::Create);
     let place = sandbox(who.project(&app, &ids, Power::Develop).await?)?;
     let mut typed = Typed::of(&fields);
     match make(&app, &place, &typed).await {

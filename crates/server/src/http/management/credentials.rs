@@ -13,7 +13,7 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
-    etag::{IfMatch, tagged},
+    etag::{IfMatch, with_etag},
     idempotency::{Sent, once},
     json,
     json::{Invalid, Object, distinct, instant, parsed},
@@ -53,6 +53,13 @@ impl From<&Credential> for CredentialBody {
             expires_at: credential.expires_at.map(time::format),
             last_used_at: credential.last_used_at.map(time::format),
         }
+    }
+}
+
+impl CredentialBody {
+    /// What its `ETag` is of: a credential that is used stays the same.
+    fn without_use(credential: &Credential) -> Self {
+        CredentialBody { last_used_at: None, ..CredentialBody::from(credential) }
     }
 }
 
@@ -105,7 +112,8 @@ pub async fn create(
 /// `GET .../credentials/{client_id}`
 pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathIds) -> Result<Response, Problem> {
     let credential = app.engine.credential(&caller.manager(), ids.owner()?, &ids.client_id()?).await?;
-    Ok(tagged(&CredentialBody::from(&credential)))
+    let response = json(StatusCode::OK, &CredentialBody::from(&credential));
+    Ok(with_etag(response, &CredentialBody::without_use(&credential)))
 }
 
 /// `DELETE .../credentials/{client_id}`: its tokens die with it.
@@ -116,7 +124,7 @@ pub async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let if_match = IfMatch::of(&headers);
-    let condition = |current: &Credential| if_match.admits(&CredentialBody::from(current));
+    let condition = |current: &Credential| if_match.admits(&CredentialBody::without_use(current));
     app.engine.delete_credential(&caller.manager(), ids.owner()?, &ids.client_id()?, &condition).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -199,16 +199,20 @@ pub async fn patch(
     app.engine.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
     let if_match = IfMatch::of(request.headers());
     let patch = project_patch(&read_json(&app, request).await?)?;
-    let condition = |current: &Project| if_match.admits(&ProjectBody::from(current));
-    let updated = app.engine.patch_project(&manager, workspace, id, patch, &condition).await?;
-    let project = ProjectBody::from(&updated.project);
-    Ok(match &updated.credential {
-        None => tagged(&project),
-        Some(issued) => {
-            let response = json(StatusCode::OK, &NewProjectBody::new(&updated.project, issued));
-            with_etag(response, &project)
-        }
+    let app_ = app.clone();
+    to_the_end(&app_, async move {
+        let condition = |current: &Project| if_match.admits(&ProjectBody::from(current));
+        let updated = app.engine.patch_project(&manager, workspace, id, patch, &condition).await?;
+        let project = ProjectBody::from(&updated.project);
+        Ok(match &updated.credential {
+            None => tagged(&project),
+            Some(issued) => {
+                let response = json(StatusCode::OK, &NewProjectBody::new(&updated.project, issued));
+                with_etag(response, &project)
+            }
+        })
     })
+    .await
 }
 
 fn new_project(document: &[u8]) -> Result<NewProject, Invalid> {

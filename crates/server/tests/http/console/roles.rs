@@ -1,3 +1,4 @@
+use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 
 use super::{
@@ -78,4 +79,23 @@ async fn an_access_token_opens_no_console() {
     let path = format!("/console/workspaces/{}", world.acme.workspace_id);
     let answer = crate::client::send(world.node.address, &Request::get(&path).bearer(&token)).await;
     assert!(location(&answer).starts_with("/console/sign-in"));
+}
+
+/// What people change counts with the calls of the Management API; what they look at does not.
+#[tokio::test]
+async fn changes_count_against_the_limit_of_the_workspace() {
+    let world = World::configured(|config| config.rate_limits.management = 2).await;
+    let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);
+    let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
+    let invite = [("email", "x"), ("role", "viewer")];
+    for _ in 0..2 {
+        owner.submit(&members, &members, &invite).await.assert(400);
+    }
+    let refused = owner.submit(&members, &members, &invite).await.assert(429);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.text().contains("Not so fast"));
+    world.manage(Request::get(&world.acme.path())).await.assert_problem(429, "too_many_requests");
+    owner.get(&members).await.assert(200);
+    world.advance(SignedDuration::from_secs(1));
+    owner.submit(&members, &members, &invite).await.assert(400);
 }

@@ -255,7 +255,11 @@ impl<T> Scheduler<T> {
             Some((name, _)) => Arc::clone(name),
             None => Name::from(name),
         };
-        self.destinations.entry(Arc::clone(&name)).or_insert(new);
+        let destination = self.destinations.entry(Arc::clone(&name)).or_insert(new);
+        if destination.waiting.is_empty() && destination.in_flight == 0 {
+            // The workspace may have been unknown when it was last used. Nothing is charged to it now.
+            destination.tenant = tenant;
+        }
         self.change(&name, |destination| destination.waiting.push_back(item));
         Ok(())
     }

@@ -63,6 +63,16 @@ fn workspaces_then_projects_take_turns() {
 }
 
 #[test]
+fn an_idle_destination_becomes_the_tenants_that_uses_it_next() {
+    let mut scheduler = Scheduler::new(LIMITS);
+    prove(&mut scheduler, tenant(1, 1), "a");
+    let owner = Tenant { workspace: WorkspaceId(Uuid::from_u128(2)), ..tenant(1, 1) };
+    scheduler.push(owner, "a", false, 0).unwrap();
+    let (grant, _) = scheduler.next().unwrap();
+    assert_eq!((grant.tenant, grant.class), (owner, Class::Proven));
+}
+
+#[test]
 fn slots_of_a_destination_follow_from_its_health() {
     let mut scheduler = Scheduler::new(LIMITS);
     let ours = tenant(1, 1);
