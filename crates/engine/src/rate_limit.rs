@@ -2,7 +2,7 @@
 //!
 //! Windows of whole seconds (minutes for failed logins) on the wall clock, counted in one atomic word each. No call waits
 //! for another machine: nodes divide a workspace's limit by what each was asked for in the last second
-//! ([`rate_shares`](crate::rate_shares)), and other limits evenly among those that are alive. What does not divide evenly
+//! ([`crate::rate_shares`]), and other limits evenly among those that are alive. What does not divide evenly
 //! goes round: in each window other nodes have one call more.
 
 use std::{
