@@ -1,7 +1,7 @@
 //! Date-times as callers write them: RFC 3339, section 5.6.
 //!
-//! The library reads more (weeks, missing seconds, time zone names) and its instants end a day before the year 9999
-//! does, hence the look at the shape, and the clamping.
+//! `jiff` accepts more (weeks, missing seconds, time zone names), so the shape is checked first. Its last instant lies a
+//! day before the end of the year 9999, so later instants are clamped.
 
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
@@ -11,7 +11,7 @@ pub const EARLIEST: Timestamp = Timestamp::constant(-62_167_219_200, 0);
 pub const LATEST: Timestamp = Timestamp::constant(253_402_207_200, 0);
 
 const SECONDS: &str = "0000-00-00T00:00:00";
-/// Finer than this nothing is told apart.
+/// Nanoseconds. Further digits are ignored.
 const MAX_FRACTION_DIGITS: usize = 9;
 const MAX_OFFSET_HOURS: i32 = 23;
 

@@ -1,11 +1,11 @@
-//! How nodes divide a workspace's rate limit: by what each of them was asked for in the last second.
+//! Divides a workspace's rate limit among nodes by their demand: the calls that each received in the last second.
 //!
-//! A node that alone is asked has the whole limit. While nodes are asked for no more than the limit together, each has
-//! what it was asked for, and all of them, idle ones too, divide evenly what is left over. When they are asked for more,
-//! the least asked are satisfied first, and the others divide the rest evenly. A node that was not asked has a small
-//! reserve then, until the others hear of it a second later: a tenth of the limit for all such nodes together, and one
-//! call at least. So busy nodes together admit about 1.1 times the limit at most. In the second in which calls spread from
-//! a single node to others it may be more, by what that node left unused in the second before.
+//! A node that alone receives calls has the whole limit. While the total demand is within the limit, each node has its own
+//! demand plus an even part of the rest, idle nodes too. When the demand exceeds the limit, the nodes with the least
+//! demand are satisfied first and the others divide the rest evenly; idle nodes then share a reserve of a tenth of the
+//! limit, at least one call each, until the next heartbeat. Busy nodes together therefore admit about 1.1 times the limit
+//! at most. In the second in which calls spread from a single node to others, the excess can reach what that node left
+//! unused in the second before.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ use ringtrue_domain::tenancy::WorkspaceId;
 
 use crate::rate_limit::CallKind;
 
-/// The busiest workspaces of a node are published; the others are few calls each.
+/// Only the busiest workspaces of a node are published.
 const MAX_PUBLISHED: usize = 1_000;
-/// All idle nodes together have one part in so many.
+/// Idle nodes together have the limit divided by this.
 const RESERVE_DIVISOR: u32 = 10;
 
 /// Kinds of calls that are counted by workspace, and their names in what nodes publish.
@@ -27,7 +27,7 @@ const KINDS: [(CallKind, &str); 5] = [
     (CallKind::Token, "token"),
 ];
 
-/// Calls that a node was asked for in a second, admitted or not.
+/// Calls that a node received in a second, admitted or rejected.
 pub type Demand = HashMap<(CallKind, WorkspaceId), u32>;
 
 /// A demand as text: a line for each kind and workspace, the busiest first.

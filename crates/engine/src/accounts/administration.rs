@@ -114,7 +114,7 @@ impl Engine {
         Ok(account)
     }
 
-    /// The account with this address; a new administrator, if there is none.
+    /// Returns the account with this address, or creates it as an administrator.
     async fn account_or_new(
         &self,
         administrator: &Administrator,
@@ -130,7 +130,7 @@ impl Engine {
         if self.store().add_account(&account, &audit).await? {
             return Ok(AccountRecord { account, password: None, is_disabled: false });
         }
-        // Somebody else was first.
+        // Another request created it in the meantime.
         self.store().account_by_email(email).await?.ok_or(AccountError::NotFound)
     }
 }

@@ -1,7 +1,7 @@
-//! Links that are good once: to choose a password, or to sign in without one.
+//! Single-use links: to set a password, or to sign in without one.
 //!
-//! The token of a link is an id and a keyed hash of it. A token that was not made here is recognised without asking the
-//! store, and whoever may see a link can be shown it again by its id.
+//! A link's token is an id and a keyed hash of that id. A forged token is rejected without a query, and a page can show
+//! the link again from the id alone.
 
 use std::fmt;
 
@@ -21,9 +21,9 @@ use crate::{
     ports::{LinkPurpose, LinkRecord, NewLink, StoreError, TokenHash},
 };
 
-/// How long a link to choose a password is good.
+/// Lifetime of a set-password link.
 const SET_PASSWORD_FOR: SignedDuration = SignedDuration::from_hours(24);
-/// How long a link that signs in by itself is good.
+/// Lifetime of a sign-in link.
 const SIGN_IN_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// Tokens of one kind are not valid as another.
@@ -42,10 +42,10 @@ impl LinkKind {
     }
 }
 
-/// A link to hand over. Whoever has it can use it.
+/// A link to hand over. It is a bearer token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessLink {
-    /// Names the link, and opens nothing.
+    /// Identifies the link; useless without the keyed hash.
     pub id: Uuid,
     pub email: Email,
     /// Path and query, below the deployment's base URL.
@@ -59,7 +59,7 @@ impl fmt::Debug for AccessLink {
     }
 }
 
-/// Why a link does not open anything.
+/// Why a link is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     #[error("this link has been used, or its time is up")]

@@ -281,7 +281,7 @@ impl Engine {
         found.into_iter().map(own).collect()
     }
 
-    /// Ends one of a person's own sessions. `false`: there is none with this id.
+    /// Ends one of the person's own sessions. Returns `false` if the id is unknown.
     pub async fn end_own_session(&self, person: &Person, id: &str) -> Result<bool, StoreError> {
         let account = person.account.id;
         for session in self.store().sessions(account, self.clock().now()).await? {

@@ -9,7 +9,7 @@ use ringtrue_domain::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Courier, Ended, Job, LONGEST_ATTEMPT, PATIENCE, add, scheduler::Grant};
+use super::{Courier, Ended, Job, LONGEST_ATTEMPT, SLOW_ATTEMPT, add, scheduler::Grant};
 use crate::{
     callback::{
         Exchange, Received, Sent, sealing,
@@ -66,7 +66,7 @@ impl Courier {
         self.0.tally.count_attempt(answer.as_ref().map(|answer| answer.status).map_err(|why| *why), begun.elapsed());
 
         let is_delivered = matches!(answer, Ok(Answer { status: 200, .. }));
-        let is_quick = begun.elapsed() < PATIENCE;
+        let is_quick = begun.elapsed() < SLOW_ATTEMPT;
         slot.ended = match (is_delivered, is_quick) {
             (true, true) => Ended::Delivered,
             (true, false) => Ended::DeliveredSlowly,
@@ -119,7 +119,7 @@ impl Courier {
 
     async fn post(&self, request: Outgoing, slot: &mut Slot) -> Result<Answer, Undelivered> {
         let mut post = pin!(timeout(LONGEST_ATTEMPT, self.0.parts.transport.post(request)));
-        let answer = if let Ok(answer) = timeout(PATIENCE, &mut post).await {
+        let answer = if let Ok(answer) = timeout(SLOW_ATTEMPT, &mut post).await {
             answer
         } else {
             self.scheduler().mark_slow(&slot.grant);

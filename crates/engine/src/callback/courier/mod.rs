@@ -54,8 +54,8 @@ pub const LEASE: SignedDuration = SignedDuration::from_secs(30);
 const NEEDED: SignedDuration = SignedDuration::from_secs(15);
 /// How long the longest attempt may take; the transport's own bounds are tighter.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(11);
-/// An attempt that takes longer than this is slow.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// An attempt that takes longer marks its destination as slow.
+const SLOW_ATTEMPT: Duration = Duration::from_secs(1);
 /// How often rows are looked for when nothing says when the next is due: other nodes' rows become due, too.
 const LOOK: Duration = Duration::from_secs(1);
 /// The shortest pause between two looks, for when more is due than there is room for.

@@ -194,7 +194,7 @@ impl<T> Scheduler<T> {
         }
     }
 
-    /// Callbacks that there is memory for, whoever they belong to.
+    /// How many more callbacks fit into memory, of all tenants together.
     pub fn room(&self) -> usize {
         Class::ALL.into_iter().map(|class| self.free_memory(class)).sum()
     }
