@@ -59,6 +59,20 @@ struct Open {
     since: Instant,
 }
 
+impl Open {
+    /// Since when nothing has happened. What happened after the last look happened now.
+    fn quiet_since(&self, activity: Activity, now: Instant) -> Instant {
+        if activity == self.seen { self.since } else { now }
+    }
+
+    /// Whether there was no complete request yet, and none is arriving.
+    fn is_unused(&self, now: Instant) -> bool {
+        let activity = self.watch.activity();
+        let is_stalled = now.duration_since(self.quiet_since(activity, now)) >= FIRST_REQUEST_GRACE;
+        !activity.has_spoken() || (activity.is_first_unanswered() && !activity.has_complete_request() && is_stalled)
+    }
+}
+
 /// Tells a connection to close.
 ///
 /// A channel each, not one token for all: a connection looks at it whenever it is polled, and thousands of them would
@@ -70,7 +84,7 @@ pub struct Closing(oneshot::Receiver<()>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseMode {
     Graceful,
-    /// At once, unless a request is being answered.
+    /// Immediately, unless a complete request is being answered.
     Evicted,
 }
 
@@ -139,8 +153,8 @@ impl Cap {
 }
 
 impl Shared {
-    /// Whether the address may have one more connection, after evicting one of its own if need be. Only one that has
-    /// not completed any request: a client that uses its connections keeps them.
+    /// Whether the address may have one more connection, after evicting one of its own if need be. Only one that never
+    /// had a complete request: a client that uses its connections keeps them.
     fn make_room_for(&self, taken: &mut Taken, address: IpAddr) -> bool {
         let is_proxy = self.max.proxies.iter().any(|range| range.contains(&address.to_canonical()));
         let max = if is_proxy { self.max.per_proxy } else { self.max.per_address };
@@ -148,9 +162,9 @@ impl Shared {
         if held.len() < max {
             return true;
         }
-        let never_spoke =
-            |number: &&u64| taken.open.get(number).is_some_and(|open| !open.watch.activity().has_spoken());
-        let oldest = held.iter().find(never_spoke).copied();
+        let now = Instant::now();
+        let is_unused = |number: &&u64| taken.open.get(number).is_some_and(|open| open.is_unused(now));
+        let oldest = held.iter().find(is_unused).copied();
         oldest.is_some_and(|number| taken.evict(number))
     }
 
@@ -184,8 +198,8 @@ impl Taken {
         true
     }
 
-    /// Evicts the oldest connection without a complete request: those that never had one first, then idle ones, then
-    /// those that have just come.
+    /// Evicts the oldest connection without a complete request: first those whose request does not arrive, then idle
+    /// ones, then those that have just begun.
     fn evict_any(&mut self, total: usize) -> bool {
         for is_fresh in [false, true] {
             if is_fresh {
@@ -205,8 +219,11 @@ impl Taken {
         let mut idle: Vec<_> = self
             .open
             .iter()
-            .map(|(number, open)| (open.watch.activity(), open.since, *number))
-            .filter(|(activity, ..)| !activity.is_busy())
+            .map(|(number, open)| {
+                let activity = open.watch.activity();
+                (activity, open.quiet_since(activity, now), *number)
+            })
+            .filter(|(activity, ..)| !activity.has_complete_request())
             .collect();
         idle.sort_unstable_by_key(|(activity, since, number)| (eviction_rank(*activity, *since, now), *since, *number));
         idle.truncate((total / 64).clamp(1, MAX_EVICTION_BATCH));
@@ -216,7 +233,7 @@ impl Taken {
 
 /// Connections of the lowest rank are evicted first.
 fn eviction_rank(activity: Activity, since: Instant, now: Instant) -> u8 {
-    if activity.has_spoken() {
+    if activity.has_spoken() && !activity.is_busy() {
         1
     } else if now.duration_since(since) < FIRST_REQUEST_GRACE {
         2
@@ -257,6 +274,13 @@ mod tests {
 
     fn cap(total: usize, per_address: usize, per_proxy: usize) -> Cap {
         Cap::new(MaxConnections { total, per_address, per_proxy, proxies: vec!["10.0.0.0/8".parse().unwrap()] })
+    }
+
+    /// A connection on which a request has begun whose body does not arrive.
+    fn half_sent() -> Watch {
+        let watch = busy();
+        std::mem::forget(watch.receiving());
+        watch
     }
 
     /// A connection whose request is being answered.
@@ -321,6 +345,24 @@ mod tests {
             assert_eq!(held[evicted].1.signal().await, CloseMode::Evicted);
         }
         assert!(cap.take("203.0.113.1".parse().unwrap(), &busy()).is_none(), "all are busy");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_body_does_not_arrive_is_evicted() {
+        let cap = cap(2, 2, 2);
+        let address = "192.0.2.1".parse().unwrap();
+        let [arriving, stalled] = [half_sent(), half_sent()];
+        let mut held = [&arriving, &stalled].map(|watch| cap.take(address, watch).unwrap());
+        assert!(cap.take(address, &busy()).is_none(), "its own address waits for bodies that have just begun");
+        tokio::time::advance(FIRST_REQUEST_GRACE).await;
+        arriving.receiving().received();
+        let newest = cap.take("192.0.2.2".parse().unwrap(), &busy());
+        assert!(newest.is_some());
+        assert_eq!(held[1].1.signal().await, CloseMode::Evicted);
+        assert!(
+            futures_util::poll!(std::pin::pin!(held[0].1.signal())).is_pending(),
+            "a body that arrives is left alone"
+        );
     }
 
     #[test]

@@ -19,17 +19,18 @@ mod watch;
 
 use std::{
     convert::Infallible,
-    future::ready,
-    io,
+    future, io,
     net::SocketAddr,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use axum::body::Body;
 use hyper::{
     StatusCode,
-    body::{Body as _, Incoming},
+    body::{Body as _, Bytes, Frame, Incoming, SizeHint},
     server::conn::http1,
     service::service_fn,
 };
@@ -48,7 +49,7 @@ use crate::{
 use cap::{Cap, CloseMode, Closing, MaxConnections, Place};
 use stream::Impatient;
 pub use tls::Tls;
-use watch::Watch;
+use watch::{Receiving, Watch};
 
 /// The parser's limit for a request head: above ours, which the edge applies. Not more than that needs, since every
 /// connection may fill it: decisions/0007-oversized-credentials.md.
@@ -174,8 +175,44 @@ async fn told_to_close(metrics: &Metrics, closing: &mut Closing) -> CloseMode {
 }
 
 /// Most requests have no body, and need nothing to read it by.
-fn body(incoming: Incoming) -> Body {
-    if incoming.is_end_stream() { Body::empty() } else { Body::new(incoming) }
+fn body(incoming: Incoming, watch: &Watch) -> Body {
+    if incoming.is_end_stream() {
+        return Body::empty();
+    }
+    Body::new(WatchedBody { incoming, receiving: Some(watch.receiving()) })
+}
+
+/// A request body that counts as incomplete until its end was received or it is dropped.
+struct WatchedBody {
+    incoming: Incoming,
+    receiving: Option<Receiving>,
+}
+
+impl hyper::body::Body for WatchedBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(context));
+        if let Some(receiving) = &self.receiving {
+            receiving.received();
+        }
+        if frame.is_none() || self.incoming.is_end_stream() {
+            self.receiving = None;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
 }
 
 impl Connection {
@@ -245,7 +282,8 @@ impl Connection {
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let (busy, patience) = (self.watch.busy(), &patience);
             async move {
-                let response = self.door.answer(self.peer, patience, request.map(body)).await;
+                let response =
+                    self.door.answer(self.peer, patience, request.map(|incoming| body(incoming, &self.watch))).await;
                 drop(busy);
                 Ok::<_, Infallible>(response)
             }
@@ -256,7 +294,7 @@ impl Connection {
             ended = connection.as_mut() => return Some(ended),
             mode = told_to_close(&self.metrics, &mut closing) => mode,
         };
-        if mode == CloseMode::Evicted && !self.watch.activity().is_busy() {
+        if mode == CloseMode::Evicted && !self.watch.activity().has_complete_request() {
             return None;
         }
         connection.as_mut().graceful_shutdown();
@@ -273,7 +311,7 @@ impl Connection {
         let response = Mutex::new(Some(response));
         let service = service_fn(|_: hyper::Request<Incoming>| {
             let response = response.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
-            ready(Ok::<_, Infallible>(response))
+            future::ready(Ok::<_, Infallible>(response))
         });
         let io = TokioIo::new(tokio::io::join(STAND_IN_REQUEST, &mut *stream));
         if self.http.serve_connection(io, service).await.is_ok() {

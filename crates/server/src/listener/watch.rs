@@ -21,6 +21,10 @@ struct Counts {
     answered: AtomicU64,
     /// Times that the peer took something of an answer.
     written: AtomicU64,
+    /// Frames of request bodies.
+    received: AtomicU64,
+    /// Requests whose body has not been received in full.
+    receiving: AtomicU64,
 }
 
 /// What had happened when somebody looked.
@@ -29,12 +33,24 @@ pub struct Activity {
     begun: u64,
     answered: u64,
     written: u64,
+    received: u64,
+    receiving: u64,
 }
 
 impl Activity {
     /// Whether a request is being answered.
     pub fn is_busy(self) -> bool {
         self.begun != self.answered
+    }
+
+    /// Whether a complete request is being answered: not one whose body is still on its way.
+    pub fn has_complete_request(self) -> bool {
+        self.is_busy() && self.receiving == 0
+    }
+
+    /// Whether the first request has begun and was not answered yet.
+    pub fn is_first_unanswered(self) -> bool {
+        self.begun > 0 && self.answered == 0
     }
 
     /// Whether there has been a request at all.
@@ -53,15 +69,22 @@ impl Watch {
         Busy(&self.0)
     }
 
+    /// Counts a request body as incomplete until the guard is dropped.
+    pub fn receiving(&self) -> Receiving {
+        self.0.receiving.fetch_add(1, Ordering::Relaxed);
+        Receiving(Arc::clone(&self.0))
+    }
+
     /// The peer has taken something: an answer on its way is no idleness.
     pub fn wrote(&self) {
         self.0.written.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn activity(&self) -> Activity {
-        let [begun, answered, written] =
-            [&self.0.begun, &self.0.answered, &self.0.written].map(|count| count.load(Ordering::Relaxed));
-        Activity { begun, answered, written }
+        let Counts { begun, answered, written, received, receiving } = &*self.0;
+        let [begun, answered, written, received, receiving] =
+            [begun, answered, written, received, receiving].map(|count| count.load(Ordering::Relaxed));
+        Activity { begun, answered, written, received, receiving }
     }
 
     /// Returns when a whole period has passed in which nothing happened and no request was being answered.
@@ -75,6 +98,22 @@ impl Watch {
             }
             seen = now;
         }
+    }
+}
+
+/// A request body that has not been received in full.
+#[derive(Debug)]
+pub struct Receiving(Arc<Counts>);
+
+impl Receiving {
+    pub fn received(&self) {
+        self.0.received.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.0.receiving.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
