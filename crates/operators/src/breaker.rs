@@ -4,7 +4,10 @@
 //! row no more are sent for a while, then one, whose fate decides. Where the operator says that it does not know us, or
 //! when to come back, it is believed at once.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::lifecycle::ErrorCode;
@@ -34,6 +37,23 @@ pub enum Effect {
     Throttled,
 }
 
+impl Effect {
+    const ALL: [Effect; 6] =
+        [Effect::Works, Effect::Nothing, Effect::Fails, Effect::TimesOut, Effect::Misconfigured, Effect::Throttled];
+
+    /// The value of the label `outcome` in metrics.
+    fn as_str(self) -> &'static str {
+        match self {
+            Effect::Works => "success",
+            Effect::Nothing => "inconclusive",
+            Effect::Fails => "error",
+            Effect::TimesOut => "timeout",
+            Effect::Misconfigured => "rejected",
+            Effect::Throttled => "throttled",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// How many failures in a row open the breaker.
@@ -54,6 +74,8 @@ impl Default for BreakerSettings {
 pub struct Breaker {
     settings: BreakerSettings,
     position: Mutex<Position>,
+    /// Calls by outcome, in the order of [`Effect::ALL`].
+    calls: [AtomicU64; Effect::ALL.len()],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +96,7 @@ enum Position {
 
 impl Breaker {
     pub fn new(settings: BreakerSettings) -> Self {
-        Breaker { settings, position: Mutex::new(Position::Closed { failures: 0 }) }
+        Breaker { settings, position: Mutex::new(Position::Closed { failures: 0 }), calls: Default::default() }
     }
 
     /// Whether a device may be sent now. If not, what its check ends with.
@@ -91,6 +113,7 @@ impl Breaker {
     }
 
     pub fn learn(&self, effect: Effect, retry_after: Option<SignedDuration>, now: Timestamp) {
+        self.calls[effect as usize].fetch_add(1, Ordering::Relaxed);
         let mut position = self.position();
         let open = |code| Position::Open { until: later(now, self.settings.open_for), code };
         let after_failure = |position, code| match position {
@@ -124,6 +147,12 @@ impl Breaker {
             Position::Open { until, code } if now < until => BreakerState::Open { until, code },
             Position::Open { .. } | Position::HalfOpen { .. } => BreakerState::HalfOpen,
         }
+    }
+
+    /// Calls to the operator by outcome, since the connector was created.
+    pub fn calls(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.calls.iter().map(|count| count.load(Ordering::Relaxed));
+        Effect::ALL.into_iter().map(Effect::as_str).zip(counts).collect()
     }
 
     fn position(&self) -> MutexGuard<'_, Position> {
@@ -190,6 +219,19 @@ mod tests {
         // One that was sent before comes back while it is open.
         tell(&[open, (1, Some(Works), server), (2, fails, server), (30, None, Ok(()))]);
         tell(&[open, (1, Some(Throttled), server), (100, None, server), (101, None, Ok(()))]);
+    }
+
+    #[test]
+    fn calls_are_counted_by_outcome() {
+        let breaker = Breaker::new(BreakerSettings::default());
+        for (position, effect) in Effect::ALL.into_iter().enumerate() {
+            assert_eq!(effect as usize, position);
+            breaker.learn(effect, None, at(0));
+        }
+        breaker.learn(Effect::TimesOut, None, at(0));
+        let counts = breaker.calls();
+        assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 7);
+        assert!(counts.contains(&("timeout", 2)), "{counts:?}");
     }
 
     #[test]

@@ -51,11 +51,13 @@ pub struct Links {
     pub since: Timestamp,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaker {
     /// What goes through it, for people.
     pub of: &'static str,
     pub position: BreakerPosition,
+    /// Calls to the operator by outcome, since this node started or the connector was replaced.
+    pub calls: Vec<(&'static str, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use super::{BreakerState, Camara};
 
 impl Reporting for Camara {
     fn report(&self) -> ConnectorReport {
-        let of_devices = self.sends_devices().then(|| breaker("devices", self.state()));
-        let of_sim_cards = self.serves_sim_swap().then(|| breaker("SIM cards", self.sim_swap_state()));
+        let of_devices = self.sends_devices().then(|| breaker("devices", self.state(), self.breaker.calls()));
+        let of_sim_cards =
+            self.serves_sim_swap().then(|| breaker("SIM cards", self.sim_swap_state(), self.sim_swap_breaker.calls()));
         let breakers: Vec<Breaker> = of_devices.into_iter().chain(of_sim_cards).collect();
         let signs = self.signs.read();
         let count =
@@ -35,11 +36,11 @@ impl Reporting for Camara {
     }
 }
 
-fn breaker(of: &'static str, state: BreakerState) -> Breaker {
+fn breaker(of: &'static str, state: BreakerState, calls: Vec<(&'static str, u64)>) -> Breaker {
     let position = match state {
         BreakerState::Closed => BreakerPosition::Closed,
         BreakerState::Open { until, .. } => BreakerPosition::Open { until },
         BreakerState::HalfOpen => BreakerPosition::HalfOpen,
     };
-    Breaker { of, position }
+    Breaker { of, position, calls }
 }

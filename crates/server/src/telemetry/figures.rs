@@ -104,7 +104,14 @@ impl Collector for Figures {
             let labels = |of| vec![("connector", &*report.name), ("of", of)];
             report.breakers.iter().map(move |breaker| (labels(breaker.of), is_open(breaker.position)))
         });
-        gauges(&mut encoder, "breaker_open", "1 while an operator is not asked because it cannot answer", breakers)
+        gauges(&mut encoder, "breaker_open", "1 while an operator is not asked because it cannot answer", breakers)?;
+        let calls = reports.iter().flat_map(|report| {
+            report.breakers.iter().flat_map(|breaker| {
+                let labels = |outcome| vec![("connector", &*report.name), ("of", breaker.of), ("outcome", outcome)];
+                breaker.calls.iter().map(move |(outcome, count)| (labels(*outcome), *count))
+            })
+        });
+        counters(&mut encoder, "operator_calls", "Calls to operators, by outcome", calls)
     }
 }
 

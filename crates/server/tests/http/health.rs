@@ -75,6 +75,7 @@ async fn metrics_count_checks_by_product() {
         r#"ringtrue_checks_ended_total{product="sim_swap",outcome="error"} 1"#,
         r#"ringtrue_checks_created_total{product="reverse_sms"} 0"#,
         r#"ringtrue_breaker_open{connector="sandbox",of="SIM cards"} 0"#,
+        r#"ringtrue_operator_calls_total{connector="sandbox",of="SIM cards",outcome="timeout"} 0"#,
         r#"ringtrue_check_duration_seconds_count{product="sim_swap"} 3"#,
         r#"ringtrue_check_duration_seconds_bucket{le="0.001",product="sim_swap"} 3"#,
     ] {
