@@ -1,6 +1,9 @@
 use futures_util::future::{Either, join_all, select};
 use jiff::Timestamp;
-use ringtrue_domain::audit::Action;
+use ringtrue_domain::{
+    account::{Invitation, InvitationId, Role},
+    audit::Action,
+};
 use ringtrue_engine::ports::{ClaimOutcome, KnownDatabase, NodeId, Revocation, Store, Version};
 
 use crate::{
@@ -58,7 +61,19 @@ pub async fn a_database_that_went_back_is_noticed(bench: &Bench) {
     assert_eq!(beat(5, Some("three")).await.went_back_at, Some(now), "until somebody says that it is right");
 
     let event = sample::event(None, Action::DatabaseRestored);
+    let acme = sample::stored_workspace(store).await;
+    let invitation = Invitation {
+        id: InvitationId(sample::uuid()),
+        workspace: acme.id,
+        email: "jane@example.com".parse().unwrap(),
+        role: Role::Owner,
+        invited_by: None,
+        created_at: now,
+        expires_at: sample::later(60),
+    };
+    store.invite(&invitation, 10, &sample::event(acme.id, Action::InvitationCreated)).await.unwrap();
     assert_eq!(store.accept_restored_database(&event).await.unwrap(), 0);
+    assert_eq!(store.invitation(invitation.id, now).await.unwrap(), None, "it may have been withdrawn since");
     assert_eq!(store.database_history().await.unwrap().went_back_at, None);
     let after = beat(7, None).await;
     assert_eq!(after.went_back_at, None, "no node remembers more");

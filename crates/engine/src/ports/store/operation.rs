@@ -104,7 +104,7 @@ pub trait NodeStore: Send + Sync {
     async fn database_history(&self) -> Result<DatabaseHistory, StoreError>;
 
     /// Records that the database is accepted although it went back, with a generation above any that a node may remember;
-    /// and ends all sessions and links of the console. Gives how many of these there were.
+    /// ends all console sessions, and voids all links and pending invitations. Returns the number of sessions.
     async fn accept_restored_database(&self, audit: &AuditEvent) -> Result<u64, StoreError>;
 
     /// Forgets the latest recorded time, so that the clock of the database counts alone.
