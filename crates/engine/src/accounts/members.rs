@@ -36,6 +36,8 @@ pub enum MemberError {
     NoInvitation,
     #[error("this address is a member already; its role is changed in the list of members")]
     AlreadyMember,
+    #[error("only owners of the workspace and administrators invite members")]
+    NotAllowed,
     #[error("a workspace has at most {limit} members and pending invitations")]
     LimitReached { limit: u32 },
     #[error("there is no such workspace")]
@@ -108,6 +110,7 @@ impl Engine {
         let limit = self.max_members();
         match self.store().invite(&invitation, limit, &audit).await? {
             Invited::Pending => Ok(self.invitation_link(&invitation)?),
+            Invited::NotAllowed => Err(MemberError::NotAllowed),
             Invited::AlreadyMember => Err(MemberError::AlreadyMember),
             Invited::LimitReached => Err(MemberError::LimitReached { limit }),
         }

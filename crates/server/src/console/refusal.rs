@@ -112,6 +112,7 @@ impl From<MemberError> for Refusal {
             MemberError::NotAMember => Refusal::new(StatusCode::NOT_FOUND, "Nobody of that name", text),
             MemberError::NoInvitation => Refusal::new(StatusCode::NOT_FOUND, "No such invitation", text),
             MemberError::AlreadyMember => Refusal::new(StatusCode::CONFLICT, "A member already", text),
+            MemberError::NotAllowed => Refusal::new(StatusCode::FORBIDDEN, "Not allowed", text),
             MemberError::LimitReached { .. } => Refusal::new(StatusCode::CONFLICT, "No more members", text),
             MemberError::WorkspaceNotFound => Problem::new(Code::WorkspaceNotFound, text).into(),
             MemberError::Store(cause) => cause.into(),

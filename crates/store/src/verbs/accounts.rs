@@ -225,6 +225,11 @@ impl<D: Database> AccountStore for SqlStore<D> {
         let (new, event) = (invitation.clone(), audit.clone());
         self.change(move |tx, _| {
             Box::pin(async move {
+                if let Some(inviter) = new.invited_by
+                    && !may_invite(tx, inviter, new.workspace).await?
+                {
+                    return Ok(Ending::Rollback(Invited::NotAllowed));
+                }
                 let is_member = tx
                     .first(
                         "select 1 from memberships join accounts on accounts.id = memberships.account_id
@@ -777,6 +782,19 @@ async fn has_owner(tx: &mut dyn Tx, workspace: WorkspaceId) -> Result<bool, Stor
         )
         .await?;
     Ok(owner.is_some())
+}
+
+/// Whether an account is enabled, and an owner of the workspace or an administrator.
+async fn may_invite(tx: &mut dyn Tx, account: AccountId, workspace: WorkspaceId) -> Result<bool, StoreError> {
+    let inviter = tx
+        .first(
+            "select 1 from accounts where id = $1 and disabled_at is null
+                and (is_admin or exists (select 1 from memberships
+                                          where account_id = $1 and workspace_id = $2 and role = $3))",
+            values![account, workspace, Role::Owner.as_str()],
+        )
+        .await?;
+    Ok(inviter.is_some())
 }
 
 /// An invitation that is pending at `now`.

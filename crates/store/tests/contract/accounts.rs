@@ -73,7 +73,7 @@ fn invitation(workspace: WorkspaceId, email: &str, role: Role) -> Invitation {
         workspace,
         email: email.parse().unwrap(),
         role,
-        invited_by: Some(AccountId(sample::uuid())),
+        invited_by: None,
         created_at: sample::now(),
         expires_at: sample::later(60),
     }
@@ -212,6 +212,10 @@ pub async fn a_disabled_account_has_no_access(bench: &Bench) {
     let token = signed_in(store, jane.id, sample::later(600)).await;
     let pending = linked(store, jane.id, LinkPurpose::SignIn).await;
     let own = invitation_by(jane.id, acme.id);
+    assert_eq!(invite(store, &own, 100).await, Invited::NotAllowed, "not a member");
+    join_as(store, &jane, acme.id, Role::Developer).await;
+    assert_eq!(invite(store, &own, 100).await, Invited::NotAllowed, "not an owner");
+    assert_eq!(set_role(store, jane.id, acme.id, Role::Owner).await, MemberChange::Done);
     assert_eq!(invite(store, &own, 100).await, Invited::Pending);
     assert_eq!(
         (disable(store, jane.id).await, disable(store, jane.id).await),
@@ -219,6 +223,7 @@ pub async fn a_disabled_account_has_no_access(bench: &Bench) {
     );
     assert!(store.account(jane.id).await.unwrap().unwrap().is_disabled);
     assert!(!is_pending(store, &own).await);
+    assert_eq!(invite(store, &own, 100).await, Invited::NotAllowed, "disabled");
     assert_eq!(store.session(token, sample::now()).await.unwrap(), None);
     assert_eq!(store.link(pending, sample::now()).await.unwrap(), None);
     let audit = event(None, jane.id, Action::AccountSignedIn);
@@ -230,7 +235,8 @@ pub async fn a_disabled_account_has_no_access(bench: &Bench) {
         assert!(!store.add_link(late, &event(None, account, Action::AccountLinkCreated)).await.unwrap());
         assert_eq!(store.link(late.token, sample::now()).await.unwrap(), None);
     }
-    let invited = invitation(acme.id, "jane@example.com", Role::Viewer);
+    let other = sample::stored_workspace(store).await;
+    let invited = invitation(other.id, "jane@example.com", Role::Viewer);
     assert_eq!(invite(store, &invited, 100).await, Invited::Pending);
     assert_eq!(accept(store, &invited, jane.id, sample::now()).await, Acceptance::NotValid);
 
@@ -394,6 +400,7 @@ pub async fn members_belong_to_their_workspace(bench: &Bench) {
 
     // Nobody comes back by an invitation of their own.
     let (kate, back) = (stored(store, "kate@example.com").await, stored(store, "new@example.com").await);
+    join_as(store, &kate, other.id, Role::Owner).await;
     for is_removed in [true, false] {
         join_as(store, &kate, acme.id, Role::Owner).await;
         let (own, elsewhere) = (invitation_by(kate.id, acme.id), invitation_by(kate.id, other.id));

@@ -163,6 +163,8 @@ pub enum Invited {
     /// It is pending, in place of any earlier one for the same address and workspace.
     Pending,
     AlreadyMember,
+    /// The inviting account is no longer an owner of the workspace or an administrator.
+    NotAllowed,
     /// The workspace has as many members and pending invitations as it may.
     LimitReached,
 }
