@@ -76,6 +76,7 @@ impl Engine {
 
     pub(crate) async fn store_new(&self, new: NewCheck) -> Result<(), CreateError> {
         let now = new.check.created_at;
+        self.require_same_mode(&new.check)?;
         let place = Activity::place_of(&new.check);
         match self.store().create_check(new).await? {
             Admitted::Stored => {
@@ -89,10 +90,15 @@ impl Engine {
         }
     }
 
-    /// Whether a check was created in the sandbox by a project that has gone live since. Such a check must not complete:
-    /// its simulated verdict would pass for a real one.
+    /// Whether a check was created in the sandbox by a project that has gone live since. Such a check neither completes
+    /// nor can be read: its simulated verdict would pass for a real one.
     pub(crate) fn has_left_sandbox(&self, project: ProjectId, mode: Mode) -> bool {
         mode == Mode::Sandbox && self.control_plane().project_has(project, |project| project.mode == Mode::Live)
+    }
+
+    /// Rejects a check of the sandbox whose project has gone live while its request was read.
+    pub(crate) fn require_same_mode<V>(&self, check: &Check<V>) -> Result<(), CreateError> {
+        if self.has_left_sandbox(check.project, check.mode) { Err(CreateError::ProjectDisabled) } else { Ok(()) }
     }
 
     /// A check as it is now.
@@ -110,6 +116,7 @@ impl Engine {
 
     async fn found(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
         match self.store().find_check(project, product, id).await? {
+            Found::Mine(check) if self.has_left_sandbox(project, check.mode) => Err(ReadError::NotFound),
             Found::Mine(check) => Ok(check),
             Found::SomeoneElses => Err(ReadError::NotYours),
             Found::Nothing => Err(ReadError::NotFound),
@@ -143,8 +150,10 @@ impl Engine {
     ) -> Result<Page<AnyCheck>, StoreError> {
         self.sweep_project(project, product).await?;
         // A project that this node has not loaded yet is limited by itself.
-        let workspace = self.control_plane().project(project).map_or(WorkspaceId(project.0), |known| known.workspace);
-        let query = CheckQuery { workspace, project, product, filter, page };
+        let known = self.control_plane().project(project);
+        let workspace = known.as_ref().map_or(WorkspaceId(project.0), |known| known.workspace);
+        let created_after = known.and_then(|known| known.live_since);
+        let query = CheckQuery { workspace, project, product, filter, created_after, page };
         self.store().list_checks(query, self.search_limiter()).await
     }
 

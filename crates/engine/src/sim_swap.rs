@@ -77,6 +77,7 @@ impl Engine {
             expires_at: created_at.saturating_add(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MAX),
             state: Lifecycle::Open(Open::Accepted),
         };
+        self.require_same_mode(&check)?;
         let ended = check.answer(said, period, whole_millis(self.clock().now()).max(created_at));
         let ended = ended.map_err(|problem| StoreError::Refused(problem.to_string()))?;
         let check = ended.check().clone();

@@ -38,7 +38,8 @@ macro_rules! steps {
             25 "0025_restores", 26 "0026_credential_use", 27 "0027_sandbox_keys",
             28 "0028_callback_bounds",
             29 "0029_invitations",
-            30 "0030_node_demand"
+            30 "0030_node_demand",
+            31 "0031_live_since"
         )
     };
 }

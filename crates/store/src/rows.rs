@@ -45,7 +45,7 @@ pub(crate) fn workspace(row: Row) -> Result<Workspace, StoreError> {
 macro_rules! project_columns {
     () => {
         "id, workspace_id, name, mode, disabled, configuration, products, allowed_networks, created_at, updated_at, \
-         revision"
+         revision, live_since"
     };
 }
 pub(crate) use project_columns;
@@ -64,6 +64,7 @@ pub(crate) fn project(row: Row) -> Result<Project, StoreError> {
         created_at: row.instant("created_at")?,
         updated_at: row.instant("updated_at")?,
         revision: Revision(row.int("revision")?),
+        live_since: row.instant_or_null("live_since")?,
     })
 }
 

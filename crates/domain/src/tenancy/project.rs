@@ -26,6 +26,8 @@ pub struct Project {
     /// Unique in its workspace.
     pub name: Name,
     pub mode: Mode,
+    /// Instant of the change from sandbox to live. `None` for projects that never changed their mode.
+    pub live_since: Option<Timestamp>,
     /// No token of a disabled project is accepted or given out. Its open checks still run to their end.
     pub disabled: bool,
     pub configuration: Configuration,

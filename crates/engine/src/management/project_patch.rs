@@ -237,6 +237,7 @@ mod tests {
             workspace: WorkspaceId(id),
             name: "Shop".parse().unwrap(),
             mode,
+            live_since: None,
             disabled: false,
             configuration: Configuration {
                 reverse_sms: ReverseSmsSettings {

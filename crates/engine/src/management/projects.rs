@@ -59,6 +59,7 @@ impl Engine {
             workspace,
             name: new.name,
             mode: new.mode,
+            live_since: None,
             disabled: false,
             configuration: new.configuration.build(new.mode, self.urls())?,
             products: new.products,
@@ -134,7 +135,11 @@ impl Engine {
                 let problem = "a live project cannot return to the sandbox; create another project".to_owned();
                 return Err(ManagementError::InvalidMember { member: "/mode", problem });
             }
-            Ok(patch.clone().apply(project, self.urls())?)
+            let (mut patched, changes) = patch.clone().apply(project, self.urls())?;
+            if patched.mode != project.mode {
+                patched.live_since = Some(crate::checks::whole_millis(self.clock().now()));
+            }
+            Ok((patched, changes))
         })
         .await
     }

@@ -59,8 +59,12 @@ type Budget = Option<u64>;
 
 impl CheckList {
     pub(super) fn new(query: CheckQuery, min_id: &'static str) -> Self {
-        let CheckQuery { workspace: _, project, product, filter, page } = query;
-        CheckList { project, product, filter: SpanFilter::of(filter), page, min_id }
+        let CheckQuery { workspace: _, project, product, filter, created_after, page } = query;
+        let mut filter = SpanFilter::of(filter);
+        if let Some(after) = created_after {
+            filter.span = filter.span.and(Span::since(after.as_millisecond() + 1));
+        }
+        CheckList { project, product, filter, page, min_id }
     }
 
     /// `None`: that would read too many rows for a list.

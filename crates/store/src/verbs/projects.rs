@@ -11,7 +11,7 @@ use ringtrue_engine::ports::{Completion, Found, ProjectStore, ProjectUpdated, Pr
 
 use super::{List, SqlStore, audit, credentials, idempotency};
 use crate::{
-    driver::{Database, Ending, Tx, values},
+    driver::{Database, Ending, Tx, Value, values},
     filter,
     row::Row,
     rows::{self, AllowedNetworkJson, ConfigurationJson, project_columns},
@@ -142,7 +142,7 @@ async fn insert(tx: &mut dyn Tx, project: &Project, version: Version) -> Result<
         concat!(
             "insert into projects (",
             project_columns!(),
-            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+            ", changed) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
         ),
         values![
             project.id,
@@ -156,6 +156,7 @@ async fn insert(tx: &mut dyn Tx, project: &Project, version: Version) -> Result<
             project.created_at,
             project.updated_at,
             project.revision.0,
+            project.live_since.map_or(Value::Null, Value::from),
             version.0,
         ],
     )
@@ -167,8 +168,8 @@ async fn update(tx: &mut dyn Tx, project: &Project, version: Version) -> Result<
     tx.run(
         "update projects
             set name = $1, mode = $2, disabled = $3, configuration = $4, products = $5, allowed_networks = $6,
-                updated_at = $7, revision = $8, changed = $9
-          where id = $10",
+                updated_at = $7, revision = $8, live_since = $9, changed = $10
+          where id = $11",
         values![
             project.name.as_str(),
             project.mode.as_str(),
@@ -178,6 +179,7 @@ async fn update(tx: &mut dyn Tx, project: &Project, version: Version) -> Result<
             allowed_networks(project)?,
             project.updated_at,
             project.revision.0,
+            project.live_since.map_or(Value::Null, Value::from),
             version.0,
             project.id,
         ],

@@ -77,7 +77,7 @@ pub async fn listed(
     filter: Option<Filter>,
     page: PageRequest,
 ) -> Result<Page<AnyCheck>, StoreError> {
-    let query = CheckQuery { workspace: WorkspaceId(project.0), project, product, filter, page };
+    let query = CheckQuery { workspace: WorkspaceId(project.0), project, product, filter, created_after: None, page };
     store.list_checks(query, &SearchLimiter::default()).await
 }
 

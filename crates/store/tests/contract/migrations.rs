@@ -4,7 +4,7 @@ use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate
 
 use crate::{bench::Bench, sample};
 
-const NAMES: [&str; 30] = [
+const NAMES: [&str; 31] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -35,6 +35,7 @@ const NAMES: [&str; 30] = [
     "0028_callback_bounds",
     "0029_invitations",
     "0030_node_demand",
+    "0031_live_since",
 ];
 
 pub async fn an_empty_database_is_not_opened(bench: &Bench) {

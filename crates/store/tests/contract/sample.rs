@@ -92,6 +92,7 @@ pub fn project(workspace: WorkspaceId, name: &str) -> Project {
         ],
         created_at: now(),
         updated_at: now(),
+        live_since: None,
         revision: Revision::FIRST,
     }
 }

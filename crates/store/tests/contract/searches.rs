@@ -31,7 +31,14 @@ fn expensive() -> Filter {
 }
 
 fn query(workspace: WorkspaceId, project: ProjectId, filter: Option<Filter>) -> CheckQuery {
-    CheckQuery { workspace, project, product: Product::ReverseSms, filter, page: sample::page(5, 2) }
+    CheckQuery {
+        workspace,
+        project,
+        product: Product::ReverseSms,
+        filter,
+        created_after: None,
+        page: sample::page(5, 2),
+    }
 }
 
 async fn project_with_checks(store: &dyn Store) -> ProjectId {

@@ -108,6 +108,8 @@ pub struct CheckQuery {
     pub project: ProjectId,
     pub product: Product,
     pub filter: Option<Filter>,
+    /// Checks created at this instant or earlier are left out.
+    pub created_after: Option<Timestamp>,
     pub page: PageRequest,
 }
 
