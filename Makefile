@@ -1,31 +1,31 @@
-# The one door. `make` lists what there is.
+# Entry point for development. `make` lists the commands.
 .DEFAULT_GOAL := help
 .PHONY: help dev test check bench e2e fuzz setup fmt hooks clean
 
-help: ## This list
+help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-dev: ## Build and run the service with its embedded database; prints a URL, credentials and a curl
+dev: ## Build and run the service with SQLite; prints a URL, credentials and a curl example
 	@cargo build --release --package ringtrue-server
 	@exec target/release/ringtrue dev
 
-test: setup ## Everything: format, lints, unit, store, HTTP and third-party client tests, on SQLite and PostgreSQL
+test: setup ## Run all checks and tests, on SQLite and PostgreSQL
 	@scripts/test
 
-check: ## Format, lints, documentation; dependencies too where cargo-deny is installed
+check: ## Check format, lints and documentation, and dependencies if cargo-deny is installed
 	@scripts/check
 
-bench: setup ## Compare with others, in one run on this machine; prints ratios
+bench: setup ## Compare with other implementations on this machine; prints ratios
 	@scripts/bench
 
-e2e: setup ## Only the tests with third-party clients
+e2e: setup ## Run only the tests with third-party clients
 	@scripts/e2e
 
 SECONDS ?= 60
-fuzz: ## Look for bytes that break a parser, SECONDS=60 for each; the tests do so for a moment
+fuzz: ## Run every fuzz target for SECONDS=60; `make test` runs them briefly
 	@scripts/fuzz $(SECONDS)
 
-setup: ## Install what tests and benchmarks need, by package name
+setup: ## Install the packages that tests and benchmarks need
 	@scripts/setup
 
 fmt: ## Format the code
@@ -34,5 +34,5 @@ fmt: ## Format the code
 hooks: ## Install a pre-commit hook that checks the format
 	@printf '#!/bin/sh\nexec cargo fmt --all --check\n' > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit
 
-clean: ## Remove what was built, and the data of `make dev`
+clean: ## Delete build output and the data of `make dev`
 	@cargo clean && rm -rf ringtrue-data e2e/node_modules bench/node_modules

@@ -1,4 +1,4 @@
-// An OpenID-certified provider with its in-memory adapter, serving client credentials: a peer for token requests.
+// npm `oidc-provider` with its in-memory adapter and client credentials, for the comparison of token requests.
 import { generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import { Provider } from 'oidc-provider';

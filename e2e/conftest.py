@@ -1,4 +1,4 @@
-"""What clients that are not ours are tried against."""
+"""Fixtures for tests with third-party clients."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def ringtrue(tmp_path_factory):
-    """`ringtrue dev` in a folder of its own: what it says of itself for scripts."""
+    """Runs `ringtrue dev` in a temporary folder. Yields its dev.json."""
     data = tmp_path_factory.mktemp("ringtrue")
     command = [os.environ["BINARY_UNDER_TEST"], "dev", "--data", str(data), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -18,7 +18,7 @@ def ringtrue(tmp_path_factory):
             if "curl" in line:
                 break
         else:
-            pytest.fail("ringtrue ended before it was ready")
+            pytest.fail("ringtrue exited before it was ready")
         yield json.loads((data / "dev.json").read_text())
         process.send_signal(signal.SIGTERM)
         process.stdout.read()

@@ -9,10 +9,10 @@ before(async () => {
   ringtrue = await startRingtrue();
 });
 after(async () => {
-  assert.equal(await ringtrue.stop(), 0, 'SIGTERM ends it in good order');
+  assert.equal(await ringtrue.stop(), 0, 'exits with 0 on SIGTERM');
 });
 
-// `oauth2` is RFC 8414 discovery; plain HTTP is what `dev` speaks on loopback.
+// `oauth2` selects RFC 8414 discovery. `ringtrue dev` uses plain HTTP on loopback.
 function discover({ client_id, client_secret }, authentication = client.ClientSecretBasic(client_secret)) {
   return client.discovery(
     new URL(ringtrue.base_url),
@@ -23,7 +23,7 @@ function discover({ client_id, client_secret }, authentication = client.ClientSe
   );
 }
 
-test('discovery finds the endpoints', async () => {
+test('discovery returns the endpoints', async () => {
   const config = await discover(ringtrue.project);
   const metadata = config.serverMetadata();
   assert.equal(metadata.issuer, ringtrue.base_url);
@@ -31,24 +31,24 @@ test('discovery finds the endpoints', async () => {
   assert.ok(metadata.scopes_supported.includes('reverse_sms'));
 });
 
-test('client credentials give a token that opens the API', async () => {
+test('token of the client credentials grant is accepted by the API', async () => {
   const config = await discover(ringtrue.workspace);
   const tokens = await client.clientCredentialsGrant(config, { scope: 'management' });
   assert.equal(tokens.token_type, 'bearer');
   assert.equal(tokens.expires_in, 3600);
   assert.equal(tokens.scope, 'management');
 
-  const answer = await client.fetchProtectedResource(
+  const response = await client.fetchProtectedResource(
     config,
     tokens.access_token,
     new URL(`${ringtrue.base_url}/v1/management/workspaces`),
     'GET',
   );
-  const page = await answer.json();
+  const page = await response.json();
   assert.equal(page.content[0].workspace_id, ringtrue.workspace.workspace_id);
 });
 
-test('the default authentication of the library, client_secret_post, gives and revokes tokens', async () => {
+test('client_secret_post, the default of the library, issues and revokes tokens', async () => {
   const { client_id, client_secret } = ringtrue.workspace;
   const config = await client.discovery(new URL(ringtrue.base_url), client_id, client_secret, undefined, {
     algorithm: 'oauth2',
@@ -65,7 +65,7 @@ test('the default authentication of the library, client_secret_post, gives and r
   await assert.rejects(client.clientCredentialsGrant(posted, { scope: 'reverse_sms' }), { status: 401 });
 });
 
-test('a revoked token opens nothing', async () => {
+test('revoked token is rejected', async () => {
   const config = await discover(ringtrue.workspace);
   const { access_token } = await client.clientCredentialsGrant(config, { scope: 'management' });
   await client.tokenRevocation(config, access_token);
@@ -78,10 +78,10 @@ test('a revoked token opens nothing', async () => {
   });
 });
 
-test('a wrong secret is the error that the library knows', async () => {
+test('wrong secret maps to the error of the library', async () => {
   const config = await discover({ ...ringtrue.project, client_secret: 'wrong' });
   await assert.rejects(client.clientCredentialsGrant(config, { scope: 'reverse_sms' }), (error) => {
-    // The library tells a 401 by its challenge.
+    // The library maps a 401 by its challenge.
     assert.ok(error instanceof client.WWWAuthenticateChallengeError, `${error}`);
     assert.equal(error.cause[0].scheme, 'basic');
     assert.equal(error.status, 401);
@@ -89,7 +89,7 @@ test('a wrong secret is the error that the library knows', async () => {
   });
 });
 
-test('a bad scope is the error that the library knows', async () => {
+test('invalid scope maps to the error of the library', async () => {
   const config = await discover(ringtrue.project);
   for (const scope of ['management', 'no_such_scope', 'reverse_sms sim_swap']) {
     await assert.rejects(client.clientCredentialsGrant(config, { scope }), (error) => {

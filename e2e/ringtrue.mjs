@@ -1,11 +1,11 @@
-// Starts the real binary for a test, as a newcomer does: `ringtrue dev`, with a data folder and a port of its own.
+// Starts `ringtrue dev` for a test, with its own data folder and port.
 import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
-// `settings`: what is set otherwise than by default, as in the environment (`RINGTRUE_SECTION__NAME`).
+// `settings` are environment variables (`RINGTRUE_SECTION__NAME`).
 export async function startRingtrue(settings = {}) {
   const binary = process.env.BINARY_UNDER_TEST;
   if (!binary) throw new Error('BINARY_UNDER_TEST is not set: run `make e2e`');
@@ -15,21 +15,21 @@ export async function startRingtrue(settings = {}) {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = new Promise((resolve) => child.once('exit', resolve));
-  // The greeting ends with a curl; by then dev.json is written.
-  const greeting = await new Promise((resolve, reject) => {
+  // The banner ends with curl commands; dev.json is written before it.
+  const banner = await new Promise((resolve, reject) => {
     let text = '';
     child.stdout.on('data', (chunk) => {
       text += chunk;
       if (text.includes('curl')) resolve(text);
     });
-    ended.then((code) => reject(new Error(`ringtrue ended with ${code} before it was ready:\n${text}`)));
+    ended.then((code) => reject(new Error(`ringtrue exited with ${code} before it was ready:\n${text}`)));
   });
   const dev = JSON.parse(await readFile(join(data, 'dev.json'), 'utf8'));
   return {
     ...dev,
-    // Signs in to the console, once.
-    console_link: greeting.match(/Console\s+(\S+)/)[1],
-    // A command of whoever runs this deployment; what it says as JSON.
+    // Single-use sign-in link.
+    console_link: banner.match(/Console\s+(\S+)/)[1],
+    // Runs an operator command and returns its JSON output.
     async run(...command) {
       const env = {
         ...process.env,

@@ -1,5 +1,5 @@
-// npm `@rsql/builder` (whose words `@rsql/emitter` writes out) and `rsql-builder`, unmodified: all that they can say of
-// the fields that lists are filtered by is understood.
+// Filters built by npm `@rsql/builder` (with `@rsql/emitter`) and `rsql-builder`, unmodified, are accepted for all
+// filter fields.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import builder from '@rsql/builder';
@@ -13,7 +13,7 @@ const LISTS = {
   discovery: '/v1/number-verification/discovery-checks',
   sim_swap: '/v1/sim-swap-checks',
 };
-// Whatever a builder has to quote, to escape or to leave as it is.
+// Values that need quotes, escapes or neither.
 const TEXTS = [
   ...['order-1', 'two words', "it's", '"quoted"', `both ' and "`, 'back\\slash', 'a\\"b', 'ends in \\', 'a,b;c', '(x)'],
   ...['a=b', '!~<>', '%_', 'and', 'or', 'ü漢🙂', '12', '', 'with*star'],
@@ -29,10 +29,10 @@ const FIELDS = {
   updated_at: INSTANTS,
 };
 const hasOrder = (field) => FIELDS[field] === INSTANTS;
-// References that no builder makes a pattern of.
+// References without wildcards.
 const REFERENCES = TEXTS.filter((text) => text !== '' && !text.includes('*'));
 
-// What each library can say, in its own words.
+// Filters that each library can build.
 const LIBRARIES = {
   '@rsql/builder': {
     equal: (field, value) => emit(builder.eq(field, value)),
@@ -45,7 +45,7 @@ const LIBRARIES = {
         ...['in', 'out'].flatMap((name) => [builder[name](field, values), builder[name](field, [values[0]])]),
       ];
     },
-    // With either quote, as whoever writes it out prefers.
+    // With either kind of quote.
     write: (node) => [emit(node), emit(node, { preferredQuote: "'" }), emit(node, { optimizeQuotes: false })],
     both: (one, other) => [
       builder.and(one, other),
@@ -79,7 +79,7 @@ const LIBRARIES = {
 let ringtrue;
 const tokens = {};
 before(async () => {
-  // Every filter is asked, however fast this machine asks.
+  // Rate limits must not stop the test.
   ringtrue = await startRingtrue({
     RINGTRUE_RATE_LIMITS__READ: '1000000',
     RINGTRUE_RATE_LIMITS__CREATE: '1000000',
@@ -88,39 +88,39 @@ before(async () => {
   for (const scope of Object.keys(LISTS)) tokens[scope] = await token(scope);
 });
 after(async () => {
-  assert.equal(await ringtrue.stop(), 0, 'SIGTERM ends it in good order');
+  assert.equal(await ringtrue.stop(), 0, 'exits with 0 on SIGTERM');
 });
 
 async function token(scope) {
   const { client_id, client_secret } = ringtrue.project;
-  const answer = await fetch(`${ringtrue.base_url}/oauth2/token`, {
+  const response = await fetch(`${ringtrue.base_url}/oauth2/token`, {
     method: 'POST',
     headers: { authorization: `Basic ${Buffer.from(`${client_id}:${client_secret}`).toString('base64')}` },
     body: new URLSearchParams({ grant_type: 'client_credentials', scope }),
   });
-  assert.equal(answer.status, 200);
-  return (await answer.json()).access_token;
+  assert.equal(response.status, 200);
+  return (await response.json()).access_token;
 }
 
-// How many checks a filter finds.
-async function find(scope, search) {
+// Returns the number of checks that match a filter.
+async function countMatches(scope, search) {
   const url = `${ringtrue.base_url}${LISTS[scope]}?${new URLSearchParams({ search, size: '1' })}`;
-  const answer = await fetch(url, { headers: { authorization: `Bearer ${tokens[scope]}` } });
-  const text = await answer.text();
-  assert.equal(answer.status, 200, `${search}: ${text}`);
+  const response = await fetch(url, { headers: { authorization: `Bearer ${tokens[scope]}` } });
+  const text = await response.text();
+  assert.equal(response.status, 200, `${search}: ${text}`);
   return JSON.parse(text).page.total_elements;
 }
 
 for (const [name, library] of Object.entries(LIBRARIES)) {
-  test(`${name}: every comparison of every field`, async () => {
+  test(`${name}: all comparisons of all fields are accepted`, async () => {
     for (const [field, values] of Object.entries(FIELDS)) {
       for (const comparison of library.comparisons(field, values)) {
-        for (const search of library.write(comparison)) await find('reverse_sms', search);
+        for (const search of library.write(comparison)) await countMatches('reverse_sms', search);
       }
     }
   });
 
-  test(`${name}: comparisons joined, of every product`, async () => {
+  test(`${name}: combined comparisons are accepted for every product`, async () => {
     const fields = Object.entries(FIELDS);
     for (const scope of Object.keys(LISTS)) {
       for (const [at, [field, values]] of fields.entries()) {
@@ -128,22 +128,22 @@ for (const [name, library] of Object.entries(LIBRARIES)) {
         const one = library.comparisons(field, values)[0];
         const next = library.comparisons(other, others).at(-1);
         for (const joined of library.both(one, next)) {
-          for (const search of library.write(joined)) await find(scope, search);
+          for (const search of library.write(joined)) await countMatches(scope, search);
         }
       }
     }
   });
 
-  test(`${name}: a reference is found as it was written`, async () => {
+  test(`${name}: filter finds a reference with special characters`, async () => {
     for (const [index, reference] of REFERENCES.entries()) {
       const reference_id = `${name} ${reference}`;
-      const answer = await fetch(ringtrue.base_url + LISTS.reverse_sms, {
+      const response = await fetch(ringtrue.base_url + LISTS.reverse_sms, {
         method: 'POST',
         headers: { authorization: `Bearer ${tokens.reverse_sms}`, 'content-type': 'application/json' },
         body: JSON.stringify({ phone_number: `+9901${String(index).padStart(6, '0')}00`, reference_id }),
       });
-      assert.equal(answer.status, 201, await answer.text());
-      assert.equal(await find('reverse_sms', library.equal('reference_id', reference_id)), 1, reference_id);
+      assert.equal(response.status, 201, await response.text());
+      assert.equal(await countMatches('reverse_sms', library.equal('reference_id', reference_id)), 1, reference_id);
     }
   });
 }

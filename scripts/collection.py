@@ -1,4 +1,4 @@
-"""Makes a Bruno collection from the OpenAPI document: python collection.py OPENAPI FOLDER. The folder is made anew."""
+"""Generates a Bruno collection from the OpenAPI document: python collection.py OPENAPI FOLDER. Replaces the folder."""
 
 import json
 import shutil
@@ -8,10 +8,10 @@ from pathlib import Path
 import yaml
 
 METHODS = ("get", "post", "put", "patch", "delete")
-# What only browsers, devices and operators open.
-NOT_FOR_CALLERS = {"authorizeSandboxDevice", "getIcon", "getReference", "getStylesheet", "listErrors", "returnFromOperator"}
+# Operations for browsers, devices and operators.
+OMITTED_OPERATIONS = {"authorizeSandboxDevice", "getIcon", "getReference", "getStylesheet", "listErrors", "returnFromOperator"}
 
-# Where a value comes from an earlier answer or from the environment. Other values are those of the document's examples.
+# Values from an earlier response or from the environment. Other values are the examples of the document.
 VARIABLES = {
     "body": "expected_sms_body",
     "callback_url": "callback_url",
@@ -26,11 +26,10 @@ VARIABLES = {
     "to": "receiver_phone_number",
     "workspace_id": "workspace_id",
 }
-# Where devices would go in the end, and where they come from: in the sandbox neither is needed. And whoever tries every
-# call should not find that the project has gone live.
-LEFT_OUT = {"redirect_url", "device_ip", "mode"}
-# What is remembered of an answer, and by which expression.
-REMEMBERED = {
+# Not needed in the sandbox: `redirect_url` and `device_ip`. `mode` would take the project live.
+OMITTED_PROPERTIES = {"redirect_url", "device_ip", "mode"}
+# Variables set from a response, with their expressions.
+RESPONSE_VARIABLES = {
     "createReverseSmsCheck": {
         "check_id": "res.body.check_id",
         "receiver_phone_number": "res.body.receiver_phone_number",
@@ -45,9 +44,9 @@ REMEMBERED = {
     "createWorkspaceCredential": {"credential_client_id": "res.body.client_id"},
     "createToken": {"token": "res.body.access_token"},
 }
-# Where the answer depends on what has happened to the check by then. Others are answered as the document says first.
-DEPENDS = dict.fromkeys(["resendReverseSmsCallback", "resendSecureSnaCallback", "resendDiscoveryCallback"], "in 202, 409")
-# As `ringtrue dev` has it; ids, client ids and secrets are in its dev.json.
+# Operations whose status depends on the state of the check. Others must respond with the lowest documented status.
+EXPECTED_STATUS = dict.fromkeys(["resendReverseSmsCallback", "resendSecureSnaCallback", "resendDiscoveryCallback"], "in 202, 409")
+# Defaults of `ringtrue dev`; its dev.json contains ids, client ids and secrets.
 ENVIRONMENT = {
     "base_url": "http://127.0.0.1:8080",
     "callback_url": "http://127.0.0.1:9099/callbacks",
@@ -61,10 +60,10 @@ SECRETS = ["workspace_client_secret", "project_client_secret"]
 
 README = """# Bruno collection
 
-Every call of the API, for [Bruno](https://www.usebruno.com): open this folder as a collection, choose the environment `dev`, and fill in ids, client ids and secrets from `ringtrue-data/dev.json`.
-Tokens are fetched by themselves. A create remembers what the calls after it need, so `Create`, `Send an SMS` and `Get` work one after the other, and `bru run -r --env dev` tries every call.
+All requests of the API, for [Bruno](https://www.usebruno.com): open this folder as a collection, select the environment `dev`, and enter the ids, client ids and secrets from `ringtrue-data/dev.json`.
+Bruno fetches tokens automatically. A create request stores the variables that later requests need, so `Create`, `Send an SMS` and `Get` work in sequence, and `bru run -r --env dev` runs all requests.
 
-It is made from the OpenAPI document by `scripts/collection`; changes by hand are lost.
+`scripts/collection` generates this folder from the OpenAPI document and overwrites manual changes.
 """
 
 
@@ -76,12 +75,12 @@ def pairs(name, values):
     return block(name, [f"{key}: {value}" for key, value in values.items()])
 
 
-def filled(value, name=None):
-    """An example with variables in it."""
+def insert_variables(value, name=None):
+    """Replaces values of an example with variables."""
     if isinstance(value, dict):
-        return {key: filled(member, key) for key, member in value.items() if key not in LEFT_OUT}
+        return {key: insert_variables(member, key) for key, member in value.items() if key not in OMITTED_PROPERTIES}
     if isinstance(value, list):
-        return [filled(item) for item in value]
+        return [insert_variables(item) for item in value]
     return f"{{{{{VARIABLES[name]}}}}}" if isinstance(value, str) and name in VARIABLES else value
 
 
@@ -89,7 +88,7 @@ class Collection:
     def __init__(self, document):
         self.document = document
 
-    def resolved(self, node):
+    def resolve(self, node):
         while "$ref" in node:
             found = self.document
             for step in node["$ref"].removeprefix("#/").split("/"):
@@ -98,27 +97,27 @@ class Collection:
         return node
 
     def operations(self):
-        """By operation id: path, method, operation and parameters."""
+        """Path, method, operation and parameters by operation id."""
         found = {}
         for path, item in self.document["paths"].items():
             for method in METHODS:
                 if operation := item.get(method):
                     parameters = [*item.get("parameters", []), *operation.get("parameters", [])]
-                    found[operation["operationId"]] = (path, method, operation, [self.resolved(p) for p in parameters])
+                    found[operation["operationId"]] = (path, method, operation, [self.resolve(p) for p in parameters])
         return found
 
     def files(self):
-        """Paths and texts."""
+        """Yields the path and content of each file."""
         yield "bruno.json", json.dumps({"version": "1", "name": "Ringtrue", "type": "collection"}, indent=2) + "\n"
         yield "README.md", README
         yield "environments/dev.bru", pairs("vars", ENVIRONMENT) + "vars:secret [\n  " + ",\n  ".join(SECRETS) + "\n]\n"
         operations = self.operations()
-        for place, tag in enumerate(self.document["tags"], start=1):
-            wanted = [name for name in tag["x-operations"] if name not in NOT_FOR_CALLERS]
-            if wanted:
-                about = [pairs("meta", {"name": tag["name"], "seq": place}), block("docs", [tag["description"]])]
-                yield f"{tag['name']}/folder.bru", "\n".join(about)
-            for position, name in enumerate(wanted, start=1):
+        for sequence, tag in enumerate(self.document["tags"], start=1):
+            names = [name for name in tag["x-operations"] if name not in OMITTED_OPERATIONS]
+            if names:
+                blocks = [pairs("meta", {"name": tag["name"], "seq": sequence}), block("docs", [tag["description"]])]
+                yield f"{tag['name']}/folder.bru", "\n".join(blocks)
+            for position, name in enumerate(names, start=1):
                 yield f"{tag['name']}/{name}.bru", self.request(position, *operations[name])
 
     def request(self, position, path, method, operation, parameters):
@@ -128,35 +127,35 @@ class Collection:
         scheme = next(iter(operation["security"] or [{}]), {})
         authentication = "basic" if "client" in scheme else "oauth2" if "token" in scheme else "none"
 
-        by_place = {"path": {}, "query": {}, "header": {}}
+        by_location = {"path": {}, "query": {}, "header": {}}
         for parameter in parameters:
-            # What may be left out is there, switched off.
+            # Bruno disables parameters that begin with `~`.
             key = parameter["name"] if parameter.get("required") else f"~{parameter['name']}"
             example = parameter.get("example", parameter["schema"].get("default", ""))
-            by_place[parameter["in"]][key] = filled(str(example), parameter["name"])
+            by_location[parameter["in"]][key] = insert_variables(str(example), parameter["name"])
         if content_type and content_type not in ("application/json", "application/x-www-form-urlencoded"):
-            by_place["header"]["Content-Type"] = content_type
+            by_location["header"]["Content-Type"] = content_type
         url = "{{base_url}}" + path.replace("{", ":").replace("}", "")
-        needed = [f"{key}={value}" for key, value in by_place["query"].items() if not key.startswith("~")]
+        required = [f"{key}={value}" for key, value in by_location["query"].items() if not key.startswith("~")]
         parts = [
             pairs("meta", {"name": summary, "type": "http", "seq": position}),
-            pairs(method, {"url": "?".join([url, *(["&".join(needed)] if needed else [])]), "body": kind, "auth": authentication}),
+            pairs(method, {"url": "?".join([url, *(["&".join(required)] if required else [])]), "body": kind, "auth": authentication}),
         ]
-        for place, title in [("query", "params:query"), ("path", "params:path"), ("header", "headers")]:
-            if by_place[place]:
-                parts.append(pairs(title, by_place[place]))
+        for location, title in [("query", "params:query"), ("path", "params:path"), ("header", "headers")]:
+            if by_location[location]:
+                parts.append(pairs(title, by_location[location]))
         if authentication == "basic":
             parts.append(pairs("auth:basic", {"username": "{{workspace_client_id}}", "password": "{{workspace_client_secret}}"}))
         elif authentication == "oauth2":
             parts.append(self.token(scheme["token"][0]))
         if kind == "formUrlEncoded":
-            # An unknown token is revoked without complaint: the one that was made last, if any.
+            # The last issued token. Revoking an unknown token succeeds too.
             parts.append(pairs("body:form-urlencoded", {**body["example"], **({"token": "{{token}}"} if name == "revokeToken" else {})}))
         elif kind == "json":
-            parts.append(block("body:json", json.dumps(filled(body["example"]), indent=2).split("\n")))
-        parts.append(pairs("assert", {"res.status": DEPENDS.get(name, f"eq {min(operation['responses'])}")}))
-        if name in REMEMBERED:
-            parts.append(pairs("vars:post-response", REMEMBERED[name]))
+            parts.append(block("body:json", json.dumps(insert_variables(body["example"]), indent=2).split("\n")))
+        parts.append(pairs("assert", {"res.status": EXPECTED_STATUS.get(name, f"eq {min(operation['responses'])}")}))
+        if name in RESPONSE_VARIABLES:
+            parts.append(pairs("vars:post-response", RESPONSE_VARIABLES[name]))
         if description := operation.get("description"):
             parts.append(block("docs", description.strip().split("\n")))
         return "\n".join(parts)

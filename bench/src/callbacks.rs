@@ -1,8 +1,8 @@
-//! Delivering callbacks from PostgreSQL: leased, signed, posted and durably settled, against what the cores can sign with
-//! RSA-2048 if they do nothing else.
+//! Callback delivery from PostgreSQL (lease, sign, post, durable result) against the RSA-2048 signing rate of all
+//! cores.
 //!
-//! One node, whose courier has no room, ends checks, so that all their callbacks wait in the database; another, which has
-//! just started, delivers them.
+//! One node concludes checks with a courier queue of size 0, so that all callbacks wait in the database. A second node
+//! then starts and delivers them.
 
 use std::{
     sync::{
@@ -19,15 +19,15 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     region::Region,
-    reverse_sms::{InboundSms, NumberGuard, Origin, Sender},
+    reverse_sms::{InboundSms, NumberLimit, SmsOrigin, SmsSender},
     tenancy::{Mode, Project},
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    Engine, Parts, Settings, callback,
+    Engine, EngineDependencies, EngineSettings, callback,
     keys::{CallbackSigner, MasterKey},
-    management::{ConfigurationPatch, Manager, NewProject, TenantLimits},
-    ports::{Clock, Disposition, Inbox, Store, SystemClock, SystemEntropy},
+    management::{ConfigurationPatch, ManagementActor, NewProject, TenantLimits},
+    ports::{Clock, Inbox, SmsOutcome, Store, SystemClock, SystemEntropy},
     rate_limit,
     reverse_sms::CreateReverseSms,
 };
@@ -37,72 +37,76 @@ use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    creates::Numbers,
+    creates::NumberSequence,
     deployment::MASTER_KEY,
     load::per_second,
     postgres::Database,
-    receiver::Receiver,
+    receiver::CallbackReceiver,
     report::{self, Rates},
 };
 
 const ROUNDS: usize = 5;
-/// What one courier keeps in memory of one receiver.
-const PER_RECEIVER: u64 = 2_500;
+/// Callbacks of one receiver that a courier queues in memory.
+const CALLBACKS_PER_RECEIVER: u64 = 2_500;
 const RECEIVERS: usize = 4;
-const CALLBACKS: u64 = PER_RECEIVER * RECEIVERS as u64;
-const SIGNING: Duration = Duration::from_millis(1500);
-const PATIENCE: Duration = Duration::from_mins(1);
-const CALLERS: usize = 64;
+const CALLBACKS: u64 = CALLBACKS_PER_RECEIVER * RECEIVERS as u64;
+const SIGNING_DURATION: Duration = Duration::from_millis(1500);
+const DELIVERY_TIMEOUT: Duration = Duration::from_mins(1);
+const CLIENTS: usize = 64;
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("Callbacks from PostgreSQL: leased, signed, posted and durably settled");
+    report::heading("Callback delivery from PostgreSQL: lease, sign, post, store the result");
     let database = Database::create("bench_callbacks")?;
     let url: StoreUrl = database.url.parse()?;
     ringtrue_store::migrate(&url, SystemClock.now()).await?;
     let store = ringtrue_store::open(&url, &StoreOptions::default()).await?;
-    let no_room = callback::Limits { queued: 0, queued_per_destination: 0, ..callback::Limits::default() };
-    let ending = Arc::new(World::start(&store, no_room).await?);
+    let no_queue =
+        callback::CourierLimits { queued: 0, queued_per_destination: 0, ..callback::CourierLimits::default() };
+    let concluding = Arc::new(Fixture::start(&store, no_queue).await?);
     let mut receivers = Vec::new();
     for _ in 0..RECEIVERS {
-        receivers.push(Receiver::start().await?);
+        receivers.push(CallbackReceiver::start().await?);
     }
 
-    let mut ours = Rates::new("callbacks");
+    let mut ours = Rates::new("ringtrue callbacks");
     let mut signing = Rates::new("RSA-2048 signatures on all cores");
     for round in 0..=ROUNDS {
-        let signatures = tokio::task::spawn_blocking(sign_for_a_while).await??;
-        end_checks(&ending, &receivers).await?;
+        let signatures = tokio::task::spawn_blocking(measure_signing).await??;
+        conclude_checks(&concluding, &receivers).await?;
         let delivered = deliver(&store, &receivers).await?;
-        // Nobody is measured cold.
+        // Round 0 is a warm-up.
         if round > 0 {
             signing.rounds.push(signatures);
             ours.rounds.push(delivered);
         }
     }
-    let left = database.run("select count(*) from callbacks where state <> 'delivered'")?;
-    ensure!(left == "0", "{left} callbacks were not delivered");
+    let undelivered = database.run("select count(*) from callbacks where state <> 'delivered'")?;
+    ensure!(undelivered == "0", "{undelivered} callbacks were not delivered");
     report::rates(&ours, "callbacks/s");
     report::rates(&signing, "signatures/s");
-    Ok(report::ratio(&ours, &signing, 0.5))
+    Ok(report::ratio_at_least(&ours, &signing, 0.5))
 }
 
-/// A node, and a project of its own in a workspace of its own.
-pub struct World {
+/// A node with a workspace and a project.
+pub struct Fixture {
     engine: Engine,
     project: Project,
-    numbers: Numbers,
+    numbers: NumberSequence,
 }
 
-impl World {
-    async fn start(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Result<Self> {
-        World::on(engine(store, courier).await?).await
+impl Fixture {
+    async fn start(store: &Arc<dyn Store>, courier: callback::CourierLimits) -> anyhow::Result<Self> {
+        Fixture::with_engine(start_engine(store, courier).await?).await
     }
 
-    pub async fn on(engine: Engine) -> anyhow::Result<Self> {
+    pub async fn with_engine(engine: Engine) -> anyhow::Result<Self> {
         let workspace = engine.create_workspace("Bench".parse()?).await?;
         let client_id = workspace.credential.credential.client_id.clone();
-        let manager =
-            Manager { workspace: workspace.workspace.id, actor: Actor::Credential(client_id), request_id: None };
+        let manager = ManagementActor {
+            workspace: workspace.workspace.id,
+            actor: Actor::Credential(client_id),
+            request_id: None,
+        };
         let new = NewProject {
             name: "Bench".parse()?,
             mode: Mode::Sandbox,
@@ -110,129 +114,128 @@ impl World {
             products: vec![Product::ReverseSms],
         };
         let project = engine.create_project(&manager, manager.workspace, new, None).await?.project;
-        Ok(World { engine, project, numbers: Numbers::default() })
+        Ok(Fixture { engine, project, numbers: NumberSequence::default() })
     }
 
-    /// A check from its beginning to its end.
-    pub async fn end_check(&self, callback_url: String) -> anyhow::Result<()> {
+    /// Creates a check and concludes it by an SMS.
+    pub async fn conclude_check(&self, callback_url: String) -> anyhow::Result<()> {
         let number = self.numbers.next();
         let request =
             CreateReverseSms { phone_number: number.clone(), reference: None, callback_url: Some(callback_url) };
         let created = self.engine.create_reverse_sms(&self.project, request, None).await?;
         let sms = InboundSms {
-            origin: Origin::Sandbox(self.project.id),
+            origin: SmsOrigin::Sandbox(self.project.id),
             connector: "bench".into(),
-            from: Sender::Number(Msisdn::parse(&number, Mode::Sandbox)?),
-            to: created.invitation.receiver,
-            text: created.invitation.sms_body,
+            from: SmsSender::Number(Msisdn::parse(&number, Mode::Sandbox)?),
+            to: created.instructions.receiver,
+            text: created.instructions.sms_body,
             received_at: SystemClock.now(),
         };
         let disposition = self.engine.receive(sms).await?;
-        ensure!(disposition == Disposition::Concluded, "a check did not end: {disposition:?}");
+        ensure!(disposition == SmsOutcome::Concluded, "check was not concluded: {disposition:?}");
         Ok(())
     }
 }
 
-pub async fn engine(store: &Arc<dyn Store>, courier: callback::Limits) -> anyhow::Result<Engine> {
+pub async fn start_engine(store: &Arc<dyn Store>, courier: callback::CourierLimits) -> anyhow::Result<Engine> {
     let addresses = AddressPolicy { allow: vec!["127.0.0.0/8".parse()?], ..AddressPolicy::default() };
     let transport = Outbound::new(OutboundSettings { addresses: addresses.clone(), ..OutboundSettings::default() })?;
-    let parts = Parts {
+    let parts = EngineDependencies {
         store: Arc::clone(store),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::default()),
         transport: Arc::new(transport),
-        master: MasterKey::from_base64(MASTER_KEY)?,
+        master_key: MasterKey::from_base64(MASTER_KEY)?,
     };
-    let settings = Settings {
+    let settings = EngineSettings {
         region: Region::Eu,
         base_url: "http://bench.invalid".to_owned(),
-        limits: rate_limit::Limits::default(),
-        urls: UrlPolicy { allow_http: true, addresses },
+        rate_limits: rate_limit::DefaultRateLimits::default(),
+        url_policy: UrlPolicy { allow_http: true, addresses },
         tenant_limits: TenantLimits::default(),
-        number_guard: NumberGuard { creates: 5, within_seconds: 600 },
+        number_limit: NumberLimit { max_checks: 5, window_seconds: 600 },
         courier,
-        retention: SignedDuration::from_hours(24 * 30),
+        number_retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
         audit_retention: SignedDuration::from_hours(24 * 365),
-        cached_lookups: 1_000,
-        keep_requests: None,
-        max_members: 500,
+        number_lookup_cache_capacity: 1_000,
+        request_log_retention: None,
+        max_members_per_workspace: 500,
     };
     Ok(Engine::start(parts, settings).await?)
 }
 
-async fn end_checks(world: &Arc<World>, receivers: &[Receiver]) -> anyhow::Result<()> {
+async fn conclude_checks(fixture: &Arc<Fixture>, receivers: &[CallbackReceiver]) -> anyhow::Result<()> {
     let urls: Arc<[String]> =
         receivers.iter().map(|receiver| format!("http://{}/callback", receiver.address)).collect();
     let next = Arc::new(AtomicU64::new(0));
-    let mut callers = JoinSet::new();
-    for _ in 0..CALLERS {
-        let (world, urls, next) = (Arc::clone(world), Arc::clone(&urls), Arc::clone(&next));
-        callers.spawn(async move {
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (fixture, urls, next) = (Arc::clone(fixture), Arc::clone(&urls), Arc::clone(&next));
+        clients.spawn(async move {
             loop {
                 let turn = next.fetch_add(1, Ordering::Relaxed);
                 if turn >= CALLBACKS {
                     return anyhow::Ok(());
                 }
                 let url = usize::try_from(turn)? % urls.len();
-                world.end_check(urls[url].clone()).await?;
+                fixture.conclude_check(urls[url].clone()).await?;
             }
         });
     }
-    while let Some(ended) = callers.join_next().await {
+    while let Some(ended) = clients.join_next().await {
         ended??;
     }
     Ok(())
 }
 
-/// From the start of a courier until the last attempt is settled.
-async fn deliver(store: &Arc<dyn Store>, receivers: &[Receiver]) -> anyhow::Result<f64> {
-    let wanted: Vec<u64> = receivers.iter().map(|receiver| receiver.received() + PER_RECEIVER).collect();
-    let engine = engine(store, callback::Limits::default()).await?;
+/// Measures from the start of a courier until the last result is stored.
+async fn deliver(store: &Arc<dyn Store>, receivers: &[CallbackReceiver]) -> anyhow::Result<f64> {
+    let expected: Vec<u64> = receivers.iter().map(|receiver| receiver.received() + CALLBACKS_PER_RECEIVER).collect();
+    let engine = start_engine(store, callback::CourierLimits::default()).await?;
     let stop = CancellationToken::new();
     let (courier, stopped) = (engine.courier().clone(), stop.clone());
     let mut tasks = JoinSet::new();
-    let begun = Instant::now();
+    let started = Instant::now();
     tasks.spawn(async move { courier.run(stopped).await });
-    for (receiver, wanted) in receivers.iter().zip(wanted) {
-        receiver.wait_for(wanted, PATIENCE).await?;
+    for (receiver, expected) in receivers.iter().zip(expected) {
+        receiver.wait_for(expected, DELIVERY_TIMEOUT).await?;
     }
-    engine.courier().idle().await;
-    let rate = per_second(CALLBACKS, begun.elapsed());
+    engine.courier().wait_idle().await;
+    let rate = per_second(CALLBACKS, started.elapsed());
     stop.cancel();
-    tasks.join_next().await.context("the courier is gone")??;
-    engine.leave().await;
+    tasks.join_next().await.context("the courier has stopped")??;
+    engine.deregister_node().await;
     Ok(rate)
 }
 
-/// As `deliver` signs, on every core. By the time that the threads were on a core: whatever else the machine does would
-/// lower the limit otherwise, and flatter us, who have more threads to claim a share with.
-fn sign_for_a_while() -> anyhow::Result<f64> {
-    let signer = CallbackSigner::from_pkcs8(&CallbackSigner::generate()).context("a key")?;
-    let over = AtomicBool::new(false);
+/// Measures the signing rate of all cores in CPU time, so that other load on the machine does not lower the baseline.
+fn measure_signing() -> anyhow::Result<f64> {
+    let signer = CallbackSigner::from_pkcs8(&CallbackSigner::generate()).context("generating a key")?;
+    let stop = AtomicBool::new(false);
     let sign = || {
-        // About as long as what a callback's signature covers.
+        // About the length of a callback's signing string.
         let message = [b'x'; 200];
-        let (before, mut count) = (time_on_core()?, 0);
-        while !over.load(Ordering::Relaxed) {
+        let (before, mut count) = (thread_cpu_time()?, 0);
+        while !stop.load(Ordering::Relaxed) {
             std::hint::black_box(signer.sign(&message));
             count += 1;
         }
-        anyhow::Ok(per_second(count, time_on_core()?.saturating_sub(before)))
+        anyhow::Ok(per_second(count, thread_cpu_time()?.saturating_sub(before)))
     };
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(sign)).collect();
-        std::thread::sleep(SIGNING);
-        over.store(true, Ordering::Relaxed);
-        let rates = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a signature failed"))?);
+        std::thread::sleep(SIGNING_DURATION);
+        stop.store(true, Ordering::Relaxed);
+        let rates = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("signing thread panicked"))?);
         rates.sum()
     })
 }
 
-/// How long this thread has run, as Linux counts it.
-fn time_on_core() -> anyhow::Result<Duration> {
-    let counted = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    let nanos = counted.split(' ').next().context("no time in schedstat")?;
+/// CPU time of this thread, from Linux.
+fn thread_cpu_time() -> anyhow::Result<Duration> {
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanos = schedstat.split(' ').next().context("unexpected format of schedstat")?;
     Ok(Duration::from_nanos(nanos.parse()?))
 }

@@ -1,9 +1,8 @@
-//! Contestants that do nothing, in a chain: bare axum handlers that answer what the real ones have answered, and ask
-//! other bare handlers as often as the real ones ask an operator.
+//! Baseline for request chains: bare axum handlers replay recorded responses, and send as many upstream requests as the
+//! real handlers send to the operator.
 //!
-//! The operator's side is in the same process, as the sandbox's is, and is asked by hyper's client on connections that stay
-//! open. Where the protocol between the two demands a signature, it is made and verified here too, with the same library:
-//! nobody who speaks that protocol could do without.
+//! The upstream is in the same process, like the sandbox operator, and is called by hyper's client on keep-alive
+//! connections. Signatures that the protocol requires are created and verified with the same library.
 
 use std::{
     net::SocketAddr,
@@ -35,76 +34,81 @@ use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{bare::announce, process::Process};
+use crate::{bare::print_address, process::Process};
 
-/// A route, and what it answers. Paths are templates.
+/// A route and its response. Paths are templates.
 #[derive(Clone, Default, Deserialize, Serialize)]
 pub struct Handler {
     pub method: String,
     pub path: String,
-    /// Where it leads; then the answer is a redirect.
+    /// Location of a redirect response.
     pub location: Option<String>,
     pub body: String,
-    /// What it asks, one after the other, before it answers.
-    pub asks: Vec<Question>,
+    /// Sent in sequence before the response.
+    pub upstream_requests: Vec<UpstreamRequest>,
 }
 
-/// A request to the operator's side.
+/// A request to the upstream and its response.
 #[derive(Clone, Deserialize, Serialize)]
-pub struct Question {
+pub struct UpstreamRequest {
     pub method: String,
     pub path: String,
-    /// What stands after the path.
+    /// Appended to the path.
     pub query: String,
     pub body: String,
-    pub answer: String,
-    /// The answer holds a token instead of [`TOKEN`], which the operator signs anew for each request, and whose signature
-    /// whoever asks verifies.
+    pub response: String,
+    /// The upstream replaces [`TOKEN`] by a newly signed token, and the handler verifies its signature.
     pub is_signed: bool,
 }
 
-/// Where a token is to stand in an answer.
+/// Placeholder of a signed token in a response.
 pub const TOKEN: &str = "{token}";
 
-pub struct Chain {
+pub struct BareChain {
     _process: Process,
     pub address: SocketAddr,
 }
 
-/// Starts them as a process of their own, as their rivals are.
-pub fn start(handlers: &[Handler]) -> anyhow::Result<Chain> {
+/// Starts the handlers as a separate process, like the measured server.
+pub fn start(handlers: &[Handler]) -> anyhow::Result<BareChain> {
     let binary = std::env::current_exe()?;
     let handlers = serde_json::to_string(handlers)?;
     let process = Process::start(Command::new(binary).args(["chain", &handlers]), "listening on ")?;
     let address = process.address()?;
-    Ok(Chain { _process: process, address })
+    Ok(BareChain { _process: process, address })
 }
 
 pub async fn serve(handlers: &str) -> anyhow::Result<()> {
     let handlers: Vec<Handler> = serde_json::from_str(handlers)?;
-    let operator = TcpListener::bind("127.0.0.1:0").await?;
+    let upstream_listener = TcpListener::bind("127.0.0.1:0").await?;
     let signer = Signer::new()?;
-    let asked = Arc::new(Pool { address: operator.local_addr()?, idle: Mutex::default(), key: signer.public_key()? });
-    let (mut front, mut behind) = (Router::new(), Router::new());
+    let upstream = Arc::new(UpstreamPool {
+        address: upstream_listener.local_addr()?,
+        idle: Mutex::default(),
+        key: signer.public_key()?,
+    });
+    let (mut router, mut upstream_router) = (Router::new(), Router::new());
     for handler in handlers {
-        for question in &handler.asks {
-            let filter = method(&question.method)?;
-            let route = if question.is_signed {
-                let (signer, answer) = (signer.clone(), question.answer.clone());
-                on(filter, move || std::future::ready(signer.answer(&answer)))
+        for request in &handler.upstream_requests {
+            let filter = method(&request.method)?;
+            let route = if request.is_signed {
+                let (signer, response) = (signer.clone(), request.response.clone());
+                on(filter, move || std::future::ready(signer.sign_response(&response)))
             } else {
-                let answer = Bytes::from(question.answer.clone());
-                on(filter, move || std::future::ready(answer.clone()))
+                let response = Bytes::from(request.response.clone());
+                on(filter, move || std::future::ready(response.clone()))
             };
-            behind = behind.route(&question.path, route);
+            upstream_router = upstream_router.route(&request.path, route);
         }
         let (filter, path) = (method(&handler.method)?, handler.path.clone());
-        let (known, asked) = (Arc::new(Known::new(handler)?), Arc::clone(&asked));
-        front = front.route(&path, on(filter, move || answer(Arc::clone(&known), Arc::clone(&asked))));
+        let (handler, upstream) = (Arc::new(PreparedHandler::new(handler)?), Arc::clone(&upstream));
+        router = router.route(&path, on(filter, move || respond(Arc::clone(&handler), Arc::clone(&upstream))));
     }
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    announce(listener.local_addr()?);
-    tokio::try_join!(async { axum::serve(listener, front).await }, async { axum::serve(operator, behind).await })?;
+    print_address(listener.local_addr()?);
+    tokio::try_join!(async { axum::serve(listener, router).await }, async {
+        axum::serve(upstream_listener, upstream_router).await
+    })?;
     Ok(())
 }
 
@@ -112,35 +116,36 @@ fn method(name: &str) -> anyhow::Result<MethodFilter> {
     Ok(MethodFilter::try_from(name.parse::<Method>()?)?)
 }
 
-/// What a handler says, ready to be sent.
-struct Known {
-    asks: Vec<Asked>,
+/// A handler with parsed requests.
+struct PreparedHandler {
+    upstream_requests: Vec<PreparedRequest>,
     location: Option<String>,
     body: Bytes,
 }
 
-struct Asked {
+struct PreparedRequest {
     method: Method,
     target: Uri,
     body: Bytes,
     is_signed: bool,
 }
 
-impl Known {
+impl PreparedHandler {
     fn new(handler: Handler) -> anyhow::Result<Self> {
-        let asks = handler.asks.into_iter().map(Asked::new).collect::<anyhow::Result<_>>()?;
-        Ok(Known { asks, location: handler.location, body: handler.body.into() })
+        let upstream_requests =
+            handler.upstream_requests.into_iter().map(PreparedRequest::new).collect::<anyhow::Result<_>>()?;
+        Ok(PreparedHandler { upstream_requests, location: handler.location, body: handler.body.into() })
     }
 }
 
-impl Asked {
-    fn new(question: Question) -> anyhow::Result<Self> {
-        let target = format!("{}{}", question.path, question.query).parse()?;
-        let Question { body, is_signed, .. } = question;
-        Ok(Asked { method: question.method.parse()?, target, body: body.into(), is_signed })
+impl PreparedRequest {
+    fn new(request: UpstreamRequest) -> anyhow::Result<Self> {
+        let target = format!("{}{}", request.path, request.query).parse()?;
+        let UpstreamRequest { body, is_signed, .. } = request;
+        Ok(PreparedRequest { method: request.method.parse()?, target, body: body.into(), is_signed })
     }
 
-    fn request(&self) -> Request<Full<Bytes>> {
+    fn to_http(&self) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body.clone()));
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.target.clone();
@@ -149,41 +154,41 @@ impl Asked {
     }
 }
 
-async fn answer(known: Arc<Known>, asked: Arc<Pool>) -> Result<Response, StatusCode> {
-    for question in &known.asks {
-        asked.ask(question).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
+async fn respond(handler: Arc<PreparedHandler>, upstream: Arc<UpstreamPool>) -> Result<Response, StatusCode> {
+    for request in &handler.upstream_requests {
+        upstream.send(request).await.map_err(|_| StatusCode::BAD_GATEWAY)?;
     }
-    Ok(match &known.location {
+    Ok(match &handler.location {
         Some(location) => (StatusCode::FOUND, [(LOCATION, location.clone())]).into_response(),
-        None => known.body.clone().into_response(),
+        None => handler.body.clone().into_response(),
     })
 }
 
-struct Pool {
+struct UpstreamPool {
     address: SocketAddr,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
     key: ParsedPublicKey,
 }
 
-impl Pool {
-    async fn ask(&self, question: &Asked) -> anyhow::Result<()> {
-        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut connection = match kept {
+impl UpstreamPool {
+    async fn send(&self, request: &PreparedRequest) -> anyhow::Result<()> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection = match idle {
             Some(connection) => connection,
             None => self.open().await?,
         };
         connection.ready().await?;
-        let answer = connection.send_request(question.request()).await?;
-        ensure!(answer.status().is_success(), "answered {}", answer.status());
-        let body = answer.into_body().collect().await?.to_bytes();
-        if question.is_signed {
-            verify(&self.key, std::str::from_utf8(&body)?).context("the token is not signed")?;
+        let response = connection.send_request(request.to_http()).await?;
+        ensure!(response.status().is_success(), "unexpected status {}", response.status());
+        let body = response.into_body().collect().await?.to_bytes();
+        if request.is_signed {
+            verify(&self.key, std::str::from_utf8(&body)?).context("invalid token signature")?;
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         Ok(())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a connection ends with the process")]
+    #[expect(clippy::disallowed_methods, reason = "connections end with the process")]
     async fn open(&self) -> anyhow::Result<SendRequest<Full<Bytes>>> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
@@ -193,7 +198,7 @@ impl Pool {
     }
 }
 
-/// The operator's key.
+/// Signing key of the upstream.
 #[derive(Clone)]
 struct Signer(Arc<EcdsaKeyPair>);
 
@@ -206,19 +211,19 @@ impl Signer {
         Ok(ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.0.public_key())?)
     }
 
-    fn answer(&self, answer: &str) -> Result<String, StatusCode> {
-        let message = format!("{:0LENGTH$}", 0);
+    fn sign_response(&self, response: &str) -> Result<String, StatusCode> {
+        let message = format!("{:0SIGNING_INPUT_LENGTH$}", 0);
         let signature = self.0.sign(&SystemRandom::new(), message.as_bytes());
         let signature = signature.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-        Ok(answer.replace(TOKEN, &format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))))
+        Ok(response.replace(TOKEN, &format!("{message}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))))
     }
 }
 
-/// How long the signed part of the sandbox's ID tokens is, about.
-const LENGTH: usize = 470;
+/// Approximate length of the signing input of the sandbox's ID tokens.
+const SIGNING_INPUT_LENGTH: usize = 470;
 
-fn verify(key: &ParsedPublicKey, answer: &str) -> Option<()> {
-    let (_, token) = answer.split_once(r#""id_token":""#)?;
+fn verify(key: &ParsedPublicKey, response: &str) -> Option<()> {
+    let (_, token) = response.split_once(r#""id_token":""#)?;
     let (message, signature) = token.split('"').next()?.rsplit_once('.')?;
     key.verify_sig(message.as_bytes(), &BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?).ok()
 }

@@ -1,4 +1,4 @@
-//! `ringtrue serve` on a database of its own, PostgreSQL or SQLite, with a workspace and a project.
+//! `ringtrue serve` on its own PostgreSQL or SQLite database, with a workspace and projects.
 
 use std::{
     net::SocketAddr,
@@ -14,22 +14,22 @@ use tempfile::TempDir;
 
 use crate::{load::Connection, postgres::Database, process::Process};
 
-/// Any 32 bytes.
+/// Arbitrary 32 bytes.
 pub const MASTER_KEY: &str = "cmluZ3RydWUgYmVuY2ggcmluZ3RydWUgYmVuY2ggMTI=";
-/// These would end a comparison at once.
-const LIMITS: [&str; 5] = ["CREATE", "READ", "ELIGIBILITY", "TOKEN", "DEVICE"];
+/// Rate limits to raise, because the load exceeds the defaults.
+const RAISED_RATE_LIMITS: [&str; 5] = ["CREATE", "READ", "ELIGIBILITY", "TOKEN", "DEVICE"];
 
 pub struct Deployment<D = Database> {
-    // In the order in which they must go.
+    // In drop order.
     process: Process,
     pub database: D,
     _folder: TempDir,
     pub address: SocketAddr,
     settings: Settings,
-    workspace: Access,
+    workspace: WorkspaceCredentials,
 }
 
-/// What every command of the deployment needs to know.
+/// Environment of the deployment's commands.
 struct Settings {
     file: PathBuf,
     store: String,
@@ -43,78 +43,76 @@ impl Settings {
             .env("RINGTRUE_STORE__URL", &self.store)
             .env("RINGTRUE_MASTER_KEY", MASTER_KEY)
             .env("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0")
-            // The load comes from one address.
+            // All load comes from one address.
             .env("RINGTRUE_HTTP__MAX_CONNECTIONS_PER_ADDRESS", "5000")
             .env("RINGTRUE_METRICS__LISTEN", "off")
             .env("BENCH_SMSC_PASSWORD", "sandbox")
             .env("BENCH_CLIENT_SECRET", "sandbox");
-        for limit in LIMITS {
+        for limit in RAISED_RATE_LIMITS {
             command.env(format!("RINGTRUE_RATE_LIMITS__{limit}"), "1000000");
         }
         Ok(command)
     }
 
-    /// Runs a command, which answers in JSON.
+    /// Runs a command with JSON output.
     fn run(&self, arguments: &[&str]) -> anyhow::Result<Value> {
-        Ok(serde_json::from_str(&told(self.command()?.args(arguments).args(["--output", "json"]))?)?)
+        Ok(serde_json::from_str(&run_command(self.command()?.args(arguments).args(["--output", "json"]))?)?)
     }
 }
 
-/// A file in the deployment's own folder.
+/// SQLite file in the deployment's folder.
 pub struct Sqlite;
 
-/// Who may ask for tokens.
-struct Access {
+/// A workspace and its client credentials.
+struct WorkspaceCredentials {
     id: String,
     client_id: String,
     client_secret: String,
 }
 
-impl Access {
-    /// Creates a workspace.
+impl WorkspaceCredentials {
     fn create(settings: &Settings, name: &str) -> anyhow::Result<Self> {
         let created = settings.run(&["workspace", "create", name])?;
-        Ok(Access {
-            id: text(&created, "/workspace_id")?,
-            client_id: text(&created, "/client_id")?,
-            client_secret: text(&created, "/client_secret")?,
+        Ok(WorkspaceCredentials {
+            id: json_text(&created, "/workspace_id")?,
+            client_id: json_text(&created, "/client_id")?,
+            client_secret: json_text(&created, "/client_secret")?,
         })
     }
 }
 
-/// A project, and a token for its checks.
+/// A project with an access token.
 pub struct Project {
     pub id: String,
     pub token: String,
 }
 
 impl Deployment<Database> {
-    /// Starts one whose settings differ from the defaults by `settings`, in TOML.
+    /// `settings` is TOML.
     pub fn start(database: &'static str, settings: &str) -> anyhow::Result<Self> {
         let database = Database::create(database)?;
         let url = database.url.clone();
-        Deployment::on(database, |_| url, settings)
+        Deployment::start_on(database, |_| url, settings)
     }
 }
 
 impl Deployment<Sqlite> {
-    /// Starts one on the store that it has by default.
     pub fn start_on_sqlite(settings: &str) -> anyhow::Result<Self> {
-        Deployment::on(Sqlite, |folder| format!("sqlite:{}", folder.join("ringtrue.db").display()), settings)
+        Deployment::start_on(Sqlite, |folder| format!("sqlite:{}", folder.join("ringtrue.db").display()), settings)
     }
 }
 
 impl<D> Deployment<D> {
-    fn on(database: D, url: impl FnOnce(&Path) -> String, settings: &str) -> anyhow::Result<Self> {
+    fn start_on(database: D, url: impl FnOnce(&Path) -> String, settings: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("ringtrue.toml");
         std::fs::write(&file, settings)?;
         let settings = Settings { file, store: url(folder.path()) };
-        told(settings.command()?.arg("migrate"))?;
-        let workspace = Access::create(&settings, "Bench")?;
+        run_command(settings.command()?.arg("migrate"))?;
+        let workspace = WorkspaceCredentials::create(&settings, "Bench")?;
         let process = Process::start(settings.command()?.arg("serve"), "\"ready\"")?;
-        let ready: Value = serde_json::from_str(&process.first_line)?;
-        let address = text(&ready, "/address")?.parse()?;
+        let ready: Value = serde_json::from_str(&process.ready_line)?;
+        let address = json_text(&ready, "/address")?.parse()?;
         Ok(Deployment { process, database, _folder: folder, address, settings, workspace })
     }
 
@@ -122,7 +120,7 @@ impl<D> Deployment<D> {
         self.process.id()
     }
 
-    /// Runs a command of whoever runs the deployment, which answers in JSON.
+    /// Runs an administrator command with JSON output.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<Value> {
         self.settings.run(arguments)
     }
@@ -135,9 +133,9 @@ impl<D> Deployment<D> {
         self.project("sandbox", None, "reverse_sms").await
     }
 
-    /// A project of a workspace that is created for it.
+    /// Creates a project in a new workspace.
     pub async fn sandbox_project_of_another_workspace(&self) -> anyhow::Result<Project> {
-        let workspace = Access::create(&self.settings, "Other")?;
+        let workspace = WorkspaceCredentials::create(&self.settings, "Other")?;
         // The node loads changes of other processes within a second.
         tokio::time::sleep(Duration::from_secs(2)).await;
         self.project_of(&workspace, "sandbox", None, "reverse_sms").await
@@ -147,13 +145,13 @@ impl<D> Deployment<D> {
         self.project("sandbox", None, scope).await
     }
 
-    /// A project that may use one network.
+    /// A live project with one allowed network.
     pub async fn live_project(&self, network: &str) -> anyhow::Result<Project> {
         self.project("live", Some((network, &["reverse_sms"])), "reverse_sms").await
     }
 
-    /// A project that asks what can be used, and may use these products of one network.
-    pub async fn curious_project(&self, network: &str, products: &[&str]) -> anyhow::Result<Project> {
+    /// A live project for eligibility requests, with one allowed network.
+    pub async fn eligibility_project(&self, network: &str, products: &[&str]) -> anyhow::Result<Project> {
         self.project("live", Some((network, products)), "eligibility").await
     }
 
@@ -163,44 +161,46 @@ impl<D> Deployment<D> {
 
     async fn project_of(
         &self,
-        workspace: &Access,
+        workspace: &WorkspaceCredentials,
         mode: &str,
         network: Option<(&str, &[&str])>,
         scope: &str,
     ) -> anyhow::Result<Project> {
-        let Access { id: workspace, client_id, client_secret } = workspace;
-        let manager = self.token(client_id, client_secret, "management").await?;
+        let WorkspaceCredentials { id: workspace, client_id, client_secret } = workspace;
+        let management_token = self.token(client_id, client_secret, "management").await?;
         let projects = format!("/v1/management/workspaces/{workspace}/projects");
-        let created = self.ask("POST", &projects, &manager, &json!({ "name": "Bench", "mode": mode })).await?;
-        let id = text(&created, "/project_id")?;
+        let created =
+            self.send("POST", &projects, &management_token, &json!({ "name": "Bench", "mode": mode })).await?;
+        let id = json_text(&created, "/project_id")?;
         if let Some((network, products)) = network {
             let allowed = json!({ "networks": [{ "network_id": network, "products": products }] });
-            self.ask("PUT", &format!("{projects}/{id}/allowed-networks"), &manager, &allowed).await?;
+            self.send("PUT", &format!("{projects}/{id}/allowed-networks"), &management_token, &allowed).await?;
         }
         let (client_id, client_secret) =
-            (text(&created, "/credentials/0/client_id")?, text(&created, "/credentials/0/client_secret")?);
+            (json_text(&created, "/credentials/0/client_id")?, json_text(&created, "/credentials/0/client_secret")?);
         let token = self.token(&client_id, &client_secret, scope).await?;
         Ok(Project { id, token })
     }
 
     async fn token(&self, client_id: &str, client_secret: &str, scope: &str) -> anyhow::Result<String> {
         let request = token_request("/oauth2/token", client_id, client_secret, scope);
-        let answer: Value = serde_json::from_slice(Connection::open(self.address).await?.exchange(&request).await?)?;
-        text(&answer, "/access_token")
+        let response: Value =
+            serde_json::from_slice(Connection::open(self.address).await?.fetch_body(&request).await?)?;
+        json_text(&response, "/access_token")
     }
 
-    async fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> anyhow::Result<Value> {
+    async fn send(&self, method: &str, path: &str, token: &str, body: &Value) -> anyhow::Result<Value> {
         let request = json_request(method, path, token, &body.to_string());
-        Ok(serde_json::from_slice(Connection::open(self.address).await?.exchange(request.as_bytes()).await?)?)
+        Ok(serde_json::from_slice(Connection::open(self.address).await?.fetch_body(request.as_bytes()).await?)?)
     }
 }
 
-/// The real one, from the same build.
+/// `ringtrue` from the same build.
 pub fn binary() -> anyhow::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("ringtrue"))
 }
 
-/// Requests with client credentials.
+/// Token request with client credentials.
 pub fn token_request(path: &str, id: &str, secret: &str, scope: &str) -> Vec<u8> {
     let body = format!("grant_type=client_credentials&scope={scope}");
     let basic = BASE64_STANDARD.encode(format!("{id}:{secret}"));
@@ -226,12 +226,12 @@ pub fn get_request(path: &str, token: &str) -> String {
     )
 }
 
-pub fn text(value: &Value, pointer: &str) -> anyhow::Result<String> {
+pub fn json_text(value: &Value, pointer: &str) -> anyhow::Result<String> {
     let text = value.pointer(pointer).and_then(Value::as_str);
     Ok(text.with_context(|| format!("no {pointer} in {value}"))?.to_owned())
 }
 
-fn told(command: &mut Command) -> anyhow::Result<String> {
+fn run_command(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output()?;
     if !output.status.success() {
         bail!("ringtrue failed: {}", String::from_utf8_lossy(&output.stderr));

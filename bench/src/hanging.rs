@@ -1,4 +1,5 @@
-//! First attempts of one workspace while ten thousand receivers of another accept and never answer, against without them.
+//! Latency of first callback attempts of one workspace while 10,000 receivers of another workspace hang, against
+//! without.
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -16,9 +17,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    callbacks::{World, engine},
+    callbacks::{Fixture, start_engine},
     postgres::Database,
-    receiver::Receiver,
+    receiver::CallbackReceiver,
     report::{self, Times},
 };
 
@@ -27,27 +28,27 @@ const PROBES: u32 = 400;
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
 const WARM_UP: u32 = 50;
 const PROBE_TIMEOUT: Duration = Duration::from_mins(2);
-const CALLERS: u32 = 64;
+const CLIENTS: u32 = 64;
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("First attempts while another workspace's receivers accept and never answer (PostgreSQL)");
+    report::heading("First callback attempts on PostgreSQL: with and without 10,000 hanging receivers");
     let database = Database::create("bench_hanging")?;
     let url: StoreUrl = database.url.parse()?;
     ringtrue_store::migrate(&url, SystemClock.now()).await?;
     let store = ringtrue_store::open(&url, &StoreOptions::default()).await?;
-    let engine = engine(&store, callback::Limits::default()).await?;
+    let engine = start_engine(&store, callback::CourierLimits::default()).await?;
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let (courier, stopped) = (engine.courier().clone(), stop.clone());
     tasks.spawn(async move { courier.run(stopped).await });
 
-    let healthy = World::on(engine.clone()).await?;
-    let attacker = Arc::new(World::on(engine.clone()).await?);
-    let receiver = Receiver::start().await?;
+    let healthy = Fixture::with_engine(engine.clone()).await?;
+    let attacker = Arc::new(Fixture::with_engine(engine.clone()).await?);
+    let receiver = CallbackReceiver::start().await?;
     probe(&healthy, &receiver, WARM_UP).await?;
     let without = probe(&healthy, &receiver, PROBES).await?;
 
-    // One socket for all of 127.0.0.0/8: each address is a host of its own to the courier.
+    // One listener for 127.0.0.0/8; the courier treats each address as a host.
     let hanging = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await?;
     let port = hanging.local_addr()?.port();
     tasks.spawn(async move {
@@ -56,54 +57,54 @@ pub async fn compare() -> anyhow::Result<bool> {
             held.push(stream);
         }
     });
-    let begun = Instant::now();
+    let started = Instant::now();
     attack(&attacker, port).await?;
-    let attacked_in = begun.elapsed();
+    let attack_duration = started.elapsed();
     let with = probe(&healthy, &receiver, PROBES).await?;
-    let figures = engine.courier().figures();
+    let figures = engine.courier().metrics();
 
-    report::percentile("p99 without them", &without, 0.99);
-    report::percentile("p99 with them", &with, 0.99);
+    report::percentile("p99 without hanging receivers", &without, 0.99);
+    report::percentile("p99 with hanging receivers", &with, 0.99);
     report::note(&format!(
-        "{HANGING_HOSTS} checks ended in {:.1} s; {} attempts hang and {} wait in memory",
-        attacked_in.as_secs_f64(),
+        "{HANGING_HOSTS} checks concluded in {:.1} s; {} attempts in flight, {} queued in memory",
+        attack_duration.as_secs_f64(),
         figures.in_flight,
         figures.waiting
     ));
     stop.cancel();
     tasks.abort_all();
-    engine.leave().await;
-    Ok(report::at_most_percentile("p99 of healthy first attempts", (&with, &without), 0.99, 3.0))
+    engine.deregister_node().await;
+    Ok(report::percentile_ratio_at_most("p99 of first attempts", (&with, &without), 0.99, 3.0))
 }
 
-/// From the SMS that ends a check to the arrival of its callback, one after the other.
-async fn probe(world: &World, receiver: &Receiver, count: u32) -> anyhow::Result<Times> {
+/// Measures from the SMS that concludes a check to the arrival of its callback, one check at a time.
+async fn probe(fixture: &Fixture, receiver: &CallbackReceiver, count: u32) -> anyhow::Result<Times> {
     let mut times = Times::default();
     for _ in 0..count {
-        let wanted = receiver.received() + 1;
-        let begun = Instant::now();
-        world.end_check(format!("http://{}/callback", receiver.address)).await?;
-        receiver.wait_for(wanted, PROBE_TIMEOUT).await?;
-        times.0.push(begun.elapsed());
+        let expected = receiver.received() + 1;
+        let started = Instant::now();
+        fixture.conclude_check(format!("http://{}/callback", receiver.address)).await?;
+        receiver.wait_for(expected, PROBE_TIMEOUT).await?;
+        times.0.push(started.elapsed());
         sleep(PROBE_INTERVAL).await;
     }
     Ok(times)
 }
 
-async fn attack(world: &Arc<World>, port: u16) -> anyhow::Result<()> {
-    let mut callers = JoinSet::new();
-    for caller in 0..CALLERS {
-        let world = Arc::clone(world);
-        callers.spawn(async move {
-            for host in (caller..HANGING_HOSTS).step_by(CALLERS as usize) {
+async fn attack(fixture: &Arc<Fixture>, port: u16) -> anyhow::Result<()> {
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        let fixture = Arc::clone(fixture);
+        clients.spawn(async move {
+            for host in (client..HANGING_HOSTS).step_by(CLIENTS as usize) {
                 let address = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + host);
-                world.end_check(format!("http://{address}:{port}/hook")).await?;
+                fixture.conclude_check(format!("http://{address}:{port}/hook")).await?;
             }
             anyhow::Ok(())
         });
     }
-    while let Some(ended) = callers.join_next().await {
-        ended?.context("a check of the other workspace")?;
+    while let Some(ended) = clients.join_next().await {
+        ended?.context("concluding a check of the other workspace")?;
     }
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! Comparisons that `make bench` prints: ours against others, in one run on one machine.
+//! `make bench`: compares Ringtrue with other programs and baselines on one machine.
 //!
-//! Each comparison is a ratio with the least that is asked of it. Rounds of the contestants alternate, so that a slow
-//! moment of the machine hits all of them. The exit code is 1 when a ratio is not reached.
+//! Each comparison prints a ratio and its required value. Rounds of the candidates alternate, so that a slow moment of
+//! the machine affects all of them. The exit code is 1 if a required ratio is missed.
 
 mod addresses;
 mod bare;
 mod callbacks;
 mod chain;
 mod console;
-mod cost;
+mod cpu_cost;
 mod creates;
 mod deployment;
 mod eligibility;
@@ -32,49 +32,49 @@ mod tokens;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(about = "Compares Ringtrue with others on this machine")]
+#[command(about = "Compares Ringtrue with other programs and baselines on this machine")]
 struct Arguments {
-    /// Only this comparison.
+    /// Run only this comparison.
     #[command(subcommand)]
     only: Option<Comparison>,
 }
 
 #[derive(Clone, Subcommand)]
 enum Comparison {
-    /// Token requests against npm `oidc-provider` and against a bare handler.
+    /// Token requests vs npm `oidc-provider` and a bare handler.
     Tokens,
-    /// Durable writes by group commit against `pgbench`.
+    /// Durable writes by group commit vs `pgbench`.
     GroupCommit,
-    /// Creating checks over HTTP against `pgbench`.
+    /// Check creation over HTTP vs `pgbench`.
     Creates,
-    /// Creating checks while people watch them at the console against unwatched.
+    /// Check creation with vs without live feeds of the console.
     Console,
-    /// Reading checks by id against a bare handler.
+    /// Check reads by id vs a bare handler.
     Reads,
-    /// SMS taken in over SMPP and concluded against Kannel.
+    /// SMS received over SMPP vs Kannel.
     Sms,
-    /// Delivering callbacks against what the cores can sign.
+    /// Callback delivery vs the RSA signing rate of all cores.
     Callbacks,
-    /// First attempts while another workspace's receivers never answer against without them.
+    /// First callback attempts with vs without hanging receivers of another workspace.
     Hanging,
-    /// The first page of a long list against one deep in it.
+    /// Deep pages of a long list vs the first page.
     Pages,
-    /// Reads by id while another workspace searches against reads without searches.
+    /// Reads by id with vs without searches of another workspace.
     SearchIsolation,
-    /// Parsing searches against npm `@rsql/parser`.
+    /// Search expression parsing vs npm `@rsql/parser`.
     Rsql,
-    /// Whole Secure SNA flows through the sandbox operator against the same chain of bare handlers.
+    /// Complete Secure SNA flows vs the same chain of bare handlers.
     Silent,
-    /// SIM Swap checks through the sandbox operator against a bare handler that asks another.
+    /// SIM Swap checks vs a bare handler with one upstream request.
     SimSwap,
-    /// Eligibility by number and by address against a bare handler.
+    /// Eligibility by number and IP address vs a bare handler.
     Eligibility,
-    /// Looking addresses up against the crate `maxminddb`.
+    /// IP address lookups vs the crate `maxminddb`.
     Addresses,
-    /// Serves a constant body: the contestant that does nothing else.
+    /// Serve a constant body (baseline).
     #[command(hide = true)]
     Bare { size: usize },
-    /// Serves answers that are given as JSON: contestants that do nothing but ask each other.
+    /// Serve recorded responses with upstream requests (baseline).
     #[command(hide = true)]
     Chain { handlers: String },
 }
@@ -98,7 +98,7 @@ impl Comparison {
         Comparison::Pages,
     ];
 
-    /// Whether what is asked for was reached.
+    /// Returns whether the required ratio was reached.
     async fn run(self) -> anyhow::Result<bool> {
         match self {
             Comparison::Tokens => tokens::compare().await,

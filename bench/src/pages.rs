@@ -1,4 +1,4 @@
-//! The first page of a list against one deep in it, in a project with five million checks on PostgreSQL.
+//! Deep page of a list against the first page, in a project with 5,000,000 checks on PostgreSQL.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{
-    creates::PATH,
+    creates::CHECKS_PATH,
     deployment::{Deployment, Project, get_request},
     load::Connection,
     report::{self, Times},
 };
 
 const CHECKS: u64 = 5_000_000;
-const DEEP: u64 = 50_000;
-const SIZE: u64 = 10;
+const DEEP_PAGE: u64 = 50_000;
+const PAGE_SIZE: u64 = 10;
 const REQUESTS: usize = 300;
-const MOST: f64 = 2.0;
+const MAX_RATIO: f64 = 2.0;
 
 pub async fn compare() -> anyhow::Result<bool> {
-    report::heading("Pages of ten on PostgreSQL: a project with 5,000,000 checks in thirty days");
+    report::heading("List pages of 10 checks on PostgreSQL: 5,000,000 checks in 30 days");
     let deployment = Deployment::start("bench_pages", "")?;
     let project = deployment.sandbox_project().await?;
-    let begun = Instant::now();
-    fill(&deployment, &project)?;
-    report::note(&format!("filled in {} s", begun.elapsed().as_secs()));
+    let started = Instant::now();
+    insert_checks(&deployment, &project)?;
+    report::note(&format!("checks inserted in {} s", started.elapsed().as_secs()));
 
-    // Since the thirteenth of the days that are filled, so that the span begins within an hour and not with one.
+    // From day 13, not at a full hour.
     let since = deployment.database.run(
         "select to_char(to_timestamp(min(created_at) / 1000.0) at time zone 'UTC' + interval '12 days 25 minutes',
                         'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') from checks",
@@ -36,40 +36,44 @@ pub async fn compare() -> anyhow::Result<bool> {
     let filter = format!("&search=status==COMPLETED;created_at=gt={since}");
     let filtered = page_times(&deployment, &project, &filter).await?;
     let mut reached = true;
-    for (name, (first, deep)) in [("all checks", all), ("completed since an instant", filtered)] {
-        report::times(&format!("{name}: page 1"), &first);
-        report::times(&format!("{name}: page {DEEP}"), &deep);
-        reached &= report::at_most(&format!("{name}: deep / first"), &deep, &first, MOST);
+    for (name, (first, deep)) in [("all checks", all), ("completed since a date", filtered)] {
+        report::median_time(&format!("{name}: page 1"), &first);
+        report::median_time(&format!("{name}: page {DEEP_PAGE}"), &deep);
+        reached &=
+            report::median_ratio_at_most(&format!("{name}: page {DEEP_PAGE} / page 1"), &deep, &first, MAX_RATIO);
     }
     Ok(reached)
 }
 
-/// Page 1 and the deep one, in turn.
+/// Alternates between page 1 and the deep page.
 async fn page_times(deployment: &Deployment, project: &Project, filter: &str) -> anyhow::Result<(Times, Times)> {
     let mut connection = Connection::open(deployment.address).await?;
-    let request = |page| get_request(&format!("{PATH}?size={SIZE}&page={page}{filter}"), &project.token);
-    let (first_request, deep_request) = (request(1), request(DEEP));
+    let request = |page| get_request(&format!("{CHECKS_PATH}?size={PAGE_SIZE}&page={page}{filter}"), &project.token);
+    let (first_request, deep_request) = (request(1), request(DEEP_PAGE));
     for request in [&first_request, &deep_request] {
-        let page: Value = serde_json::from_slice(connection.exchange(request.as_bytes()).await?)?;
-        let items = page.as_object().and_then(|page| page.values().find_map(Value::as_array)).context("no items")?;
-        ensure!(items.len() as u64 == SIZE, "a page of {}", items.len());
+        let page: Value = serde_json::from_slice(connection.fetch_body(request.as_bytes()).await?)?;
+        let items = page
+            .as_object()
+            .and_then(|page| page.values().find_map(Value::as_array))
+            .context("no items in the page")?;
+        ensure!(items.len() as u64 == PAGE_SIZE, "unexpected page size {}", items.len());
     }
     let (mut first, mut deep) = (Times::default(), Times::default());
     for _ in 0..REQUESTS {
-        first.0.push(time(&mut connection, &first_request).await?);
-        deep.0.push(time(&mut connection, &deep_request).await?);
+        first.0.push(measure_request(&mut connection, &first_request).await?);
+        deep.0.push(measure_request(&mut connection, &deep_request).await?);
     }
     Ok((first, deep))
 }
 
-async fn time(connection: &mut Connection, request: &str) -> anyhow::Result<Duration> {
-    let begun = Instant::now();
-    connection.exchange(request.as_bytes()).await?;
-    Ok(begun.elapsed())
+async fn measure_request(connection: &mut Connection, request: &str) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    connection.fetch_body(request.as_bytes()).await?;
+    Ok(started.elapsed())
 }
 
-/// Checks as they would be after thirty days: one about every half second, nearly all ended, and their counters.
-fn fill(deployment: &Deployment, project: &Project) -> anyhow::Result<()> {
+/// Inserts concluded checks of 30 days, one every half second, and their counters.
+fn insert_checks(deployment: &Deployment, project: &Project) -> anyhow::Result<()> {
     let project = &project.id;
     let index = "select string_agg(indexdef, ';') from pg_indexes
                   where tablename = 'checks' and indexname <> 'checks_pkey'";
@@ -103,6 +107,6 @@ fn fill(deployment: &Deployment, project: &Project) -> anyhow::Result<()> {
          select project_id, product, substr(hour, 1, 10), status, matched, network_id, sum(count)
            from usage_counters group by 1, 2, 3, 4, 5, 6;"
     ))?;
-    // Not within a transaction, as the rest is.
+    // `vacuum` cannot run in a transaction.
     deployment.database.run("vacuum analyze checks").map(drop)
 }

@@ -1,4 +1,4 @@
-//! The contestants' processes: started, and ended when they go out of scope.
+//! Child processes of the candidates, killed when dropped.
 
 use std::{
     io::{BufRead, BufReader},
@@ -10,12 +10,12 @@ use anyhow::Context;
 
 pub struct Process {
     child: Child,
-    /// The first line that had what was waited for.
-    pub first_line: String,
+    /// First output line with the marker.
+    pub ready_line: String,
 }
 
 impl Process {
-    /// Starts a program and waits for the first line that contains `marker`.
+    /// Starts a program and waits for an output line with `marker`.
     pub fn start(command: &mut Command, marker: &str) -> anyhow::Result<Self> {
         let mut child = command
             .stdout(Stdio::piped())
@@ -24,33 +24,33 @@ impl Process {
             .with_context(|| format!("cannot start {}", command.get_program().display()))?;
         let output = child.stdout.take().context("no output")?;
         let mut lines = BufReader::new(output).lines();
-        let first_line = lines
+        let ready_line = lines
             .by_ref()
             .map_while(Result::ok)
             .find(|line| line.contains(marker))
-            .with_context(|| format!("{} ended before it was ready", command.get_program().display()))?;
-        // What comes later is read and thrown away: a full pipe would stop the process.
+            .with_context(|| format!("{} exited before it was ready", command.get_program().display()))?;
+        // Drains the output; a full pipe would block the process.
         std::thread::spawn(move || lines.for_each(drop));
-        Ok(Process { child, first_line })
+        Ok(Process { child, ready_line })
     }
 
-    /// Starts a program that says nothing when it is ready.
+    /// Starts a program without waiting for its output.
     pub fn start_silent(command: &mut Command) -> anyhow::Result<Self> {
         let child = command
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start {}", command.get_program().display()))?;
-        Ok(Process { child, first_line: String::new() })
+        Ok(Process { child, ready_line: String::new() })
     }
 
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Where a program listens that has said so.
+    /// Listen address in the output.
     pub fn address(&self) -> anyhow::Result<SocketAddr> {
-        let (_, address) = self.first_line.split_once("listening on ").context("no address")?;
+        let (_, address) = self.ready_line.split_once("listening on ").context("no listen address in the output")?;
         Ok(address.trim().parse()?)
     }
 }

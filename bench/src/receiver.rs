@@ -1,4 +1,4 @@
-//! A plain receiver: HTTP/1.1 with connections that stay open, and a bare 200 for whatever comes.
+//! Minimal HTTP/1.1 callback receiver with keep-alive, which responds 200 to every request.
 
 use std::{
     net::SocketAddr,
@@ -19,18 +19,17 @@ use tokio::{
 
 use crate::load::content_length;
 
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-/// How often it is looked whether all are there.
-const LOOK: Duration = Duration::from_millis(2);
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Stops when it goes out of scope.
-pub struct Receiver {
+/// Stops when dropped.
+pub struct CallbackReceiver {
     pub address: SocketAddr,
     received: Arc<AtomicU64>,
     _tasks: JoinSet<()>,
 }
 
-impl Receiver {
+impl CallbackReceiver {
     pub async fn start() -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -41,31 +40,31 @@ impl Receiver {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let count = Arc::clone(&count);
-                connections.spawn(async move { answer(stream, &count).await });
+                connections.spawn(async move { serve(stream, &count).await });
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Receiver { address, received, _tasks: tasks })
+        Ok(CallbackReceiver { address, received, _tasks: tasks })
     }
 
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many have come in all.
-    pub async fn wait_for(&self, count: u64, patience: Duration) -> anyhow::Result<()> {
-        let begun = Instant::now();
+    /// Waits for a total number of requests.
+    pub async fn wait_for(&self, count: u64, timeout: Duration) -> anyhow::Result<()> {
+        let started = Instant::now();
         while self.received() < count {
-            if begun.elapsed() > patience {
-                bail!("only {} of {count} messages came within {} s", self.received(), patience.as_secs());
+            if started.elapsed() > timeout {
+                bail!("only {} of {count} requests received within {} s", self.received(), timeout.as_secs());
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 }
 
-async fn answer(mut stream: TcpStream, count: &AtomicU64) {
+async fn serve(mut stream: TcpStream, count: &AtomicU64) {
     let _ = stream.set_nodelay(true);
     let mut buffer = Vec::with_capacity(4096);
     while let Ok(1..) = stream.read_buf(&mut buffer).await {
@@ -76,7 +75,7 @@ async fn answer(mut stream: TcpStream, count: &AtomicU64) {
             }
             buffer.drain(..length);
             count.fetch_add(1, Ordering::Relaxed);
-            if stream.write_all(ANSWER).await.is_err() {
+            if stream.write_all(RESPONSE).await.is_err() {
                 return;
             }
         }

@@ -1,8 +1,8 @@
-//! What is printed.
+//! Printed results.
 
 use std::time::Duration;
 
-/// Requests or rows per second in each round.
+/// Operations per second in each round.
 pub struct Rates {
     pub name: &'static str,
     pub rounds: Vec<f64>,
@@ -14,7 +14,7 @@ impl Rates {
     }
 }
 
-/// How long single requests took.
+/// Durations of single requests.
 #[derive(Default)]
 pub struct Times(pub Vec<Duration>);
 
@@ -23,22 +23,21 @@ impl Times {
         median(self.0.iter().map(Duration::as_secs_f64))
     }
 
-    /// The time that this part of them did not exceed.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
         reason = "an index into a short list"
     )]
-    fn percentile(&self, part: f64) -> f64 {
+    fn percentile(&self, fraction: f64) -> f64 {
         let mut times: Vec<f64> = self.0.iter().map(Duration::as_secs_f64).collect();
         times.sort_by(f64::total_cmp);
-        let index = (times.len() as f64 * part).ceil() as usize;
+        let index = (times.len() as f64 * fraction).ceil() as usize;
         times.get(index.saturating_sub(1)).copied().unwrap_or(f64::NAN)
     }
 }
 
-/// The middle one: a disturbed round does not count.
+/// The median ignores disturbed rounds.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -59,36 +58,36 @@ pub fn rates(rates: &Rates, unit: &str) {
     ));
 }
 
-/// Prints how many times `ours` is `theirs`, in the middle of the rounds. Whether that is enough.
-pub fn ratio(ours: &Rates, theirs: &Rates, at_least: f64) -> bool {
+/// Prints the median ratio of the rounds; returns whether it reaches `min`.
+pub fn ratio_at_least(ours: &Rates, theirs: &Rates, min: f64) -> bool {
     let ratio = median(ours.rounds.iter().zip(&theirs.rounds).map(|(ours, theirs)| ours / theirs));
-    let reached = ratio >= at_least;
+    let reached = ratio >= min;
     let verdict = verdict(reached);
-    print(&format!("  {} / {} = {ratio:.2}   (at least {at_least}: {verdict})", ours.name, theirs.name));
+    print(&format!("  {} / {} = {ratio:.2}   (at least {min}: {verdict})", ours.name, theirs.name));
     reached
 }
 
-pub fn times(name: &str, times: &Times) {
-    print(&format!("  {name:<44} {:>9.2} ms   (median of {})", times.median() * 1e3, times.0.len()));
+pub fn median_time(name: &str, times: &Times) {
+    print(&format!("  {name:<44} {:>9.2} ms   (median of {} requests)", times.median() * 1e3, times.0.len()));
 }
 
-/// Prints the ratio of the medians of `ours` and `theirs` under a name. Whether that is little enough.
-pub fn at_most(name: &str, ours: &Times, theirs: &Times, most: f64) -> bool {
+/// Prints the ratio of the medians; returns whether it is at most `max`.
+pub fn median_ratio_at_most(name: &str, ours: &Times, theirs: &Times, max: f64) -> bool {
     let ratio = ours.median() / theirs.median();
-    let reached = ratio <= most;
-    print(&format!("  {name} = {ratio:.2}   (at most {most}: {})", verdict(reached)));
+    let reached = ratio <= max;
+    print(&format!("  {name} = {ratio:.2}   (at most {max}: {})", verdict(reached)));
     reached
 }
 
-pub fn percentile(name: &str, times: &Times, part: f64) {
-    print(&format!("  {name:<44} {:>9.2} ms   (of {})", times.percentile(part) * 1e3, times.0.len()));
+pub fn percentile(name: &str, times: &Times, fraction: f64) {
+    print(&format!("  {name:<44} {:>9.2} ms   (of {} requests)", times.percentile(fraction) * 1e3, times.0.len()));
 }
 
-/// Prints how many times as long a percentile is with something as without. Whether that is little enough.
-pub fn at_most_percentile(name: &str, (with, without): (&Times, &Times), part: f64, most: f64) -> bool {
-    let ratio = with.percentile(part) / without.percentile(part);
-    let reached = ratio <= most;
-    print(&format!("  {name}: with / without = {ratio:.2}   (at most {most}: {})", verdict(reached)));
+/// Prints the ratio of percentiles; returns whether it is at most `max`.
+pub fn percentile_ratio_at_most(name: &str, (with, without): (&Times, &Times), fraction: f64, max: f64) -> bool {
+    let ratio = with.percentile(fraction) / without.percentile(fraction);
+    let reached = ratio <= max;
+    print(&format!("  {name}: with / without = {ratio:.2}   (at most {max}: {})", verdict(reached)));
     reached
 }
 
@@ -100,7 +99,7 @@ fn verdict(reached: bool) -> &'static str {
     if reached { "reached" } else { "NOT REACHED" }
 }
 
-#[expect(clippy::print_stdout, reason = "printing is what this program is for")]
+#[expect(clippy::print_stdout, reason = "command line output")]
 fn print(line: &str) {
     println!("{line}");
 }

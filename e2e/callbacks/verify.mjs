@@ -1,7 +1,7 @@
 // Verifies callbacks with the npm package `http-signature`.
 //
 // Reads {"keys": [JWK...], "requests": [{"method", "target", "headers", "body"}...]} from standard input; bodies are in
-// base64. Writes an array: for each request `null` if it is to be trusted, else why it is not.
+// base64. Writes an array with `null` for each valid request, otherwise the reason.
 
 import { createHash, createPublicKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import httpSignature from 'http-signature';
 const { keys, requests } = JSON.parse(readFileSync(0, 'utf8'));
 const COVERED = ['(request-target)', 'host', 'date', 'x-service-callback', 'digest'];
 
-function reject({ method, target, headers, body }) {
+function findError({ method, target, headers, body }) {
   const parsed = httpSignature.parseRequest(
     { method, url: target, headers },
     { headers: COVERED, algorithms: ['rsa-sha256'], clockSkew: Number.MAX_SAFE_INTEGER },
@@ -25,7 +25,7 @@ function reject({ method, target, headers, body }) {
 
 const verdicts = requests.map((request) => {
   try {
-    return reject(request);
+    return findError(request);
   } catch (error) {
     return `${error.name}: ${error.message}`;
   }

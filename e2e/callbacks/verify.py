@@ -1,7 +1,7 @@
 """Verifies callbacks with the PyPI package `httpsig`.
 
 Reads {"keys": [JWK...], "requests": [{"method", "target", "headers", "body"}...]} from standard input; bodies are in
-base64. Writes an array: for each request `null` if it is to be trusted, else why it is not.
+base64. Writes an array with `null` for each valid request, otherwise the reason.
 """
 
 import base64
@@ -14,23 +14,23 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 with warnings.catch_warnings():
-    # It asks setuptools for its own version, in a way that setuptools will drop.
+    # httpsig reads its version through a deprecated API of setuptools.
     warnings.simplefilter("ignore", UserWarning)
     from httpsig.verify import HeaderVerifier
 
 COVERED = ["(request-target)", "host", "date", "x-service-callback", "digest"]
 
 
-def number(text):
+def decode_number(text):
     return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), "big")
 
 
 def pem(jwk):
-    public = RSAPublicNumbers(number(jwk["e"]), number(jwk["n"])).public_key()
+    public = RSAPublicNumbers(decode_number(jwk["e"]), decode_number(jwk["n"])).public_key()
     return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
-def reject(request, keys):
+def find_error(request, keys):
     headers = request["headers"]
     key_id = headers["authorization"].split('keyId="', 1)[1].split('"', 1)[0]
     if key_id not in keys:
@@ -47,11 +47,11 @@ def reject(request, keys):
 
 def verdict(request, keys):
     try:
-        return reject(request, keys)
+        return find_error(request, keys)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
 
-given = json.load(sys.stdin)
-known = {jwk["kid"]: pem(jwk) for jwk in given["keys"]}
-json.dump([verdict(request, known) for request in given["requests"]], sys.stdout)
+document = json.load(sys.stdin)
+keys = {jwk["kid"]: pem(jwk) for jwk in document["keys"]}
+json.dump([verdict(request, keys) for request in document["requests"]], sys.stdout)

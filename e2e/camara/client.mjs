@@ -1,17 +1,17 @@
-// npm `openid-client`, unmodified, as a client of an operator. It prints its public key, is told the issuer on stdin,
-// goes every way to a token that there is, and prints what it got, one JSON text a line.
+// npm `openid-client`, unmodified, as a client of the simulated operator. It prints its public key, reads the issuer
+// from stdin, obtains tokens by every supported grant, and prints each result as a line of JSON.
 import { createInterface } from 'node:readline';
 import * as client from 'openid-client';
 
 const id = 'openid-client';
 const redirectUri = 'https://client.example/back';
 const purpose = 'dpv:FraudPreventionAndDetection';
-const say = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
+const print = (what) => process.stdout.write(`${JSON.stringify(what)}\n`);
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256' };
 const { privateKey, publicKey } = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
 const key = { key: privateKey, kid: 'its key' };
-say({ ...(await crypto.subtle.exportKey('jwk', publicKey)), kid: key.kid });
+print({ ...(await crypto.subtle.exportKey('jwk', publicKey)), kid: key.kid });
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const { issuer, sims } = JSON.parse((await lines.next()).value);
@@ -22,17 +22,17 @@ const api = (path) => new URL(path, issuer);
 
 async function call(token, method, path, body) {
   const headers = new Headers(body ? { 'content-type': 'application/json' } : {});
-  const answer = await client.fetchProtectedResource(config, token, api(path), method, body && JSON.stringify(body), headers);
-  return answer.json();
+  const response = await client.fetchProtectedResource(config, token, api(path), method, body && JSON.stringify(body), headers);
+  return response.json();
 }
 
-// The device: it goes where it is sent, and comes back.
-async function device(url) {
-  const answer = await fetch(url, { redirect: 'manual' });
-  return new URL(answer.headers.get('location'));
+// Opens the authorization URL as the device does, and returns the redirect back to the client.
+async function followRedirect(url) {
+  const response = await fetch(url, { redirect: 'manual' });
+  return new URL(response.headers.get('location'));
 }
 
-async function byCode(sim, scope, signed) {
+async function grantByCode(sim, scope, signed) {
   const verifier = client.randomPKCECodeVerifier();
   const parameters = {
     response_type: 'code',
@@ -48,7 +48,7 @@ async function byCode(sim, scope, signed) {
   let url;
   if (signed) {
     url = await client.buildAuthorizationUrlWithJAR(config, parameters, key);
-    // CAMARA's profile has these beside the object too.
+    // CAMARA's profile also requires these outside the request object.
     for (const name of ['response_type', 'redirect_uri', 'scope']) url.searchParams.set(name, parameters[name]);
   } else {
     url = client.buildAuthorizationUrl(config, parameters);
@@ -59,28 +59,28 @@ async function byCode(sim, scope, signed) {
     expectedNonce: parameters.nonce,
     idTokenExpected: true,
   };
-  return client.authorizationCodeGrant(config, await device(url), checks);
+  return client.authorizationCodeGrant(config, await followRedirect(url), checks);
 }
 
 for (const signed of [false, true]) {
-  const tokens = await byCode(sims.even, 'number-verification:verify', signed);
+  const tokens = await grantByCode(sims.even, 'number-verification:verify', signed);
   const body = { phoneNumber: sims.even };
-  say({ verified: await call(tokens.access_token, 'POST', '/number-verification/v2/verify', body), claims: tokens.claims() });
+  print({ verified: await call(tokens.access_token, 'POST', '/number-verification/v2/verify', body), claims: tokens.claims() });
 }
-const shared = await byCode(sims.even, 'number-verification:device-phone-number:read', false);
-say({ shared: await call(shared.access_token, 'GET', '/number-verification/v2/device-phone-number') });
+const shared = await grantByCode(sims.even, 'number-verification:device-phone-number:read', false);
+print({ shared: await call(shared.access_token, 'GET', '/number-verification/v2/device-phone-number') });
 
-const refused = await byCode(sims.odd, 'number-verification:device-phone-number:read', false).catch((error) => error);
-say({ refused: refused.error });
+const refused = await grantByCode(sims.odd, 'number-verification:device-phone-number:read', false).catch((error) => error);
+print({ refused: refused.error });
 
 const own = await client.clientCredentialsGrant(config, { scope: `${purpose} sim-swap` });
-say({ own: await call(own.access_token, 'POST', '/sim-swap/v2/check', { phoneNumber: sims.odd }) });
+print({ own: await call(own.access_token, 'POST', '/sim-swap/v2/check', { phoneNumber: sims.odd }) });
 
 const begun = await client.initiateBackchannelAuthentication(config, {
   scope: `openid ${purpose} sim-swap`,
   login_hint: `tel:${sims.odd}`,
 });
 const polled = await client.pollBackchannelAuthenticationGrant(config, begun);
-say({ polled: await call(polled.access_token, 'POST', '/sim-swap/v2/check', { maxAge: 24 }), claims: polled.claims() });
+print({ polled: await call(polled.access_token, 'POST', '/sim-swap/v2/check', { maxAge: 24 }), claims: polled.claims() });
 
 process.exit(0);

@@ -1,24 +1,24 @@
-// How people come in, and what they may do.
+// Sign-in, invitations, roles and account management.
 import assert from 'node:assert/strict';
-import { PASSWORD, journey, visit } from './browser.mjs';
+import { PASSWORD, consoleTest, visit } from './browser.mjs';
 
-journey('the first account comes in by a link that is good once', async (visitor, ringtrue) => {
+consoleTest('first account signs in with a single-use link', async (visitor, ringtrue) => {
   const { page } = visitor;
   const { url } = await ringtrue.run('console', 'link', '--admin', 'jane@example.com');
   await page.goto(url);
-  await visitor.look('link');
+  await visitor.inspect('link');
   await visitor.acceptInvitation(url);
   await page.getByRole('link', { name: 'Demo' }).waitFor();
-  await visitor.look('workspaces');
+  await visitor.inspect('workspaces');
 
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-  visitor.expectRefusal(410);
+  visitor.expectStatus(410);
   await page.goto(url);
-  await visitor.look('used-link');
+  await visitor.inspect('used-link');
 });
 
-journey('a password opens the page that was asked for', async (visitor, ringtrue) => {
+consoleTest('sign-in returns to the requested page', async (visitor, ringtrue) => {
   const { page } = visitor;
   const { workspace_id } = ringtrue.workspace;
   const { url } = await ringtrue.run('console', 'link', '--member', 'joe@example.com', '--workspace', workspace_id);
@@ -27,50 +27,50 @@ journey('a password opens the page that was asked for', async (visitor, ringtrue
 
   await page.goto(`/console/workspaces/${workspace_id}/members`);
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-  await visitor.look('sign-in');
-  visitor.expectRefusal(401);
+  await visitor.inspect('sign-in');
+  visitor.expectStatus(401);
   await signIn(page, 'joe@example.com', 'not the right password');
   await page.getByRole('alert').waitFor();
-  await visitor.look('sign-in-refused');
+  await visitor.inspect('sign-in-refused');
   await signIn(page, 'joe@example.com', PASSWORD);
   await page.getByRole('heading', { name: 'Members' }).waitFor();
   await page.getByRole('rowheader', { name: 'joe@example.com' }).waitFor();
 });
 
-journey('an owner makes a project, and somebody else looks at it', async (owner) => {
+consoleTest('owner creates a project, and a viewer reads it', async (owner) => {
   const { page } = owner;
   await owner.enterDemo();
   await owner.choose('Workspace', 'Projects');
-  await owner.look('projects');
+  await owner.inspect('projects');
   await page.getByRole('link', { name: 'New project' }).click();
-  await owner.look('new-project');
+  await owner.inspect('new-project');
   await page.getByLabel('Name', { exact: true }).fill('Shop');
   await page.getByRole('button', { name: 'Create project' }).click();
-  await page.getByText('Its secret is shown this once').waitFor();
-  await owner.look('new-credential');
+  await page.getByText('Its secret is shown only once').waitFor();
+  await owner.inspect('new-credential');
   await owner.choose('Project', 'Settings');
-  await owner.look('settings');
-  await page.getByLabel('Word before the code').fill('SHOP');
+  await owner.inspect('settings');
+  await page.getByLabel('Prefix of the message').fill('SHOP');
   await page.getByRole('button', { name: 'Save', exact: true }).click();
   await page.getByText('Saved.').waitFor();
 
   await owner.choose('Workspace', 'Members');
   await page.getByLabel('E-mail address').fill('vera@example.com');
   await page.getByLabel('Role', { exact: true }).selectOption('viewer');
-  await owner.look('members');
+  await owner.inspect('members');
   await page.getByRole('button', { name: 'Invite' }).click();
   const link = await page.getByLabel('Link', { exact: true }).textContent();
-  await owner.look('invitations');
+  await owner.inspect('invitations');
 
   await visit(async (viewer) => {
     await viewer.page.goto(link);
-    await viewer.look('invitation');
+    await viewer.inspect('invitation');
     await viewer.acceptInvitation(link);
-    await mayOnlyLook(viewer);
+    await assertReadOnly(viewer);
   });
 });
 
-journey('somebody with an account accepts an invitation, and looks after the account', async (member, ringtrue) => {
+consoleTest('existing account accepts an invitation and changes its password', async (member, ringtrue) => {
   const { page } = member;
   const { workspace_id } = ringtrue.workspace;
   const second = await ringtrue.run('workspace', 'create', 'Second');
@@ -80,21 +80,21 @@ journey('somebody with an account accepts an invitation, and looks after the acc
     'console', 'link', '--member', 'mia@example.com', '--workspace', second.workspace_id, '--role', 'viewer',
   );
   await page.goto(invitation.url);
-  await member.look('invitation-signed-in');
-  await page.getByRole('button', { name: 'Accept the invitation' }).click();
+  await member.inspect('invitation-signed-in');
+  await page.getByRole('button', { name: 'Accept invitation' }).click();
   await page.getByRole('heading', { name: 'Projects' }).waitFor();
 
   await page.getByRole('link', { name: 'mia@example.com' }).click();
-  await page.getByRole('heading', { name: 'Your sessions' }).waitFor();
-  await member.look('account');
+  await page.getByRole('heading', { name: 'Sessions' }).waitFor();
+  await member.inspect('account');
   await page.getByLabel('Current password').fill(PASSWORD);
   await page.getByLabel('New password').fill(`${PASSWORD}, changed`);
-  await page.getByLabel('The same again').fill(`${PASSWORD}, changed`);
+  await page.getByLabel('Confirm password').fill(`${PASSWORD}, changed`);
   await page.getByRole('button', { name: 'Change password' }).click();
-  await page.getByText('The password was changed.').waitFor();
+  await page.getByText('Password changed.').waitFor();
 });
 
-journey('an administrator creates a workspace, and disables an account', async (admin, ringtrue) => {
+consoleTest('administrator creates a workspace and disables an account', async (admin, ringtrue) => {
   const { page } = admin;
   const { workspace_id } = ringtrue.workspace;
   const { url } = await ringtrue.run('console', 'link', '--member', 'leo@example.com', '--workspace', workspace_id);
@@ -105,7 +105,7 @@ journey('an administrator creates a workspace, and disables an account', async (
   await page.getByRole('button', { name: 'Create workspace' }).click();
   await page.getByRole('heading', { name: 'Projects' }).waitFor();
   await admin.choose('Deployment', 'Accounts');
-  await admin.look('accounts');
+  await admin.inspect('accounts');
   await page.getByRole('button', { name: 'Disable: leo@example.com' }).click();
   await page.getByRole('button', { name: 'Enable: leo@example.com' }).waitFor();
   await page.getByRole('button', { name: 'Enable: leo@example.com' }).click();
@@ -113,20 +113,20 @@ journey('an administrator creates a workspace, and disables an account', async (
   await page.getByLabel('Link', { exact: true }).waitFor();
 });
 
-async function mayOnlyLook(viewer) {
+async function assertReadOnly(viewer) {
   const { page } = viewer;
   assert.equal(await page.getByRole('link', { name: 'New project' }).count(), 0);
   const workspace = page.url();
   await page.getByRole('link', { name: 'Shop' }).click();
   await viewer.choose('Project', 'Handset');
   assert.equal(await page.getByRole('button', { name: 'Create check' }).count(), 0);
-  await viewer.look('handset-for-viewers');
+  await viewer.inspect('handset-for-viewers');
   await viewer.choose('Project', 'Settings');
   assert.ok(await page.getByLabel('Name', { exact: true }).isDisabled());
-  await viewer.look('settings-for-viewers');
+  await viewer.inspect('settings-for-viewers');
 
-  // A form of their own making is refused as well.
-  viewer.expectRefusal(403);
+  // A forged form is rejected as well.
+  viewer.expectStatus(403);
   const token = await page.locator('[name=form_token]').first().inputValue();
   await page.evaluate(([action, form_token]) => {
     const form = Object.assign(document.createElement('form'), { method: 'post', action });
@@ -136,8 +136,8 @@ async function mayOnlyLook(viewer) {
     document.body.append(form);
     form.submit();
   }, [`${workspace}/new-project`, token]);
-  await page.getByRole('heading', { name: 'You may not do this' }).waitFor();
-  await viewer.look('refused');
+  await page.getByRole('heading', { name: 'Permission denied' }).waitFor();
+  await viewer.inspect('refused');
 }
 
 async function signIn(page, email, password) {

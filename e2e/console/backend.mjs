@@ -1,4 +1,4 @@
-// A project's backend: it speaks to the API, while somebody looks on at the console.
+// Backend of a project, which calls the API while the tests watch the console.
 export class Backend {
   #base;
   #access;
@@ -8,7 +8,7 @@ export class Backend {
     this.#access = ringtrue.project;
   }
 
-  /** The answer to a call, with a new token of this scope. */
+  /** Posts with a new token of this scope, and returns the response. */
   async call(scope, path, body) {
     const { client_id, client_secret } = this.#access;
     const granted = await fetch(`${this.#base}/oauth2/token`, {
@@ -25,14 +25,14 @@ export class Backend {
   }
 
   async createReverseSms(body) {
-    const answer = await this.call('reverse_sms', '/v1/number-verification/reverse-sms-checks', body);
-    if (answer.status !== 201) throw new Error(`no check: ${answer.status} ${await answer.text()}`);
-    return answer.json();
+    const response = await this.call('reverse_sms', '/v1/number-verification/reverse-sms-checks', body);
+    if (response.status !== 201) throw new Error(`create failed: ${response.status} ${await response.text()}`);
+    return response.json();
   }
 
-  /** Does what the user of a check was asked to do. */
-  async text(from, { receiver_phone_number: to, expected_sms_body: body }) {
-    const answer = await this.call('reverse_sms', '/v1/sandbox/inbound-sms', { from, to, body });
-    if (!answer.ok) throw new Error(`not sent: ${answer.status} ${await answer.text()}`);
+  /** Sends the SMS of a check. */
+  async sendSms(from, { receiver_phone_number: to, expected_sms_body: body }) {
+    const response = await this.call('reverse_sms', '/v1/sandbox/inbound-sms', { from, to, body });
+    if (!response.ok) throw new Error(`send failed: ${response.status} ${await response.text()}`);
   }
 }

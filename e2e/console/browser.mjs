@@ -1,11 +1,11 @@
-// Debian's Chromium at the console of a real `ringtrue dev`: a journey is somebody's visit, from their first page to
-// their last, and fails by itself when a page asks for anything outside, breaks a rule of its own, or says an error.
+// Console tests in Debian's Chromium, against a real `ringtrue dev`. A test fails if a page sends a request to another
+// origin, violates its content security policy, or logs an error.
 import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
 import { startRingtrue } from '../ringtrue.mjs';
-import { SCREENSHOTS, WIDE, look } from './look.mjs';
+import { SCREENSHOTS, WIDE, inspectPage } from './inspect_page.mjs';
 
 const FLAGS = [
   '--no-sandbox',
@@ -15,18 +15,18 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // Whatever a page asks for, nothing leaves this machine.
+  // Blocks all requests to other machines.
   '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
 ];
-const PATIENCE = 30_000;
+const TIMEOUT_MS = 30_000;
 export const PASSWORD = 'correct horse battery staple';
 
 let ringtrue;
 let browser;
-// The link is good once.
+// Reused, because the console link is single-use.
 let demoSession;
 
-// Each file of tests has a deployment and a browser of its own.
+// Each test file has its own deployment and browser.
 before(async () => {
   await mkdir(SCREENSHOTS, { recursive: true });
   ringtrue = await startRingtrue();
@@ -34,20 +34,20 @@ before(async () => {
 });
 after(async () => {
   await browser?.close();
-  assert.equal(await ringtrue.stop(), 0, 'SIGTERM ends it in good order');
+  assert.equal(await ringtrue.stop(), 0, 'exits with 0 on SIGTERM');
 });
 
-/** A test that is one person's visit, with options of Playwright's for their browser. */
-export function journey(name, walk, options) {
-  test(name, { timeout: 120_000 }, () => visit((visitor) => walk(visitor, ringtrue), options));
+/** Defines a test with one visitor. `options` are those of Playwright's browser context. */
+export function consoleTest(name, steps, options) {
+  test(name, { timeout: 120_000 }, () => visit((visitor) => steps(visitor, ringtrue), options));
 }
 
-/** A visit, from the first page to the last. */
-export async function visit(walk, options = {}) {
-  const visitor = await Visitor.arrive(options);
+/** Runs steps in a new browser context, and asserts that no page had an error. */
+export async function visit(steps, options = {}) {
+  const visitor = await Visitor.start(options);
   try {
-    await walk(visitor);
-    assert.deepEqual(visitor.faults, [], 'nothing goes wrong on the way');
+    await steps(visitor);
+    assert.deepEqual(visitor.errors, [], 'no errors on any page');
   } catch (error) {
     await visitor.page.screenshot({ path: `${SCREENSHOTS}/failed.png`, fullPage: true }).catch(() => {});
     throw error;
@@ -56,16 +56,16 @@ export async function visit(walk, options = {}) {
   }
 }
 
-/** Somebody at a browser that has no cookies yet. */
+/** A user with a new browser context, without cookies. */
 class Visitor {
-  /** What went wrong so far. */
-  faults = [];
-  /** Answers that the journey means to get. */
-  #refusals = new Set();
+  /** Errors found so far. */
+  errors = [];
+  /** Error statuses that the test expects. */
+  #expectedStatuses = new Set();
 
-  static async arrive(options) {
+  static async start(options) {
     const context = await browser.newContext({ baseURL: ringtrue.base_url, viewport: WIDE, ...options });
-    context.setDefaultTimeout(PATIENCE);
+    context.setDefaultTimeout(TIMEOUT_MS);
     const visitor = new Visitor();
     visitor.context = context;
     visitor.#watch(context);
@@ -74,72 +74,72 @@ class Visitor {
   }
 
   #watch(context) {
-    const home = new URL(ringtrue.base_url).origin;
+    const ownOrigin = new URL(ringtrue.base_url).origin;
     context.on('request', (request) => {
       const url = new URL(request.url());
-      if (url.origin !== home && url.protocol !== 'data:') this.faults.push(`asks outside: ${url.origin}`);
+      if (url.origin !== ownOrigin && url.protocol !== 'data:') this.errors.push(`foreign request: ${url.origin}`);
     });
     context.on('response', (response) => {
       const path = new URL(response.url()).pathname;
-      if (response.status() >= 400 && !this.#refusals.has(response.status())) {
-        this.faults.push(`${response.status()} from ${response.request().method()} ${path}`);
+      if (response.status() >= 400 && !this.#expectedStatuses.has(response.status())) {
+        this.errors.push(`${response.status()} from ${response.request().method()} ${path}`);
       }
     });
-    // Chromium repeats the status of an answer here: of those, the line above has judged already.
+    // Chromium also logs error statuses, which the response handler above has checked.
     context.on('console', (message) => {
       const isStatus = message.text().startsWith('Failed to load resource: the server responded');
-      if (message.type() === 'error' && !isStatus) this.faults.push(`says ${message.text()}`);
+      if (message.type() === 'error' && !isStatus) this.errors.push(`console error: ${message.text()}`);
     });
-    context.on('weberror', (error) => this.faults.push(`throws ${error.error()}`));
+    context.on('weberror', (error) => this.errors.push(`uncaught exception: ${error.error()}`));
   }
 
-  /** From here on an answer with this status is what the journey is about. */
-  expectRefusal(status) {
-    this.#refusals.add(status);
+  /** Allows responses with this error status from now on. */
+  expectStatus(status) {
+    this.#expectedStatuses.add(status);
   }
 
-  /** Comes in as who runs the deployment, by the link that `ringtrue dev` prints, to its sandbox project. */
+  /** Signs in as administrator with the link that `ringtrue dev` prints, and opens the sandbox project. */
   async enterDemo() {
     const { workspace, project } = ringtrue;
     if (demoSession) await this.context.addCookies(demoSession);
     else await this.page.goto(ringtrue.console_link);
     demoSession ??= await this.context.cookies();
     await this.page.goto(`/console/workspaces/${workspace.workspace_id}/projects/${project.project_id}`);
-    await this.#isIn();
+    await this.#waitUntilSignedIn();
   }
 
-  /** Comes in by an invitation, and chooses a password. */
+  /** Accepts an invitation and sets a password. */
   async acceptInvitation(link) {
     await this.page.goto(link);
-    await this.page.getByLabel('Password').fill(PASSWORD);
-    await this.page.getByLabel('The same again').fill(PASSWORD);
+    await this.page.getByLabel('Password', { exact: true }).fill(PASSWORD);
+    await this.page.getByLabel('Confirm password').fill(PASSWORD);
     await this.page.getByRole('button', { name: /^(Set password and sign in|Create account and accept)$/ }).click();
-    await this.#isIn();
+    await this.#waitUntilSignedIn();
   }
 
-  async #isIn() {
+  async #waitUntilSignedIn() {
     await this.page.getByRole('button', { name: 'Sign out' }).waitFor();
   }
 
-  /** Loads a page that does not change by itself until it shows what is to come. */
+  /** Reloads a static page until it contains the element. */
   async reloadUntilSeen(locator) {
-    const deadline = AbortSignal.timeout(PATIENCE);
+    const deadline = AbortSignal.timeout(TIMEOUT_MS);
     while ((await locator.count()) === 0) {
       deadline.throwIfAborted();
       await this.page.reload();
     }
   }
 
-  /** Opens a page by its entry in one of the menu's lists: Workspace, Project or Deployment. */
+  /** Opens a page by its entry in a menu section: Workspace, Project or Deployment. */
   async choose(list, entry) {
     const menu = this.page.getByRole('navigation', { name: 'Console' }).getByRole('list', { name: list });
     await menu.getByRole('link', { name: entry, exact: true }).click();
-    // On narrow screens the menu is folded again.
+    // On narrow screens the menu is collapsed again.
     await this.page.locator('.menu [aria-current=page]', { hasText: entry }).first().waitFor({ state: 'attached' });
   }
 
-  /** Looks closely at the page that is open: on wide and narrow screens, by day and by night. */
-  async look(name) {
-    this.faults.push(...(await look(this.page, name)));
+  /** Inspects the open page: wide and narrow, light and dark. */
+  async inspect(name) {
+    this.errors.push(...(await inspectPage(this.page, name)));
   }
 }

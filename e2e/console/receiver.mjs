@@ -1,9 +1,9 @@
-// A receiver of callbacks, as a project's backend has one.
+// Callback receiver.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 
 export async function startReceiver() {
-  const arrived = [];
+  const received = [];
   const waiting = [];
   const server = createServer(async (request, response) => {
     const chunks = await request.toArray();
@@ -15,14 +15,14 @@ export async function startReceiver() {
     response.end();
     const next = waiting.shift();
     if (next) next(callback);
-    else arrived.push(callback);
+    else received.push(callback);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${server.address().port}/callbacks`,
-    /** The next callback, in the order of arrival. */
-    next: () => (arrived.length ? Promise.resolve(arrived.shift()) : new Promise((resolve) => waiting.push(resolve))),
+    /** Resolves to the next callback, in the order of arrival. */
+    next: () => (received.length ? Promise.resolve(received.shift()) : new Promise((resolve) => waiting.push(resolve))),
     stop: () => new Promise((resolve) => server.close(resolve)),
   };
 }

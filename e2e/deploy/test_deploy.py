@@ -1,4 +1,4 @@
-"""What is in deploy/ fits the binary: its metrics, its settings, its answers."""
+"""Compares the files in deploy/ with the binary: metrics, settings and responses."""
 
 import json
 import os
@@ -15,10 +15,10 @@ import yaml
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 BINARY = os.environ.get("BINARY_UNDER_TEST", "BINARY_UNDER_TEST is not set: run `make e2e`")
-# Metrics of ours by name, and figures that the rules make of them.
+# Names of our metrics.
 METRIC = re.compile(r"\b(ringtrue(?:_[a-z0-9]+)+)\b")
-# An operator that is not there: its metrics are.
-OPERATORS = """
+# A connector to an unreachable operator still has metrics.
+CONNECTORS = """
 [connectors.o2]
 kind = "smpp"
 host = "127.0.0.1"
@@ -31,9 +31,9 @@ MASTER_KEY = "c2l4dGVlbiBieXRlcyBhbmQgc2l4dGVlbiBtb3JlISE="
 
 
 def run(*command, **options):
-    ended = subprocess.run(command, capture_output=True, text=True, **options)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, **options)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
 
 
 def environment(**settings):
@@ -42,7 +42,7 @@ def environment(**settings):
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    """A node by `serve`. Gives the ports of the API and of the metrics."""
+    """Runs `ringtrue serve`. Yields the ports of the API and metrics listeners."""
     folder = tmp_path_factory.mktemp("serve")
     settings = environment(
         RINGTRUE_MASTER_KEY=MASTER_KEY,
@@ -51,16 +51,16 @@ def node(tmp_path_factory):
         RINGTRUE_METRICS__LISTEN="127.0.0.1:0",
         O2_PASSWORD="1234",
     )
-    (folder / "ringtrue.toml").write_text(OPERATORS)
+    (folder / "ringtrue.toml").write_text(CONNECTORS)
     run(BINARY, "migrate", env=settings, cwd=folder)
     with subprocess.Popen([BINARY, "serve"], env=settings, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
-            said = json.loads(line)
-            if said.get("message") == "ready":
+            entry = json.loads(line)
+            if entry.get("message") == "ready":
                 break
         else:
-            pytest.fail("ringtrue ended before it was ready")
-        yield {name: int(said[field].split(":")[1]) for name, field in [("api", "address"), ("metrics", "metrics")]}
+            pytest.fail("ringtrue exited before it was ready")
+        yield {name: int(entry[field].split(":")[1]) for name, field in [("api", "address"), ("metrics", "metrics")]}
         process.send_signal(signal.SIGTERM)
         process.stdout.read()
         assert process.wait() == 0
@@ -68,8 +68,8 @@ def node(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def metrics(node):
-    """By name, as a query would have it: the labels of its series."""
-    # Answers are counted from the first one on.
+    """Labels of each metric by name, as in queries."""
+    # The request metrics exist after the first response.
     urllib.request.urlopen(f"http://127.0.0.1:{node['api']}/livez").read()
     text = urllib.request.urlopen(f"http://127.0.0.1:{node['metrics']}/metrics").read().decode()
     found = {}
@@ -90,66 +90,66 @@ def dashboard_queries():
     return [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
 
 
-def test_prometheus_takes_the_rules_and_they_do_what_their_tests_say():
+def test_prometheus_rules_are_valid_and_pass_their_tests():
     run("promtool", "check", "config", DEPLOY / "prometheus/prometheus.yml")
     run("promtool", "test", "rules", DEPLOY / "prometheus/rules.test.yml")
 
 
-def test_every_alert_has_a_test_in_which_it_fires():
+def test_every_alert_fires_in_a_test():
     tests = yaml.safe_load((DEPLOY / "prometheus/rules.test.yml").read_text())["tests"]
     fired = {case["alertname"] for test in tests for case in test.get("alert_rule_test", []) if case.get("exp_alerts")}
     assert fired == {rule["alert"] for rule in rules() if "alert" in rule}
 
 
-def test_every_metric_that_is_named_is_one_of_a_running_node(metrics):
+def test_rules_and_dashboard_use_existing_metrics(metrics):
     dashboard = (DEPLOY / "grafana/ringtrue.json").read_text()
     texts = [rule["expr"] for rule in rules()] + [dashboard] + re.findall(
         r"series: (.*)", (DEPLOY / "prometheus/rules.test.yml").read_text()
     )
-    named = {name for text in texts for name in METRIC.findall(text)}
-    assert len(named) > 10
-    assert named <= set(metrics), f"not there: {sorted(named - set(metrics))}"
+    used = {name for text in texts for name in METRIC.findall(text)}
+    assert len(used) > 10
+    assert used <= set(metrics), f"unknown metrics: {sorted(used - set(metrics))}"
 
 
-def test_every_metric_of_a_running_node_is_on_the_dashboard(metrics):
+def test_dashboard_shows_every_metric(metrics):
     shown = set(METRIC.findall(" ".join(dashboard_queries())))
-    # A histogram is shown by its buckets.
-    wanted = {name for name in metrics if not name.endswith(("_sum", "_count"))}
-    assert wanted <= shown, f"not shown: {sorted(wanted - shown)}"
+    # The dashboard uses the buckets of a histogram.
+    expected = {name for name in metrics if not name.endswith(("_sum", "_count"))}
+    assert expected <= shown, f"not shown: {sorted(expected - shown)}"
 
 
-def test_labels_in_queries_are_those_of_the_metric(metrics):
-    of_prometheus = {"job", "instance"}
+def test_queries_use_existing_labels(metrics):
+    prometheus_labels = {"job", "instance"}
     for query in [rule["expr"] for rule in rules()] + dashboard_queries():
         for name, selector in re.findall(r"\b(ringtrue[a-z0-9_]+)\{(.*?)\}", query):
-            labels = set(re.findall(r"([a-z_]+)\s*(?:=~|!~|!=|=)", selector)) - of_prometheus
+            labels = set(re.findall(r"([a-z_]+)\s*(?:=~|!~|!=|=)", selector)) - prometheus_labels
             assert labels <= metrics[name], f"{query}: {name} has {metrics[name]}"
 
 
-def test_prometheus_understands_every_query_of_the_dashboard(tmp_path):
-    fill = {"$__rate_interval": "5m", "$job": "ringtrue", "$instance": ".*"}
+def test_dashboard_queries_are_valid(tmp_path):
+    variables = {"$__rate_interval": "5m", "$job": "ringtrue", "$instance": ".*"}
     queries = dashboard_queries()
-    for variable, value in fill.items():
+    for variable, value in variables.items():
         queries = [query.replace(variable, value) for query in queries]
-    made = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]
+    records = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]
     file = tmp_path / "panels.yml"
-    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": made}]}))
+    file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": records}]}))
     run("promtool", "check", "rules", file)
 
 
-def test_systemd_takes_the_unit(tmp_path):
+def test_systemd_unit_is_valid(tmp_path):
     text = (DEPLOY / "systemd/ringtrue.service").read_text()
     assert "ExecReload=/bin/kill -HUP $MAINPID" in text
     if shutil.which("systemd-analyze"):
         unit = tmp_path / "ringtrue.service"
         unit.write_text(text.replace("/usr/local/bin/ringtrue", BINARY))
-        ended = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
-        # It looks at units of the machine too: only what it says of this one counts.
-        said = [line for line in ended.stderr.splitlines() if "ringtrue.service" in line]
-        assert not said, said
+        completed = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+        # It also verifies units of the machine; ignore those.
+        errors = [line for line in completed.stderr.splitlines() if "ringtrue.service" in line]
+        assert not errors, errors
 
 
-def test_the_binary_takes_the_settings_of_the_unit(tmp_path):
+def test_binary_accepts_settings_of_the_unit(tmp_path):
     text = (DEPLOY / "systemd/ringtrue.service").read_text()
     settings = dict(line.split("=", 1) for line in re.findall(r"^Environment=(.*)$", text, re.MULTILINE))
     for name, source in re.findall(r"^LoadCredential=([^:]+):(.+)$", text, re.MULTILINE):
@@ -159,7 +159,7 @@ def test_the_binary_takes_the_settings_of_the_unit(tmp_path):
     settings = {name: value.replace("%d", str(tmp_path)) for name, value in settings.items()}
     settings["RINGTRUE_STORE__URL"] = f"sqlite:{tmp_path}/ringtrue.db"
     run(BINARY, "migrate", env=environment(**settings), cwd=tmp_path)
-    # This one needs the key.
+    # This command needs the master key.
     run(BINARY, "workspace", "create", "Example Bank", env=environment(**settings), cwd=tmp_path)
 
 
@@ -167,13 +167,13 @@ def compose():
     return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 
 
-def substituted(text, values):
-    """`${NAME:-otherwise}` and `${NAME:?complaint}`, as compose has them."""
-    put = lambda found: values.get(found[1]) or (found[3] if found[2] == ":-" else pytest.fail(f"{found[1]} is not set"))
-    return re.sub(r"\$\{([A-Z_]+)(:[-?])([^}]*)\}", put, text)
+def substitute(text, values):
+    """Expands `${NAME:-default}` and `${NAME:?message}` as compose does."""
+    expand = lambda found: values.get(found[1]) or (found[3] if found[2] == ":-" else pytest.fail(f"{found[1]} is not set"))
+    return re.sub(r"\$\{([A-Z_]+)(:[-?])([^}]*)\}", expand, text)
 
 
-def test_the_binary_takes_the_settings_of_the_image_and_of_compose(tmp_path):
+def test_binary_accepts_settings_of_the_image_and_compose(tmp_path):
     example = (DEPLOY / "compose.env.example").read_text()
     values = dict(line.split("=", 1) for line in example.splitlines() if line and not line.startswith("#"))
     for name, text in [("master_key", MASTER_KEY), ("postgres_password", "1234")]:
@@ -183,14 +183,14 @@ def test_the_binary_takes_the_settings_of_the_image_and_of_compose(tmp_path):
     assert image
     for service in ("migrate", "ringtrue"):
         settings = compose()["services"][service]["environment"]
-        settings = {**image, **{name: substituted(value, values) for name, value in settings.items()}}
-        assert json.loads(settings["RINGTRUE_HTTP__TRUSTED_PROXIES"]) == [], "nobody is trusted unless it is asked for"
+        settings = {**image, **{name: substitute(value, values) for name, value in settings.items()}}
+        assert json.loads(settings["RINGTRUE_HTTP__TRUSTED_PROXIES"]) == [], "no proxy is trusted by default"
         settings = {name: value.replace("/run/secrets", str(tmp_path)) for name, value in settings.items()}
-        said = run(BINARY, "config", "check", env=environment(**settings), cwd=tmp_path)
-        assert "store.url" in said and "1234" not in said
+        output = run(BINARY, "config", "check", env=environment(**settings), cwd=tmp_path)
+        assert "store.url" in output and "1234" not in output
 
 
-def test_compose_takes_secrets_from_files_alone():
+def test_compose_reads_secrets_from_files_only():
     document = compose()
     for name, service in document["services"].items():
         used = set(re.findall(r"/run/secrets/([a-z_]+)", json.dumps(service.get("environment", {}))))
@@ -206,7 +206,7 @@ def test_compose_takes_secrets_from_files_alone():
     assert not any(re.search("PASSWORD|SECRET|KEY", name) for name in settings), settings
 
 
-def test_compose_names_what_is_there():
+def test_compose_references_exist():
     document = compose()
     for name, service in document["services"].items():
         for volume in service.get("volumes", []):
@@ -216,10 +216,10 @@ def test_compose_names_what_is_there():
         assert set(service.get("depends_on", {})) <= set(document["services"])
         if "build" in service:
             assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file(), name
-    assert not document["services"]["postgres"].get("ports"), "the database is for nobody outside"
+    assert not document["services"]["postgres"].get("ports"), "the database port must not be published"
 
 
-def test_the_image_is_made_of_what_is_there_and_does_not_run_as_root():
+def test_image_sources_exist_and_user_is_not_root():
     text = (DEPLOY / "Dockerfile").read_text()
     for source in re.findall(r"^COPY ([^-\s]\S*) \S+$", text, re.MULTILINE):
         assert (ROOT / source).exists(), source
@@ -228,14 +228,14 @@ def test_the_image_is_made_of_what_is_there_and_does_not_run_as_root():
         assert (ROOT / path).exists(), path
     assert re.search(r"^USER [1-9][0-9]*:[1-9][0-9]*$", text, re.MULTILINE)
     channel = re.search(r'channel = "(\d+\.\d+)\.\d+"', (ROOT / "rust-toolchain.toml").read_text())[1]
-    assert f"FROM rust:{channel}-bookworm" in text, "the image builds with another Rust than we do"
+    assert f"FROM rust:{channel}-bookworm" in text, "the image must build with the Rust version of rust-toolchain.toml"
 
 
-def test_the_health_check_tells_a_node_that_is_there_from_one_that_is_not(node):
+def test_health_check_detects_a_running_node(node):
     def check(port):
         settings = environment(HEALTHCHECK_PORT=str(port))
         return subprocess.run([DEPLOY / "docker/healthcheck"], env=settings, capture_output=True).returncode
 
     assert check(node["metrics"]) == 0
-    # Port 1 is nobody's.
+    # Nothing listens on port 1.
     assert check(1) != 0

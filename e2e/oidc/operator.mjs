@@ -1,16 +1,16 @@
-// An operator whose authorisation server is not ours: npm `oidc-provider`, and beside it the operations of Number
-// Verification and of SIM Swap, which ask that server about each token. crates/operators/tests/camara_peer.rs starts it, says in one
-// line of JSON who we are, and reads one line for everything that happens. Later lines say what is to go wrong.
+// An operator with a third-party authorization server, npm `oidc-provider`, and the Number Verification and SIM Swap
+// APIs, which introspect each token. crates/operators/tests/camara_peer.rs starts it, writes our client's data as a line
+// of JSON, and reads a line for each event. Further input lines inject faults.
 import { createHash, generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createInterface } from 'node:readline';
 
-// The library's remarks, among them that it is made for a newer node, are not for the test.
+// Suppresses the library's notices.
 console.info = () => {};
 console.warn = () => {};
 const { default: Provider, errors } = await import('oidc-provider');
 
-const tell = (what) => console.log(JSON.stringify(what));
+const print = (what) => console.log(JSON.stringify(what));
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const { jwk, redirectUri } = JSON.parse((await lines.next()).value);
 
@@ -21,8 +21,8 @@ const SIM_CHECK = 'sim-swap:check';
 const PURPOSE = 'dpv:FraudPreventionAndDetection';
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'];
 
-// The network knows a device by its SIM. Here it says so in a header. Without a device, some decide at once what is
-// asked of them, some after a while, and some never.
+// The network identifies a device by its SIM; here a header does. In CIBA, subscribers decide immediately, after a
+// delay, or never.
 const subscribers = {
   '+447700900123': { sub: 'pseudonym-1', consents: true, sim: { latestSimChange: '2024-09-18T09:37:53.471829447+02:00' } },
   '+447700900124': { sub: 'pseudonym-2', consents: false },
@@ -137,56 +137,56 @@ const authorise = provider.callback();
 
 async function introspect(token) {
   const basic = Buffer.from(`resource:${encodeURIComponent(secret)}`).toString('base64');
-  const answer = await fetch(`${issuer}/token/introspection`, {
+  const response = await fetch(`${issuer}/token/introspection`, {
     method: 'POST',
     headers: { authorization: `Basic ${basic}`, 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams({ token }),
   });
-  return answer.json();
+  return response.json();
 }
 
 async function resource(path, request, response) {
   const correlator = request.headers['x-correlator'];
-  const say = (status, body) => {
+  const respond = (status, body) => {
     response.writeHead(status, { 'content-type': 'application/json', 'x-correlator': correlator });
     response.end(JSON.stringify(body));
   };
-  const refuse = (status, code) => say(status, { status, code, message: 'no' });
-  const pieces = [];
-  for await (const piece of request) pieces.push(piece);
-  const body = Buffer.concat(pieces).toString();
-  tell({ asked: `${request.method} ${path}`, correlator });
+  const refuse = (status, code) => respond(status, { status, code, message: 'no' });
+  const chunks = [];
+  for await (const chunk of request) chunks.push(chunk);
+  const body = Buffer.concat(chunks).toString();
+  print({ asked: `${request.method} ${path}`, correlator });
 
   const [scheme, token] = (request.headers.authorization ?? '').split(' ');
   const { active, scope, sub } = scheme === 'Bearer' ? await introspect(token) : {};
   if (!active) return refuse(401, 'UNAUTHENTICATED');
-  if (path.startsWith('/sim-swap/')) return simSwap(path, scope, numberOf(sub), JSON.parse(body), say, refuse);
+  if (path.startsWith('/sim-swap/')) return simSwap(path, scope, numberOf(sub), JSON.parse(body), respond, refuse);
   const number = numberOf(sub);
   const isVerify = path.endsWith('/verify');
   if (!scope.split(' ').includes(isVerify ? VERIFY : NUMBER)) return refuse(403, 'PERMISSION_DENIED');
-  if (!isVerify) return say(200, { devicePhoneNumber: number });
+  if (!isVerify) return respond(200, { devicePhoneNumber: number });
   const claimed = JSON.parse(body);
   if (Object.keys(claimed).length !== 1) return refuse(400, 'INVALID_ARGUMENT');
   const hashed = createHash('sha256').update(number).digest('hex');
-  return say(200, { devicePhoneNumberVerified: claimed.phoneNumber === number || claimed.hashedPhoneNumber === hashed });
+  return respond(200, { devicePhoneNumberVerified: claimed.phoneNumber === number || claimed.hashedPhoneNumber === hashed });
 }
 
-function simSwap(path, scope, known, { phoneNumber, maxAge }, say, refuse) {
+function simSwap(path, scope, known, { phoneNumber, maxAge }, respond, refuse) {
   const isCheck = path.endsWith('/check');
   if (!scope.split(' ').includes(isCheck ? SIM_CHECK : SIM_DATE)) return refuse(403, 'PERMISSION_DENIED');
   if (known && phoneNumber) return refuse(422, 'UNNECESSARY_IDENTIFIER');
   if (!known && !phoneNumber) return refuse(422, 'MISSING_IDENTIFIER');
   const { sim } = subscribers[known ?? phoneNumber] ?? {};
   if (!sim) return refuse(404, 'IDENTIFIER_NOT_FOUND');
-  if (!isCheck) return say(200, sim);
+  if (!isCheck) return respond(200, sim);
   if (maxAge > MONITORED_HOURS) return refuse(400, 'OUT_OF_RANGE');
-  return say(200, { swapped: Date.now() - Date.parse(sim.latestSimChange ?? 0) <= maxAge * 3_600_000 });
+  return respond(200, { swapped: Date.now() - Date.parse(sim.latestSimChange ?? 0) <= maxAge * 3_600_000 });
 }
 
-tell({ issuer });
+print({ issuer });
 for await (const line of lines) {
   const { path, fault } = JSON.parse(line);
   faults.set(path, fault);
-  tell({ path, fault });
+  print({ path, fault });
 }
 process.exit(0);

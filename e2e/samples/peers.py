@@ -1,4 +1,4 @@
-"""What the samples meet: Ringtrue itself, somebody who records its callbacks, and somebody who signs by another key."""
+"""Peers of the samples: a recorder of Ringtrue's callbacks, and a forger with its own keys."""
 
 import base64
 import contextlib
@@ -33,14 +33,14 @@ COMPONENTS = "(request-target) host date x-service-callback digest"
 
 
 def environment(base_url, **more):
-    """Nothing of ours but the way to programs: no proxy, no setting."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    return {**kept, "BASE_URL": base_url, "CALLBACK_PORT": "0", "PYTHONDONTWRITEBYTECODE": "1", **more}
+    """A minimal environment, without proxies and other settings."""
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    return {**inherited, "BASE_URL": base_url, "CALLBACK_PORT": "0", "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
 @contextlib.contextmanager
-def listening(sample, base_url, **settings):
-    """Starts a sample as a receiver of callbacks, and stops it with all that it has started."""
+def start_receiver(sample, base_url, **settings):
+    """Runs a sample with `listen`, and stops its process group at the end."""
     command = [*SAMPLES[sample], "listen"]
     with subprocess.Popen(
         command, env=environment(base_url, **settings), stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -58,15 +58,15 @@ class Receiver:
     port: int
     output: TextIO
 
-    def take(self, request):
-        """What it answers to a request, and what it prints about it."""
+    def deliver(self, request):
+        """Sends a request. Returns the status of the response and the line that the sample prints."""
         status = request.send(self.port)
         return status, self.output.readline().strip()
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it is on the wire."""
+    """A raw HTTP request."""
 
     method: str
     target: str
@@ -85,7 +85,7 @@ class Request:
         return replace(self, headers=tuple(header for header in self.headers if header[0].lower() != unwanted))
 
     def send(self, port):
-        """The status of the answer, or `None` if there is none."""
+        """Returns the status of the response, or `None` if there is none."""
         head = f"{self.method} {self.target} HTTP/1.1\r\n"
         others = [header for header in self.headers if header[0].lower() not in ("connection", "content-length")]
         for name, value in [*others, ("content-length", len(self.body)), ("connection", "close")]:
@@ -96,8 +96,8 @@ class Request:
         return int(line.split(" ")[1]) if line else None
 
 
-def record_one(start):
-    """Receives one callback, which `start` gets the URL for, and gives it as it came."""
+def record_callback(start):
+    """Calls `start` with a callback URL. Returns the first callback as received."""
     received = []
 
     class Recorder(socketserver.StreamRequestHandler):
@@ -117,20 +117,20 @@ def record_one(start):
     return received[0]
 
 
-class Impostor:
-    """Has a key set of its own, so it can sign anything."""
+class Forger:
+    """Signs arbitrary callbacks with its own key, and serves the key set."""
 
     def __init__(self, **members):
-        self.members = members  # of its public key
+        self.members = members  # additional members of the JWK
         self.key = generate_private_key(public_exponent=65537, key_size=2048)
         self.is_up = True
-        impostor = self
+        forger = self
 
         class Keys(BaseHTTPRequestHandler):
             def do_GET(self):
-                self.send_response(200 if impostor.is_up else 503)
+                self.send_response(200 if forger.is_up else 503)
                 self.end_headers()
-                self.wfile.write(json.dumps({"keys": [impostor.jwk(), {"kty": "EC", "kid": "other"}]}).encode())
+                self.wfile.write(json.dumps({"keys": [forger.jwk(), {"kty": "EC", "kid": "other"}]}).encode())
 
             def log_message(self, *_):
                 pass
@@ -146,7 +146,7 @@ class Impostor:
         return {**own, **self.members}
 
     def request(self, *, at, date=None, components=COMPONENTS, algorithm="rsa-sha256"):
-        """A callback that is signed over the given components, at a time in seconds."""
+        """Builds a callback signed over the components. `at` is a Unix time."""
         body = b'{"check_id":"01a1debb-088a-72d0-82af-11de1aae5598","status":"COMPLETED","match":true}'
         headers = {
             "host": "backend.example",

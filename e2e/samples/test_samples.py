@@ -1,4 +1,4 @@
-"""The samples for integrators, end to end against the real binary, and against those who would deceive them."""
+"""Runs the samples against the real binary, and with forged and modified callbacks."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import requests
-from peers import COMPONENTS, SAMPLES, Impostor, environment, listening, record_one
+from peers import COMPONENTS, SAMPLES, Forger, environment, record_callback, start_receiver
 
 every_sample = pytest.mark.parametrize("sample", SAMPLES)
 
@@ -17,33 +17,33 @@ def post(ringtrue):
     """Posts to the API as the project's backend."""
     base_url, project = ringtrue["base_url"], ringtrue["project"]
     form = {"grant_type": "client_credentials", "scope": "reverse_sms"}
-    answer = requests.post(f"{base_url}/oauth2/token", form, auth=(project["client_id"], project["client_secret"]))
+    response = requests.post(f"{base_url}/oauth2/token", form, auth=(project["client_id"], project["client_secret"]))
     session = requests.Session()
     session.trust_env = False
-    session.headers["authorization"] = f"Bearer {answer.json()['access_token']}"
+    session.headers["authorization"] = f"Bearer {response.json()['access_token']}"
 
     def post(path, body):
-        answer = session.post(base_url + path, json=body)
-        assert answer.ok, answer.text
-        return answer.json() if answer.content else None
+        response = session.post(base_url + path, json=body)
+        assert response.ok, response.text
+        return response.json() if response.content else None
 
     return post
 
 
 @pytest.fixture(scope="module")
-def impostor():
-    impostor = Impostor()
-    yield impostor
-    impostor.server.shutdown()
+def forger():
+    forger = Forger()
+    yield forger
+    forger.server.shutdown()
 
 
 def number(sample, last_digits):
-    """A number for each sample: few checks at a time may be made for one."""
+    """A separate number for each sample, because of the limit on checks per number."""
     return f"+99012345{list(SAMPLES).index(sample)}8{last_digits}"
 
 
 def record(post, phone_number):
-    """The callback of a check that matched, as Ringtrue sent it."""
+    """Returns the callback of a matching check as Ringtrue sent it."""
 
     def start(callback_url):
         new = {"phone_number": phone_number, "callback_url": callback_url}
@@ -51,12 +51,12 @@ def record(post, phone_number):
         sms = {"from": phone_number, "to": check["receiver_phone_number"], "body": check["expected_sms_body"]}
         post("/v1/sandbox/inbound-sms", sms)
 
-    return record_one(start)
+    return record_callback(start)
 
 
 @every_sample
-@pytest.mark.parametrize(("last_digits", "match", "said"), [("00", "true", "the number is theirs"), ("01", "false", "not proven")])
-def test_a_check_goes_from_create_to_callback(ringtrue, sample, last_digits, match, said):
+@pytest.mark.parametrize(("last_digits", "match", "result"), [("00", "true", "number verified"), ("01", "false", "number not verified")])
+def test_sample_completes_a_check(ringtrue, sample, last_digits, match, result):
     project, phone_number = ringtrue["project"], number(sample, last_digits)
     settings = environment(
         ringtrue["base_url"],
@@ -65,38 +65,38 @@ def test_a_check_goes_from_create_to_callback(ringtrue, sample, last_digits, mat
         PHONE_NUMBER=phone_number,
         ACCEPT_SANDBOX="1",
     )
-    ended = subprocess.run(SAMPLES[sample], env=settings, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    listens, android, ios, *_ = ended.stdout.splitlines()
-    assert listens.startswith("listening on http://127.0.0.1:")
+    completed = subprocess.run(SAMPLES[sample], env=settings, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    listening, android, ios, *_ = completed.stdout.splitlines()
+    assert listening.startswith("listening on http://127.0.0.1:")
     link = android.removeprefix("Android: ")
     assert link.startswith("sms:+990") and "?body=VERIFY%20" in link
     assert ios == "iOS:     " + link.replace("?", "&")
-    assert f" COMPLETED match={match}\n" in ended.stdout
-    assert said in ended.stdout.splitlines()[-1]
-    assert "refused" not in ended.stdout
+    assert f" COMPLETED match={match}\n" in completed.stdout
+    assert completed.stdout.splitlines()[-1].startswith(result)
+    assert "rejected" not in completed.stdout
 
 
 @every_sample
-def test_a_wrong_secret_is_told(ringtrue, sample):
+def test_wrong_secret_is_reported(ringtrue, sample):
     settings = environment(ringtrue["base_url"], CLIENT_ID=ringtrue["project"]["client_id"], CLIENT_SECRET="wrong")
-    ended = subprocess.run(SAMPLES[sample], env=settings, capture_output=True, text=True)
-    assert ended.returncode != 0
-    assert "401" in ended.stderr, ended.stderr
+    completed = subprocess.run(SAMPLES[sample], env=settings, capture_output=True, text=True)
+    assert completed.returncode != 0
+    assert "401" in completed.stderr, completed.stderr
 
 
-def other(text, at):
-    """Another character at one place."""
+def replace_character(text, at):
+    """Replaces one character by another."""
     character = text[at]
     return text[:at] + ("A" if character != "A" else "B") + text[at + 1 :]
 
 
-def other_signature(value):
-    return other(value, value.index('signature="') + len('signature="') + 40)
+def change_signature(value):
+    return replace_character(value, value.index('signature="') + len('signature="') + 40)
 
 
-# What is changed on the way: none of these may be taken for a callback.
-ALTERED = {
+# Modified callbacks; all must be rejected.
+MODIFIED = {
     "body": lambda good: replace(good, body=good.body.replace(b"true", b"trUe")),
     "match": lambda good: replace(good, body=good.body.replace(b'"match":true', b'"match":false')),
     "body cut": lambda good: replace(good, body=good.body[:-1]),
@@ -105,17 +105,17 @@ ALTERED = {
     ),
     "date": lambda good: good.altered("date", lambda date: date.replace(":", ":0", 1).replace("0", "", 1)),
     "second": lambda good: good.altered("date", lambda date: date[:-5] + str((int(date[-5]) + 1) % 10) + date[-4:]),
-    "path": lambda good: replace(good, target=other(good.target, 3)),
+    "path": lambda good: replace(good, target=replace_character(good.target, 3)),
     "path decoded": lambda good: replace(good, target=good.target.replace("%2F", "/")),
     "query": lambda good: replace(good, target=good.target.replace("order=7", "order=8")),
     "no query": lambda good: replace(good, target=good.target.split("?")[0]),
     "host": lambda good: good.altered("host", lambda _: "backend.example"),
     "source": lambda good: good.altered("x-service-callback", lambda _: "discovery"),
-    "digest": lambda good: good.altered("digest", lambda digest: other(digest, 12)),
-    "signature": lambda good: good.altered("authorization", other_signature),
+    "digest": lambda good: good.altered("digest", lambda digest: replace_character(digest, 12)),
+    "signature": lambda good: good.altered("authorization", change_signature),
     "signature with other letters": lambda good: good.altered("authorization", lambda text: text[:-3] + "!" + text[-3:]),
     "no signature": lambda good: good.altered("authorization", lambda text: text.split(',signature="')[0]),
-    "key": lambda good: good.altered("authorization", lambda text: other(text, len('Signature keyId="'))),
+    "key": lambda good: good.altered("authorization", lambda text: replace_character(text, len('Signature keyId="'))),
     "algorithm": lambda good: good.altered("authorization", lambda text: text.replace("rsa-sha256", "hmac-sha256")),
     "fewer components": lambda good: good.altered("authorization", lambda text: text.replace(" digest", "")),
     "another scheme": lambda good: good.altered("authorization", lambda _: "Bearer 1234"),
@@ -129,64 +129,64 @@ ALTERED = {
 
 
 @every_sample
-def test_a_callback_is_taken_as_it_was_sent_and_not_otherwise(ringtrue, post, sample):
-    with listening(sample, ringtrue["base_url"], ACCEPT_SANDBOX="1") as receiver:
+def test_modified_callback_is_rejected(ringtrue, post, sample):
+    with start_receiver(sample, ringtrue["base_url"], ACCEPT_SANDBOX="1") as receiver:
         good = record(post, number(sample, "02"))
-        taken = [receiver.take(good), receiver.take(good)]
-        answers = {change: receiver.take(alter(good)) for change, alter in ALTERED.items()}
-        taken.append(receiver.take(good))
+        accepted = [receiver.deliver(good), receiver.deliver(good)]
+        responses = {change: receiver.deliver(alter(good)) for change, alter in MODIFIED.items()}
+        accepted.append(receiver.deliver(good))
         by_put = replace(good, method="PUT").send(receiver.port)
     check_id = json.loads(good.body)["check_id"]
-    assert taken == [(200, f"verified: {check_id} COMPLETED match=true")] * 3, "a callback may come more than once"
-    assert {change: status for change, (status, _) in answers.items()} == dict.fromkeys(ALTERED, 401)
-    assert all(line.startswith("refused: ") for _, line in answers.values()), answers
+    assert accepted == [(200, f"verified: {check_id} COMPLETED match=true")] * 3, "a callback may be delivered more than once"
+    assert {change: status for change, (status, _) in responses.items()} == dict.fromkeys(MODIFIED, 401)
+    assert all(line.startswith("rejected: ") for _, line in responses.values()), responses
     assert by_put in (401, 405, 501)
 
 
 @every_sample
-def test_a_good_signature_is_not_enough(impostor, sample):
+def test_valid_signature_with_invalid_parameters_is_rejected(forger, sample):
     now, hour = time.time(), 3600
     requests = {
-        "as it should be": (impostor.request(at=now), 200),
-        "an hour old": (impostor.request(at=now - hour), 401),
-        "an hour early": (impostor.request(at=now + hour), 401),
-        "no date": (impostor.request(at=now, date="some day"), 401),
-        "only a date": (impostor.request(at=now, components="date"), 401),
-        "no digest": (impostor.request(at=now, components=COMPONENTS.removesuffix(" digest")), 401),
-        "another order": (impostor.request(at=now, components=" ".join(reversed(COMPONENTS.split(" ")))), 401),
-        "another algorithm": (impostor.request(at=now, algorithm="hs2019"), 401),
+        "valid": (forger.request(at=now), 200),
+        "an hour old": (forger.request(at=now - hour), 401),
+        "an hour early": (forger.request(at=now + hour), 401),
+        "invalid date": (forger.request(at=now, date="some day"), 401),
+        "only a date": (forger.request(at=now, components="date"), 401),
+        "no digest": (forger.request(at=now, components=COMPONENTS.removesuffix(" digest")), 401),
+        "another order": (forger.request(at=now, components=" ".join(reversed(COMPONENTS.split(" ")))), 401),
+        "another algorithm": (forger.request(at=now, algorithm="hs2019"), 401),
     }
-    with listening(sample, impostor.base_url) as receiver:
-        answers = {name: receiver.take(request)[0] for name, (request, _) in requests.items()}
-    assert answers == {name: expected for name, (_, expected) in requests.items()}
+    with start_receiver(sample, forger.base_url) as receiver:
+        responses = {name: receiver.deliver(request)[0] for name, (request, _) in requests.items()}
+    assert responses == {name: expected for name, (_, expected) in requests.items()}
 
 
 @every_sample
-def test_without_keys_nothing_is_trusted_and_the_callback_comes_again(impostor, sample):
-    impostor.is_up = False
+def test_unavailable_keys_cause_a_retry(forger, sample):
+    forger.is_up = False
     try:
-        with listening(sample, impostor.base_url) as receiver:
-            status, line = receiver.take(impostor.request(at=time.time()))
+        with start_receiver(sample, forger.base_url) as receiver:
+            status, line = receiver.deliver(forger.request(at=time.time()))
     finally:
-        impostor.is_up = True
+        forger.is_up = True
     assert status == 503
     assert "verified: 0" not in line
 
 
 @every_sample
-def test_a_sandbox_key_is_refused_where_live_callbacks_are_expected(ringtrue, post, sample):
+def test_sandbox_key_is_rejected_by_default(ringtrue, post, sample):
     good = record(post, number(sample, "04"))
-    with listening(sample, ringtrue["base_url"]) as receiver:
-        assert receiver.take(good) == (401, "refused: the key is for sandbox checks only")
+    with start_receiver(sample, ringtrue["base_url"]) as receiver:
+        assert receiver.deliver(good) == (401, "rejected: the key is for sandbox checks only")
 
 
 @every_sample
-def test_a_key_for_an_unknown_mode_is_refused(sample):
-    impostor = Impostor(use_mode="rehearsal")
+def test_key_with_unknown_mode_is_rejected(sample):
+    forger = Forger(use_mode="rehearsal")
     try:
-        with listening(sample, impostor.base_url, ACCEPT_SANDBOX="1") as receiver:
-            status, line = receiver.take(impostor.request(at=time.time()))
+        with start_receiver(sample, forger.base_url, ACCEPT_SANDBOX="1") as receiver:
+            status, line = receiver.deliver(forger.request(at=time.time()))
     finally:
-        impostor.server.shutdown()
+        forger.server.shutdown()
     assert status == 401
-    assert line.startswith("refused: the key is for "), line
+    assert line.startswith("rejected: the key is for "), line

@@ -1,8 +1,8 @@
-// A message centre that is not ours: npm `smpp` as the server. crates/operators/tests/smpp_peer.rs starts it, binds to
-// it twice, and reads one line of JSON for everything that happens.
+// A third-party SMSC: npm `smpp` as the server. crates/operators/tests/smpp_peer.rs starts it, binds twice, and reads a
+// line of JSON for each event.
 import smpp from 'smpp';
 
-const tell = (what) => console.log(JSON.stringify(what));
+const print = (what) => console.log(JSON.stringify(what));
 const base = { source_addr_ton: 1, source_addr_npi: 1, source_addr: '447700900001', dest_addr_ton: 1, dest_addr_npi: 1, destination_addr: '447700900999' };
 
 const send = (session, fields, operation = 'deliver_sm') =>
@@ -10,7 +10,7 @@ const send = (session, fields, operation = 'deliver_sm') =>
 
 async function deliver(label, session, fields, operation) {
   const response = await send(session, fields, operation);
-  tell({ answered: label, command: response.command, status: response.command_status });
+  print({ answered: label, command: response.command, status: response.command_status });
   return response.command_status;
 }
 
@@ -29,7 +29,7 @@ async function codings([session]) {
   await deliver('national', session, { source_addr_ton: 2, source_addr: '07700900001', short_message: 'national' });
 }
 
-// Every part is on its way before any is answered.
+// All parts are sent before the first response.
 async function parts([one, other]) {
   const portsFirst = (n) => Buffer.from([0x0b, 0x05, 0x04, 0x0b, 0x84, 0x23, 0xf0, 0x00, 0x03, 0x2a, 0x03, n]);
   await Promise.all([[other, 3, 'THREE'], [one, 1, 'ONE '], [other, 2, 'TWO ']].map(([session, n, message]) =>
@@ -42,21 +42,21 @@ async function parts([one, other]) {
 }
 
 async function faults([session]) {
-  const answer = new Promise((resolve) => session.once('deliver_sm_resp', resolve));
+  const response = new Promise((resolve) => session.once('deliver_sm_resp', resolve));
   session.socket.write(Buffer.concat([Buffer.from('0000001800000005000000000000ffff', 'hex'), Buffer.from('ABCDEFGH')]));
-  const { command, command_status: status, sequence_number: sequence } = await answer;
-  tell({ answered: 'malformed', command, status, sequence });
+  const { command, command_status: status, sequence_number: sequence } = await response;
+  print({ answered: 'malformed', command, status, sequence });
   const unknown = await new Promise((resolve) => session.send(new smpp.PDU('query_sm', { message_id: 'x' }), resolve));
-  tell({ answered: 'unknown', command: unknown.command, status: unknown.command_status });
-  tell({ next: 'the inbox fails' });
+  print({ answered: 'unknown', command: unknown.command, status: unknown.command_status });
+  print({ next: 'the inbox fails' });
   await new Promise((resolve) => process.stdin.once('data', resolve));
   while (await deliver('again', session, { short_message: 'again and again' }) === smpp.ESME_RX_T_APPN);
 }
 
 async function burst([session]) {
   const texts = Array.from({ length: 200 }, (_, n) => `burst ${n}`);
-  const answers = await Promise.all(texts.map((short_message) => send(session, { short_message })));
-  tell({ burst: answers.filter((answer) => answer.command_status === 0).length });
+  const responses = await Promise.all(texts.map((short_message) => send(session, { short_message })));
+  print({ burst: responses.filter((response) => response.command_status === 0).length });
 }
 
 const rounds = [
@@ -70,7 +70,7 @@ const rounds = [
   async (sessions) => {
     await deliver('rebound', sessions[0], { short_message: 'after the links were lost' });
     await new Promise((resolve) => sessions[1].enquire_link(resolve));
-    tell({ done: true });
+    print({ done: true });
   },
 ];
 
@@ -84,18 +84,18 @@ const server = smpp.createServer((session) => {
       return;
     }
     session.send(pdu.response({ system_id: 'npm', sc_interface_version: 0x34 }));
-    tell({ bound: system_id, version: interface_version });
+    print({ bound: system_id, version: interface_version });
     bound.push(session);
     if (bound.length === 2) {
       const sessions = bound;
       bound = [];
-      rounds.shift()(sessions).catch((error) => { tell({ failed: String(error) }); process.exit(1); });
+      rounds.shift()(sessions).catch((error) => { print({ failed: String(error) }); process.exit(1); });
     }
   });
   session.on('enquire_link', (pdu) => session.send(pdu.response()));
   session.on('unbind', (pdu) => {
     session.send(pdu.response());
-    tell({ unbound: true });
+    print({ unbound: true });
   });
 });
-server.listen(0, '127.0.0.1', () => tell({ port: server.address().port }));
+server.listen(0, '127.0.0.1', () => print({ port: server.address().port }));

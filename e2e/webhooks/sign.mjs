@@ -1,7 +1,7 @@
-// Writes inbound SMS as vendors do, signed or approved by the vendors' own libraries, as JSON lines.
+// Prints webhook requests of SMS vendors as JSON lines, signed or verified by the vendors' own libraries.
 //
-// twilio and @sinch/sdk-client have functions that sign. telnyx, plivo and messagebird have only ones that check: there the
-// signature is made here, by node's crypto, and a line is written only if the vendor's library takes it for valid.
+// twilio and @sinch/sdk-client can sign. telnyx, plivo and messagebird can only verify: here this script signs with
+// node:crypto, and the vendor's library verifies the result.
 //
 // Run by crates/operators/tests/sms_http_vendors.rs.
 
@@ -13,7 +13,7 @@ const twilio = require('twilio');
 const plivo = require('plivo');
 const messagebird = require('messagebird/lib/webhook-signature-jwt');
 const { Telnyx } = require('telnyx');
-// By its file: the package as a whole does not load without a second one that it does not name.
+// Imported by file: the package does not load without an undeclared dependency.
 const sinch = require('../node_modules/@sinch/sdk-client/dist/utils/authorization.helper.js');
 
 const ORIGIN = 'https://nv.example.com';
@@ -31,7 +31,7 @@ function write(vendor, request) {
 }
 
 function check(vendor, isValid) {
-  if (!isValid) throw new Error(`${vendor}: its own library does not take this for valid`);
+  if (!isValid) throw new Error(`${vendor}: rejected by the vendor's library`);
 }
 
 const form = (fields) => new URLSearchParams(fields).toString();

@@ -1,23 +1,23 @@
-//! What must hold for any bytes that come from outside.
+//! Fuzz targets for untrusted input.
 //!
-//! Each target is one function over bytes that asserts properties. They are run twice: at length under libFuzzer, which
-//! looks for new paths (`make fuzz`), and for a moment in the ordinary tests, over mutations of the same seeds
-//! (`tests/short.rs`). An input that once broke something is kept as a seed, and as a test where the fault was.
+//! Each target is a function over bytes that asserts properties. It runs for a long time under libFuzzer (`make fuzz`),
+//! and for a short time in the ordinary tests, with mutations of the same seeds (`tests/short.rs`). An input that has
+//! found an error is kept as a seed, and as a unit test of the fixed code.
 
-#![expect(clippy::unwrap_used, reason = "a property that cannot be checked does not hold")]
+#![expect(clippy::unwrap_used, reason = "a failed check is a finding")]
 
-mod enum_answer;
-mod long_message;
+mod concatenated_message;
+mod enum_response;
+mod input_reader;
 mod pdu;
 mod phone;
 mod search;
 mod signature;
 mod sms_text;
-mod tape;
 mod webhook;
 
-pub use enum_answer::ENUM_ANSWER;
-pub use long_message::LONG_MESSAGE;
+pub use concatenated_message::CONCATENATED_MESSAGE;
+pub use enum_response::ENUM_RESPONSE;
 pub use pdu::PDU;
 pub use phone::PHONE;
 pub use search::SEARCH;
@@ -25,20 +25,21 @@ pub use signature::SIGNATURE;
 pub use sms_text::SMS_TEXT;
 pub use webhook::WEBHOOK;
 
-/// Something that takes bytes from outside.
+/// A function with untrusted input.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     pub name: &'static str,
-    /// Panics when a property does not hold.
+    /// Panics if a property is violated.
     pub run: fn(&[u8]),
-    /// Inputs to begin with: each leads somewhere else.
+    /// Initial inputs for different code paths.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// How many mutated inputs a short run takes.
-    pub short_run: usize,
+    /// Number of mutated inputs of a short run.
+    pub short_run_inputs: usize,
 }
 
-pub const TARGETS: [Target; 8] = [SEARCH, SMS_TEXT, PHONE, PDU, LONG_MESSAGE, SIGNATURE, WEBHOOK, ENUM_ANSWER];
+pub const TARGETS: [Target; 8] =
+    [SEARCH, SMS_TEXT, PHONE, PDU, CONCATENATED_MESSAGE, SIGNATURE, WEBHOOK, ENUM_RESPONSE];
 
-fn texts(seeds: &[&str]) -> Vec<Vec<u8>> {
+fn text_seeds(seeds: &[&str]) -> Vec<Vec<u8>> {
     seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()
 }

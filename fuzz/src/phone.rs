@@ -1,18 +1,18 @@
-//! Phone numbers, as callers give them and as operators write senders.
+//! Phone numbers of API clients and sender addresses of operators.
 
 use ringtrue_domain::{
-    phone::{Address, AddressKind, Country, Msisdn},
+    phone::{AddressKind, Country, Msisdn, SmsAddress},
     tenancy::Mode,
 };
 
-use crate::{Target, tape::Tape};
+use crate::{Target, input_reader::InputReader};
 
-/// `Msisdn::parse` and `Address::number`: nothing is repaired, nothing is guessed, and a number stays itself.
-pub const PHONE: Target = Target { name: "phone", run, seeds, short_run: 3_000 };
+/// `Msisdn::parse` and sender address parsing: no repair, no guessing, and stable round trips.
+pub const PHONE: Target = Target { name: "phone", run, seeds, short_run_inputs: 3_000 };
 
 const KINDS: [AddressKind; 4] =
     [AddressKind::International, AddressKind::National, AddressKind::Unknown, AddressKind::NoSubscriber];
-/// With trunk prefixes, without, with a zero that stays, with prefixes that change the number.
+/// Countries with and without trunk prefixes, with a kept zero, and with prefixes that change the number.
 const COUNTRIES: [&str; 12] = ["GB", "US", "DE", "IT", "RU", "AR", "MX", "BR", "HU", "CI", "AG", ""];
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -42,34 +42,38 @@ fn seeds() -> Vec<Vec<u8>> {
     ];
     let mut seeds: Vec<_> =
         (0..).zip(texts).map(|(at, text)| [&[at % 4, at % 12][..], text.as_bytes()].concat()).collect();
-    // Abroad from Argentina, with a zero that Vietnam's numbers do not have: it was once put right.
+    // Former finding: an international call from Argentina with an invalid zero in a Vietnamese number was repaired.
     seeds.push(b"\x01\x05008401455099".to_vec());
     seeds
 }
 
 fn run(data: &[u8]) {
-    let mut tape = Tape::new(data);
-    let kind = tape.pick(&KINDS);
-    let country: Option<Country> = tape.pick(&COUNTRIES).parse().ok();
-    let text = String::from_utf8_lossy(tape.rest());
+    let mut input = InputReader::new(data);
+    let kind = input.pick(&KINDS);
+    let country: Option<Country> = input.pick(&COUNTRIES).parse().ok();
+    let text = String::from_utf8_lossy(input.rest());
 
     let (live, sandbox) = (Msisdn::parse(&text, Mode::Live), Msisdn::parse(&text, Mode::Sandbox));
     for number in live.iter().chain(&sandbox) {
-        assert_eq!(number.as_str(), text, "nothing is repaired");
-        is_a_number(number);
+        assert_eq!(number.as_str(), text, "the number was changed");
+        check_number(number);
     }
     assert!(!live.as_ref().is_ok_and(Msisdn::is_simulated));
-    assert!(live.is_err() || live == sandbox, "a sandbox knows what is live too");
+    assert!(live.is_err() || live == sandbox, "sandbox mode rejects a live number");
 
-    let address = Address { text: &text, kind, country };
-    let as_long = "x".repeat(text.chars().count());
-    assert_eq!(format!("{address:?}"), format!("{:?}", Address { text: &as_long, ..address }), "an address is masked");
-    let Some(number) = address.number() else {
+    let address = SmsAddress { text: &text, kind, country };
+    let masked = "x".repeat(text.chars().count());
+    assert_eq!(
+        format!("{address:?}"),
+        format!("{:?}", SmsAddress { text: &masked, ..address }),
+        "Debug shows the address"
+    );
+    let Some(number) = address.to_msisdn() else {
         let is_plain = sandbox.is_ok() && kind != AddressKind::NoSubscriber;
-        assert!(!is_plain, "E.164 is certain, whoever writes it");
+        assert!(!is_plain, "an E.164 number was not recognised");
         return;
     };
-    is_a_number(&number);
+    check_number(&number);
     assert_ne!(kind, AddressKind::NoSubscriber);
     let is_separator =
         |character: char| character.is_whitespace() || "-./()".contains(character) || ('‐'..='―').contains(&character);
@@ -80,22 +84,22 @@ fn run(data: &[u8]) {
     } else if kind == AddressKind::International {
         assert_eq!(number.digits(), written.strip_prefix("00").unwrap_or(written));
     }
-    // A country code that was not written is that of the country, and no other.
+    // A missing country code is that of the country.
     if !written.ends_with(number.digits()) {
         let code = country.and_then(Country::dialing_code).unwrap().to_string();
-        assert!(number.digits().starts_with(&code), "{written} is read as a number of another country");
+        assert!(number.digits().starts_with(&code), "{written} became a number of another country");
     }
 }
 
-/// A number is what it says, shows only its ends, and is read again from any unmistakable way to write it.
-fn is_a_number(number: &Msisdn) {
+/// Checks format, masking and round trips of a number.
+fn check_number(number: &Msisdn) {
     let digits = number.digits();
     assert!((7..=15).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit()));
     assert_eq!(number.as_str(), format!("+{digits}"));
     assert!(digits.ends_with(&number.tail().to_string()));
-    assert!(!format!("{number:?}").contains(&digits[2..digits.len() - 2]), "a number is masked");
+    assert!(!format!("{number:?}").contains(&digits[2..digits.len() - 2]), "Debug shows the number");
     if let Some(code) = number.country().and_then(Country::dialing_code) {
-        assert!(digits.starts_with(&code.to_string()), "a number has the code of its country");
+        assert!(digits.starts_with(&code.to_string()), "wrong country code");
     }
     assert_eq!(Msisdn::parse(number.as_str(), Mode::Sandbox).as_ref(), Ok(number));
     for (kind, text) in [
@@ -106,7 +110,7 @@ fn is_a_number(number: &Msisdn) {
         (AddressKind::National, format!("+{digits}")),
         (AddressKind::National, format!("+{} {}", &digits[..4], &digits[4..])),
     ] {
-        let read = Address { text: &text, kind, country: "GB".parse().ok() }.number();
+        let read = SmsAddress { text: &text, kind, country: "GB".parse().ok() }.to_msisdn();
         assert_eq!(read.as_ref(), Some(number), "{kind:?}");
     }
 }

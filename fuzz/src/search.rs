@@ -1,25 +1,25 @@
-//! Filters in RSQL, as callers write them into a query.
+//! RSQL search expressions of API clients.
 
 use ringtrue_domain::search::{
-    Choice, Field, Filter, InstantTest, Kind, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS, Pattern, Piece,
-    SearchError, Test, TextTest, parse,
+    Field, FieldKind, FieldTest, Filter, InstantTest, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS, Pattern,
+    PatternPiece, SearchError, SetTest, TextTest, parse,
 };
 
-use crate::{Target, texts};
+use crate::{Target, text_seeds};
 
-/// `search::parse`: a filter within its bounds, or an error that points into the text and repeats no number.
-pub const SEARCH: Target = Target { name: "search", run, seeds, short_run: 4_000 };
+/// `search::parse`: a filter within its limits, or an error with a valid position and without phone numbers.
+pub const SEARCH: Target = Target { name: "search", run, seeds, short_run_inputs: 4_000 };
 
 static FIELDS: [Field; 5] = [
-    Field { name: "status", kind: Kind::Keyword(&["ACCEPTED", "COMPLETED", "ERROR"]) },
-    Field { name: "verified", kind: Kind::Boolean },
-    Field { name: "reference_id", kind: Kind::Text },
-    Field { name: "created_at", kind: Kind::Instant },
-    Field { name: "project_id", kind: Kind::Identifier },
+    Field { name: "status", kind: FieldKind::Keyword(&["ACCEPTED", "COMPLETED", "ERROR"]) },
+    Field { name: "verified", kind: FieldKind::Boolean },
+    Field { name: "reference_id", kind: FieldKind::Text },
+    Field { name: "created_at", kind: FieldKind::Instant },
+    Field { name: "project_id", kind: FieldKind::Identifier },
 ];
 
 fn seeds() -> Vec<Vec<u8>> {
-    let mut seeds = texts(&[
+    let mut seeds = text_seeds(&[
         "status==COMPLETED;created_at=ge=2026-01-01T00:00:00Z",
         "status=in=(ACCEPTED,ERROR),verified!=true",
         "(status==ERROR or verified==false) and reference_id==\"a b\\\"*\"",
@@ -46,104 +46,106 @@ fn seeds() -> Vec<Vec<u8>> {
 fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match parse(&text, &FIELDS) {
-        Ok(filter) => is_within_bounds_and_means_what_it_says(&text, &filter),
-        Err(error) => explains_itself(&text, &error),
+        Ok(filter) => check_filter(&text, &filter),
+        Err(error) => check_error(&text, &error),
     }
 }
 
-fn explains_itself(text: &str, error: &SearchError) {
+fn check_error(text: &str, error: &SearchError) {
     assert!((1..=text.chars().count() + 1).contains(&error.column()));
-    assert!(error.column() <= MAX_BYTES + 1, "nothing is read behind the bound");
+    assert!(error.column() <= MAX_BYTES + 1, "position beyond the limit");
     let message = error.to_string();
     assert!(message.len() < 400, "{message:?}");
     assert!(!message.contains(char::is_control), "{message:?}");
     let longest_number = message.split(|c: char| !c.is_numeric()).map(str::len).max();
-    assert!(longest_number <= Some(4), "a phone number may have been repeated: {message:?}");
+    assert!(longest_number <= Some(4), "the message may contain a phone number: {message:?}");
 }
 
-fn is_within_bounds_and_means_what_it_says(text: &str, filter: &Filter) {
+fn check_filter(text: &str, filter: &Filter) {
     assert!(text.len() <= MAX_BYTES);
-    let extent = Extent::of(filter);
-    assert!(extent.comparisons <= MAX_COMPARISONS);
-    assert!(extent.values <= text.len());
-    // One group can hold an `or` of `and`s, and the outermost needs no parentheses.
-    assert!(extent.depth <= 2 * (MAX_DEPTH + 1));
+    let size = FilterSize::of(filter);
+    assert!(size.comparisons <= MAX_COMPARISONS);
+    assert!(size.values <= text.len());
+    // A group can contain an `or` of `and`s, and the outermost has no parentheses.
+    assert!(size.depth <= 2 * (MAX_DEPTH + 1));
 
-    is_read_as(&format!(" \t{text}\r\n"), filter);
-    is_read_as(&format!("({text})"), filter);
-    is_read_as(&format!("({text});({text})"), &Filter::And(vec![filter.clone(); 2]));
-    is_read_as(&format!("({text}) or ({text})"), &Filter::Or(vec![filter.clone(); 2]));
+    assert_parses_as(&format!(" \t{text}\r\n"), filter);
+    assert_parses_as(&format!("({text})"), filter);
+    assert_parses_as(&format!("({text});({text})"), &Filter::And(vec![filter.clone(); 2]));
+    assert_parses_as(&format!("({text}) or ({text})"), &Filter::Or(vec![filter.clone(); 2]));
 }
 
-/// Only a bound may stand in the way.
-fn is_read_as(text: &str, expected: &Filter) {
+/// Parses as `expected`, or exceeds a limit.
+fn assert_parses_as(text: &str, expected: &Filter) {
     match parse(text, &FIELDS) {
         Ok(filter) => assert_eq!(filter, *expected),
         Err(error) => {
             let message = error.to_string();
-            let is_a_bound = ["more than ", "parentheses nest"].iter().any(|bound| message.starts_with(bound));
-            assert!(is_a_bound, "{message}");
+            let is_limit = ["more than ", "parentheses nest"].iter().any(|prefix| message.starts_with(prefix));
+            assert!(is_limit, "{message}");
         }
     }
 }
 
 #[derive(Default)]
-struct Extent {
+struct FilterSize {
     comparisons: usize,
     depth: usize,
-    /// In all lists together.
+    /// Total of all lists.
     values: usize,
 }
 
-impl Extent {
+impl FilterSize {
     fn of(filter: &Filter) -> Self {
         match filter {
             Filter::And(parts) | Filter::Or(parts) => {
                 assert!(parts.len() >= 2);
-                let whole = parts.iter().map(Extent::of).fold(Extent::default(), |whole, part| Extent {
+                let whole = parts.iter().map(FilterSize::of).fold(FilterSize::default(), |whole, part| FilterSize {
                     comparisons: whole.comparisons + part.comparisons,
                     depth: whole.depth.max(part.depth),
                     values: whole.values + part.values,
                 });
-                Extent { depth: whole.depth + 1, ..whole }
+                FilterSize { depth: whole.depth + 1, ..whole }
             }
             Filter::Comparison { field, test } => {
-                let values = values(field.kind, test);
+                let values = value_count(field.kind, test);
                 assert!((1..=MAX_LIST_ITEMS).contains(&values));
-                Extent { comparisons: 1, depth: 0, values }
+                FilterSize { comparisons: 1, depth: 0, values }
             }
         }
     }
 }
 
-/// How many values a field is compared with, by a test of its own kind.
-fn values(kind: Kind, test: &Test) -> usize {
+/// Number of compared values; the test must match the field type.
+fn value_count(kind: FieldKind, test: &FieldTest) -> usize {
     match (kind, test) {
-        (Kind::Text, Test::Text(TextTest::Choice(texts))) => of_choice(texts),
-        (Kind::Text, Test::Text(TextTest::Matches(pattern) | TextTest::DiffersFrom(pattern))) => of_pattern(pattern),
-        (Kind::Keyword(allowed), Test::Keyword(words)) => {
-            let (Choice::OneOf(found) | Choice::NoneOf(found)) = words;
-            assert!(found.iter().all(|word| allowed.contains(word)));
-            of_choice(words)
+        (FieldKind::Text, FieldTest::Text(TextTest::Set(texts))) => choice_len(texts),
+        (FieldKind::Text, FieldTest::Text(TextTest::Matches(pattern) | TextTest::DiffersFrom(pattern))) => {
+            check_pattern(pattern)
         }
-        (Kind::Boolean, Test::Boolean(truths)) => of_choice(truths),
-        (Kind::Identifier, Test::Identifier(ids)) => of_choice(ids),
-        (Kind::Instant, Test::Instant(InstantTest::Choice(instants))) => of_choice(instants),
-        (Kind::Instant, Test::Instant(_)) => 1,
-        _ => panic!("{kind:?} has no such test: {test:?}"),
+        (FieldKind::Keyword(allowed), FieldTest::Keyword(words)) => {
+            let (SetTest::OneOf(found) | SetTest::NoneOf(found)) = words;
+            assert!(found.iter().all(|word| allowed.contains(word)));
+            choice_len(words)
+        }
+        (FieldKind::Boolean, FieldTest::Boolean(truths)) => choice_len(truths),
+        (FieldKind::Identifier, FieldTest::Identifier(ids)) => choice_len(ids),
+        (FieldKind::Instant, FieldTest::Instant(InstantTest::Set(instants))) => choice_len(instants),
+        (FieldKind::Instant, FieldTest::Instant(_)) => 1,
+        _ => panic!("{test:?} does not match {kind:?}"),
     }
 }
 
-fn of_choice<T>(choice: &Choice<T>) -> usize {
-    let (Choice::OneOf(values) | Choice::NoneOf(values)) = choice;
+fn choice_len<T>(choice: &SetTest<T>) -> usize {
+    let (SetTest::OneOf(values) | SetTest::NoneOf(values)) = choice;
     values.len()
 }
 
-fn of_pattern(pattern: &Pattern) -> usize {
+fn check_pattern(pattern: &Pattern) -> usize {
     let pieces = pattern.pieces();
-    assert!(pieces.contains(&Piece::Anything));
-    assert!(!pieces.contains(&Piece::Literal(String::new())));
-    let is_gap = |piece: &Piece| *piece == Piece::Anything;
-    assert!(pieces.windows(2).all(|pair| is_gap(&pair[0]) != is_gap(&pair[1])), "gaps and literals take turns");
+    assert!(pieces.contains(&PatternPiece::Anything));
+    assert!(!pieces.contains(&PatternPiece::Literal(String::new())));
+    let is_gap = |piece: &PatternPiece| *piece == PatternPiece::Anything;
+    assert!(pieces.windows(2).all(|pair| is_gap(&pair[0]) != is_gap(&pair[1])), "gaps and literals must alternate");
     1
 }

@@ -1,35 +1,36 @@
-//! Requests that claim to be callbacks of ours.
+//! Requests with forged callback signatures.
 
 use std::sync::LazyLock;
 
 use ringtrue_engine::{
     callback::signature::{
-        Authorization, Covered, Rejection, Request, SOURCE_HEADER, Verified, date, digest, read_date, read_jwks, sign,
-        verify,
+        Authorization, CallbackRequest, CoveredComponents, SOURCE_HEADER, SignatureError, VerifiedSignature,
+        digest_header, format_date, parse_date, parse_jwks, sign, verify,
     },
-    keys::{CallbackSigner, PublicKey},
+    keys::{CallbackPublicKey, CallbackSigner},
 };
 
-use crate::{Target, tape::Tape, texts};
+use crate::{Target, input_reader::InputReader, text_seeds};
 
-/// `verify` and what it reads: what is verified was signed, byte for byte, and what was signed is verified.
-pub const SIGNATURE: Target = Target { name: "signature", run, seeds, short_run: 500 };
+/// Signature verification: accepts exactly the signed requests.
+pub const SIGNATURE: Target = Target { name: "signature", run, seeds, short_run_inputs: 500 };
 
-/// Another one in each process: no input depends on it.
+/// Random for each process; no input depends on it.
 static SIGNER: LazyLock<CallbackSigner> =
     LazyLock::new(|| CallbackSigner::from_pkcs8(&CallbackSigner::generate()).unwrap());
-static USUAL: LazyLock<Arrived> =
-    LazyLock::new(|| Arrived::signed(["POST", "/hook", "h", "Thu, 01 Jan 1970 00:00:00 GMT", "discovery"], b"usual"));
-static KEYS: LazyLock<[PublicKey; 1]> = LazyLock::new(|| [SIGNER.public().clone()]);
+static SIGNED_REQUEST: LazyLock<ReceivedRequest> = LazyLock::new(|| {
+    ReceivedRequest::signed(["POST", "/hook", "h", "Thu, 01 Jan 1970 00:00:00 GMT", "discovery"], b"body")
+});
+static KEYS: LazyLock<[CallbackPublicKey; 1]> = LazyLock::new(|| [SIGNER.public().clone()]);
 
-/// Changes, each a place, a position and a character; a line that ends them; then what is signed, a line each.
+/// A line of changes (field, position and character each), then the signed values, one per line.
 fn seeds() -> Vec<Vec<u8>> {
     let request =
         "\nPOST\n/hook?a=1\nreceiver.example:8443\nSat, 14 Nov 2026 09:30:00 GMT\nreverse_sms\n{\"check_id\":\"1\"}";
     let mut seeds: Vec<Vec<u8>> = ["", "aaa", "baab", "cPx", "dBxeax", "fAAfBBfCC", "gzzhAA", "i!9"]
         .map(|changes| [changes, request].concat().into_bytes())
         .to_vec();
-    seeds.extend(texts(&[
+    seeds.extend(text_seeds(&[
         "\npost\n/\nh\nyesterday\n\n",
         "\nPOST\n/\nh\nSun, 06 Nov 1994 08:49:37 GMT\ndiscovery\n\n\0\n",
         "Signature keyId=\"k\",algorithm=\"rsa-sha256\",headers=\"(request-target) host date x-service-callback digest\",signature=\"AAAA\"",
@@ -49,14 +50,14 @@ fn seeds() -> Vec<Vec<u8>> {
 
 fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    headers_are_read_or_refused(&text);
-    noise_is_refused(&text, data);
-    what_is_verified_was_signed(data);
+    check_header_parsing(&text);
+    check_noise_is_rejected(&text, data);
+    check_changes_are_rejected(data);
 }
 
-fn headers_are_read_or_refused(text: &str) {
-    if let Some(at) = read_date(text) {
-        assert_eq!(date(at), text, "a date has one form");
+fn check_header_parsing(text: &str) {
+    if let Some(at) = parse_date(text) {
+        assert_eq!(format_date(at), text, "a date has several formats");
     }
     if let Ok(Authorization { key_id, algorithm, headers, signature }) = Authorization::parse(text) {
         for part in [key_id, algorithm, headers] {
@@ -65,69 +66,69 @@ fn headers_are_read_or_refused(text: &str) {
         assert!(signature.len() <= text.len());
         assert!(text.starts_with("Signature "));
     }
-    if let Ok(keys) = read_jwks(text) {
-        // Whatever a key set holds under the id that is looked for, it is refused and nothing worse.
+    if let Ok(keys) = parse_jwks(text) {
+        // A different key with the same id does not verify, and does not panic.
         let kid = &SIGNER.public().kid;
         for key in keys {
-            assert!(USUAL.verdict(&[PublicKey { kid: kid.clone(), ..key }]).is_err());
+            assert!(SIGNED_REQUEST.verify(&[CallbackPublicKey { kid: kid.clone(), ..key }]).is_err());
         }
     }
 }
 
-/// What a stranger writes, in each place where it could matter.
-fn noise_is_refused(text: &str, body: &[u8]) {
+/// Arbitrary header values and bodies are rejected.
+fn check_noise_is_rejected(text: &str, body: &[u8]) {
     for header in [AUTHORIZATION, DIGEST] {
-        let mut arrived = USUAL.clone();
-        text.clone_into(&mut arrived.headers[header].1);
-        assert_eq!(arrived.verdict(&*KEYS).is_ok(), text == USUAL.headers[header].1);
+        let mut received = SIGNED_REQUEST.clone();
+        text.clone_into(&mut received.headers[header].1);
+        assert_eq!(received.verify(&*KEYS).is_ok(), text == SIGNED_REQUEST.headers[header].1);
     }
-    let mut arrived = USUAL.clone();
-    arrived.body = body.to_vec();
-    assert_eq!(arrived.verdict(&*KEYS).is_ok(), body == b"usual");
+    let mut received = SIGNED_REQUEST.clone();
+    received.body = body.to_vec();
+    assert_eq!(received.verify(&*KEYS).is_ok(), body == b"body");
 }
 
-fn what_is_verified_was_signed(data: &[u8]) {
+fn check_changes_are_rejected(data: &[u8]) {
     let mut lines = data.splitn(7, |byte| *byte == b'\n');
     let changes = lines.next().unwrap_or_default();
     let mut line = || String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
     let covered = [line(), line(), line(), line(), line()];
-    let signed = Arrived::signed(covered.each_ref().map(String::as_str), lines.next().unwrap_or_default());
-    let date_is_right = read_date(&covered[3]).is_some();
-    match signed.verdict(&*KEYS) {
-        Ok(verified) => assert!(date_is_right && verified.source == covered[4] && verified.kid == SIGNER.public().kid),
-        Err(rejection) => assert!(rejection == Rejection::DateMalformed && !date_is_right, "{rejection}"),
+    let signed = ReceivedRequest::signed(covered.each_ref().map(String::as_str), lines.next().unwrap_or_default());
+    let date_is_valid = parse_date(&covered[3]).is_some();
+    match signed.verify(&*KEYS) {
+        Ok(verified) => assert!(date_is_valid && verified.source == covered[4] && verified.kid == SIGNER.public().kid),
+        Err(rejection) => assert!(rejection == SignatureError::DateMalformed && !date_is_valid, "{rejection}"),
     }
 
-    let mut arrived = signed.clone();
-    let mut tape = Tape::new(changes);
-    while !tape.is_empty() {
-        arrived.change(&mut tape);
+    let mut received = signed.clone();
+    let mut input = InputReader::new(changes);
+    while !input.is_empty() {
+        received.change(&mut input);
     }
-    if arrived.verdict(&*KEYS).is_ok() {
-        assert_eq!(arrived.signing_string(), signed.signing_string());
-        assert_eq!(arrived.body, signed.body);
-        let (theirs, ours) = (&arrived.headers[AUTHORIZATION].1, &signed.headers[AUTHORIZATION].1);
+    if received.verify(&*KEYS).is_ok() {
+        assert_eq!(received.signing_string(), signed.signing_string());
+        assert_eq!(received.body, signed.body);
+        let (theirs, ours) = (&received.headers[AUTHORIZATION].1, &signed.headers[AUTHORIZATION].1);
         assert_eq!(Authorization::parse(theirs), Authorization::parse(ours));
     }
 }
 
-/// A request as it arrives.
+/// A received request.
 #[derive(Clone)]
-struct Arrived {
+struct ReceivedRequest {
     method: String,
     target: String,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
 }
 
-/// Where they are among the headers.
+/// Index in the headers.
 const DIGEST: usize = 3;
 const AUTHORIZATION: usize = 4;
 
-impl Arrived {
+impl ReceivedRequest {
     fn signed([method, target, host, date, source]: [&str; 5], body: &[u8]) -> Self {
-        let digest = digest(body);
-        let authorization = sign(&Covered { method, target, host, date, source, digest: &digest }, &SIGNER);
+        let digest = digest_header(body);
+        let authorization = sign(&CoveredComponents { method, target, host, date, source, digest: &digest }, &SIGNER);
         let headers = [
             ("Host", host),
             ("date", date),
@@ -135,7 +136,7 @@ impl Arrived {
             ("Digest", &digest),
             ("AUTHORIZATION", &authorization),
         ];
-        Arrived {
+        ReceivedRequest {
             method: method.to_owned(),
             target: target.to_owned(),
             headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
@@ -143,23 +144,23 @@ impl Arrived {
         }
     }
 
-    fn verdict(&self, keys: &[PublicKey]) -> Result<Verified, Rejection> {
-        let Arrived { method, target, headers, body } = self;
-        verify(&Request { method, target, headers, body }, keys)
+    fn verify(&self, keys: &[CallbackPublicKey]) -> Result<VerifiedSignature, SignatureError> {
+        let ReceivedRequest { method, target, headers, body } = self;
+        verify(&CallbackRequest { method, target, headers, body }, keys)
     }
 
     fn signing_string(&self) -> String {
         let value = |at: usize| self.headers[at].1.as_str();
         let (method, target) = (&*self.method, &*self.target);
-        Covered { method, target, host: value(0), date: value(1), source: value(2), digest: value(DIGEST) }
+        CoveredComponents { method, target, host: value(0), date: value(1), source: value(2), digest: value(DIGEST) }
             .signing_string()
     }
 
-    /// One character of one part becomes another, or one more, or none; or a header is there once more.
-    fn change(&mut self, tape: &mut Tape<'_>) {
-        let place = usize::from(tape.octet());
-        let (at, new) = (usize::from(tape.octet()), char::from(tape.octet()));
-        let text = match place % 9 {
+    /// Replaces, inserts or removes a character, or repeats a header.
+    fn change(&mut self, input: &mut InputReader<'_>) {
+        let field = usize::from(input.octet());
+        let (at, new) = (usize::from(input.octet()), char::from(input.octet()));
+        let text = match field % 9 {
             0 => &mut self.method,
             1 => &mut self.target,
             header @ 2..=6 => &mut self.headers[header - 2].1,

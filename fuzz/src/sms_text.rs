@@ -1,19 +1,19 @@
-//! What people text: the codes that are found in it.
+//! Codes in SMS texts of end-users.
 
-use ringtrue_domain::reverse_sms::{Code, candidates};
+use ringtrue_domain::reverse_sms::{SmsCode, find_code_candidates};
 
-use crate::{Target, tape::Tape, texts};
+use crate::{Target, input_reader::InputReader, text_seeds};
 
-/// `candidates`: few, each once, each really in the text; and the code that somebody was told to send is among them.
-pub const SMS_TEXT: Target = Target { name: "sms_text", run, seeds, short_run: 4_000 };
+/// `find_code_candidates`: bounded, distinct and contained in the text; includes the expected code.
+pub const SMS_TEXT: Target = Target { name: "sms_text", run, seeds, short_run_inputs: 4_000 };
 
 const ALPHABET: &str = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-/// How many characters are looked at, and how many candidates are tried.
-const LOOKED_AT: usize = 480;
-const TRIED: usize = 32;
+/// Limits of the searched characters and of the candidates.
+const MAX_CHARACTERS: usize = 480;
+const MAX_CANDIDATES: usize = 32;
 
 fn seeds() -> Vec<Vec<u8>> {
-    let mut seeds = texts(&[
+    let mut seeds = text_seeds(&[
         "0123456789VERIFY 7K3QX9M20D",
         "abcdefghij7k3q-x9m2-0d",
         "ABCDEFGHIJverify: 7K3Q X9M2 OD\n-- \nSent from my phone, +44 7700 900123",
@@ -28,47 +28,47 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn run(data: &[u8]) {
-    let mut tape = Tape::new(data);
+    let mut input = InputReader::new(data);
     let mut random = [0; 10];
-    random.fill_with(|| tape.octet());
-    let text = String::from_utf8_lossy(tape.rest());
+    random.fill_with(|| input.octet());
+    let text = String::from_utf8_lossy(input.rest());
 
-    let found = candidates(&text);
-    assert!(found.len() <= TRIED);
+    let found = find_code_candidates(&text);
+    assert!(found.len() <= MAX_CANDIDATES);
     let symbols = symbols(&text);
     for (at, code) in found.iter().enumerate() {
         assert_eq!(code.as_str().len(), 10);
         assert!(symbols.contains(code.as_str()), "{} is not in the text", code.as_str());
-        assert!(!found[..at].contains(code), "{} is there twice", code.as_str());
+        assert!(!found[..at].contains(code), "{} is repeated", code.as_str());
     }
 
-    let code = Code::from_random(random);
-    is_found(code, &text, code.as_str(), 300);
-    is_found(code, &text, &careless(code), 300);
+    let code = SmsCode::from_random(random);
+    assert_found(code, &text, code.as_str(), 300);
+    assert_found(code, &text, &confuse_symbols(code), 300);
     let (head, tail) = code.as_str().split_at(4);
-    is_found(code, &text, &format!("{head}-{tail}"), 24);
+    assert_found(code, &text, &format!("{head}-{tail}"), 24);
 }
 
-/// Whatever comes before it, within reason: so much that no more than the tried ones can be in it.
-fn is_found(code: Code, text: &str, written: &str, reason: usize) {
-    let before: String = text.chars().take(reason).collect();
+/// The code is found after a prefix that is short enough for the candidate limit.
+fn assert_found(code: SmsCode, text: &str, written: &str, max_prefix: usize) {
+    let before: String = text.chars().take(max_prefix).collect();
     let message = format!("{before} {written}");
-    assert!(candidates(&message).contains(&code), "{} is not found in {message:?}", code.as_str());
+    assert!(find_code_candidates(&message).contains(&code), "{} is not found in {message:?}", code.as_str());
     let message = format!("{message} {text}");
-    assert!(candidates(&message).contains(&code), "{} is not found in {message:?}", code.as_str());
+    assert!(find_code_candidates(&message).contains(&code), "{} is not found in {message:?}", code.as_str());
 }
 
-/// As somebody writes it who reads a zero for an O.
-fn careless(code: Code) -> String {
+/// Writes `o` for 0 and `l` for 1.
+fn confuse_symbols(code: SmsCode) -> String {
     code.as_str().replace('0', "o").replace('1', "l").to_ascii_lowercase()
 }
 
-/// All symbols of a text, with nothing between them.
+/// All code symbols of a text, without separators.
 fn symbols(text: &str) -> String {
     let symbol = |letter: char| match letter.to_ascii_uppercase() {
         'O' => '0',
         'I' | 'L' => '1',
         other => other,
     };
-    text.chars().take(LOOKED_AT).map(symbol).filter(|symbol| ALPHABET.contains(*symbol)).collect()
+    text.chars().take(MAX_CHARACTERS).map(symbol).filter(|symbol| ALPHABET.contains(*symbol)).collect()
 }

@@ -1,4 +1,4 @@
-//! Requests to the webhooks for SMS: any bytes to each driver.
+//! Arbitrary requests to the SMS webhooks of every driver.
 
 use std::{
     collections::BTreeMap,
@@ -11,27 +11,27 @@ use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use ringtrue_domain::{phone::Msisdn, reverse_sms::InboundSms, tenancy::Mode};
-use ringtrue_engine::ports::{Disposition, Glimpse, Inbox, ManualClock, StoreError};
+use ringtrue_engine::ports::{Inbox, ManualClock, PartialSms, SmsOutcome, StoreError};
 use ringtrue_operators::sms_http::{
-    Bird, Driver, FieldMap, Generic, GenericSignature, Incoming, Infobip, Jasmin, Kannel, MessageBird, PathSecret,
-    Plivo, PlivoSignature, Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature,
-    Webhook, WebhookConfig,
+    Bird, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, PathSecret, Plivo, PlivoSignature,
+    Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature, Webhook, WebhookConfig,
+    WebhookDriver, WebhookRequest,
 };
 
-use crate::{Target, texts};
+use crate::{Target, text_seeds};
 
-/// `Webhook::handle`: where there is a signature, nothing without one is believed; where there is none, nothing breaks.
-pub const WEBHOOK: Target = Target { name: "webhook", run, seeds, short_run: 1_000 };
+/// `Webhook::handle`: drivers with signatures reject unsigned requests; drivers without do not panic.
+pub const WEBHOOK: Target = Target { name: "webhook", run, seeds, short_run_inputs: 1_000 };
 
-const PATH: &str = "/southbound/sms/door/Zm9vYmFyYmF6cXV4";
+const PATH: &str = "/southbound/sms/webhook/Zm9vYmFyYmF6cXV4";
 const RECEIVER: &str = "+447700900999";
 
-/// Method and query, headers, an empty line, a body.
+/// Method and query, headers, an empty line, body.
 fn seeds() -> Vec<Vec<u8>> {
     const FORM: &str = "content-type: application/x-www-form-urlencoded\n";
     const JSON: &str = "content-type: application/json\n";
     let fields = "From=%2B447700900123&To=%2B447700900999&Body=VERIFY+7K3QX9M20D&MessageSid=SM1&Text=x&MessageUUID=1";
-    let mut seeds = texts(&[
+    let mut seeds = text_seeds(&[
         "GET from=%2B447700900123&to=%2B447700900999&text=VERIFY+7K3QX9M20D&coding=0&charset=UTF-8&id=1&udh=%05%00%03%07%02%01\n",
         "GET from=07700900123&to=00447700900999&text=%00V&coding=2\n",
         "GET msisdn=447700900123&to=447700900999&messageId=1&type=text&text=VERIFY&concat=true&concat-ref=7&concat-total=2&concat-part=1&sig=00&timestamp=1\n",
@@ -73,53 +73,53 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn run(data: &[u8]) {
-    let call = Call::read(data);
-    for driver in signed() {
-        let door = Door::new(driver);
-        let status = door.takes(&call);
+    let request = RawRequest::parse(data);
+    for driver in signed_drivers() {
+        let fixture = WebhookFixture::new(driver);
+        let status = fixture.handle(&request);
         assert!([StatusCode::FORBIDDEN, StatusCode::BAD_REQUEST].contains(&status), "{status}");
-        assert_eq!(door.received(), 0, "nobody signed this");
+        assert_eq!(fixture.received(), 0, "accepted without a signature");
     }
-    for driver in unsigned() {
-        let always_has_an_id = !matches!(driver, Driver::Kannel(_) | Driver::MessageBird(_));
-        let door = Door::new(driver);
-        let status = door.takes(&call);
-        let is_known = [StatusCode::OK, StatusCode::BAD_REQUEST, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
-        assert!(is_known, "{status}");
-        let received = door.received();
-        assert!(status != StatusCode::BAD_REQUEST || received == 0, "what cannot be read has no effect");
-        let again = door.takes(&call);
-        assert_eq!(again, status, "the same request gets the same answer");
-        assert!(!always_has_an_id || door.received() == received, "and has no second effect");
+    for driver in unsigned_drivers() {
+        let has_message_id = !matches!(driver, WebhookDriver::Kannel(_) | WebhookDriver::MessageBird(_));
+        let fixture = WebhookFixture::new(driver);
+        let status = fixture.handle(&request);
+        let is_expected = [StatusCode::OK, StatusCode::BAD_REQUEST, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
+        assert!(is_expected, "{status}");
+        let received = fixture.received();
+        assert!(status != StatusCode::BAD_REQUEST || received == 0, "a rejected request has an effect");
+        let repeated = fixture.handle(&request);
+        assert_eq!(repeated, status, "a repeated request gets a different response");
+        assert!(!has_message_id || fixture.received() == received, "a repeated request has another effect");
     }
 }
 
-struct Call {
+struct RawRequest {
     method: Method,
     path_and_query: String,
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Call {
-    /// Whatever HTTP cannot carry is left out.
-    fn read(data: &[u8]) -> Self {
-        let cut = |data: &'_ [u8], at: &[u8]| {
+impl RawRequest {
+    /// Skips invalid headers.
+    fn parse(data: &[u8]) -> Self {
+        let split = |data: &'_ [u8], at: &[u8]| {
             let found = data.windows(at.len()).position(|window| window == at);
-            found.map_or((data.to_vec(), vec![]), |place| (data[..place].to_vec(), data[place + at.len()..].to_vec()))
+            found.map_or((data.to_vec(), vec![]), |index| (data[..index].to_vec(), data[index + at.len()..].to_vec()))
         };
-        let (head, body) = cut(data, b"\n\n");
-        let (first, head) = cut(&head, b"\n");
+        let (head, body) = split(data, b"\n\n");
+        let (first, head) = split(&head, b"\n");
         let first = String::from_utf8_lossy(&first).into_owned();
         let (method, query) = first.split_once(' ').unwrap_or(("POST", &first));
         let mut headers = HeaderMap::new();
         for line in head.split(|byte| *byte == b'\n') {
-            let (name, value) = cut(line, b": ");
+            let (name, value) = split(line, b": ");
             if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(&name), HeaderValue::from_bytes(&value)) {
                 headers.append(name, value);
             }
         }
-        Call {
+        RawRequest {
             method: if method == "GET" { Method::GET } else { Method::POST },
             path_and_query: format!("{PATH}?{query}"),
             headers,
@@ -128,52 +128,53 @@ impl Call {
     }
 }
 
-struct Door {
+struct WebhookFixture {
     webhook: Webhook,
-    inbox: Arc<Notebook>,
+    inbox: Arc<RecordingInbox>,
 }
 
 #[derive(Default)]
-struct Notebook(Mutex<Vec<InboundSms>>);
+struct RecordingInbox(Mutex<Vec<InboundSms>>);
 
 #[async_trait]
-impl Inbox for Notebook {
-    async fn receive(&self, sms: InboundSms) -> Result<Disposition, StoreError> {
+impl Inbox for RecordingInbox {
+    async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
         self.0.lock().unwrap().push(sms);
-        Ok(Disposition::Unmatched)
+        Ok(SmsOutcome::Unmatched)
     }
 
-    async fn glimpse(&self, _: Glimpse) -> Result<(), StoreError> {
+    async fn receive_partial(&self, _: PartialSms) -> Result<(), StoreError> {
         Ok(())
     }
 }
 
-impl Door {
-    fn new(driver: Driver) -> Self {
-        let inbox = Arc::<Notebook>::default();
+impl WebhookFixture {
+    fn new(driver: WebhookDriver) -> Self {
+        let inbox = Arc::<RecordingInbox>::default();
         let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_794_700_000).unwrap()));
         let config = WebhookConfig {
-            name: "door".into(),
+            name: "webhook".into(),
             driver,
-            public_url: "https://nv.example.com/southbound/sms/door".parse().unwrap(),
+            public_url: "https://nv.example.com/southbound/sms/webhook".parse().unwrap(),
             path_secret: Some(PathSecret::new("Zm9vYmFyYmF6cXV4").unwrap()),
             allowed: vec![],
             max_skew: WebhookConfig::MAX_SKEW,
             country: "GB".parse().ok(),
             receivers: vec![Msisdn::parse(RECEIVER, Mode::Live).unwrap()],
         };
-        Door { webhook: Webhook::new(config, inbox.clone(), clock).unwrap(), inbox }
+        WebhookFixture { webhook: Webhook::new(config, inbox.clone(), clock).unwrap(), inbox }
     }
 
-    fn takes(&self, Call { method, path_and_query, headers, body }: &Call) -> StatusCode {
+    fn handle(&self, RawRequest { method, path_and_query, headers, body }: &RawRequest) -> StatusCode {
         let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let answered = self.webhook.handle(Incoming { method, path_and_query, headers, body, peer }).now_or_never();
-        let most = path_and_query.len() + body.len();
+        let response =
+            self.webhook.handle(WebhookRequest { method, path_and_query, headers, body, peer }).now_or_never();
+        let max_characters = path_and_query.len() + body.len();
         for sms in &*self.inbox.0.lock().unwrap() {
             assert_eq!(sms.to.as_str(), RECEIVER);
-            assert!(sms.text.chars().count() <= most, "no text is longer than its request");
+            assert!(sms.text.chars().count() <= max_characters, "text is longer than the request");
         }
-        answered.unwrap().status
+        response.unwrap().status
     }
 
     fn received(&self) -> usize {
@@ -185,9 +186,10 @@ fn secret() -> Secret {
     Secret::new("correct horse").unwrap()
 }
 
-fn signed() -> Vec<Driver> {
-    let sig = |method| Driver::Vonage(Vonage { signature: Some(VonageSignature::Sig { method, secret: secret() }) });
-    let plivo = |signature| Driver::Plivo(Plivo { signature: Some(signature) });
+fn signed_drivers() -> Vec<WebhookDriver> {
+    let sig =
+        |method| WebhookDriver::Vonage(Vonage { signature: Some(VonageSignature::Sig { method, secret: secret() }) });
+    let plivo = |signature| WebhookDriver::Plivo(Plivo { signature: Some(signature) });
     let tag = GenericSignature {
         secret: secret(),
         header: HeaderName::from_static("x-signature"),
@@ -196,41 +198,41 @@ fn signed() -> Vec<Driver> {
         timestamp: None,
     };
     vec![
-        Driver::Twilio(Twilio { auth_token: Some(secret()) }),
+        WebhookDriver::Twilio(Twilio { auth_token: Some(secret()) }),
         sig(SigMethod::Md5Hash),
         sig(SigMethod::HmacMd5),
         sig(SigMethod::HmacSha256),
-        Driver::Vonage(Vonage { signature: Some(VonageSignature::Bearer(secret())) }),
-        // The key of RFC 8032's first test, whose other half signs nothing here.
-        Driver::Telnyx(Telnyx {
+        WebhookDriver::Vonage(Vonage { signature: Some(VonageSignature::Bearer(secret())) }),
+        // Public key of the first test vector of RFC 8032.
+        WebhookDriver::Telnyx(Telnyx {
             public_key: Some(TelnyxKey::from_base64("11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=").unwrap()),
         }),
-        Driver::Sinch(Sinch { secret: Some(secret()) }),
-        Driver::Bird(Bird { secret: Some(secret()), channels: BTreeMap::new() }),
-        Driver::MessageBird(MessageBird { secret: Some(secret()) }),
+        WebhookDriver::Sinch(Sinch { secret: Some(secret()) }),
+        WebhookDriver::Bird(Bird { secret: Some(secret()), channels: BTreeMap::new() }),
+        WebhookDriver::MessageBird(MessageBird { secret: Some(secret()) }),
         plivo(PlivoSignature::V2(secret())),
         plivo(PlivoSignature::V3(secret())),
-        Driver::Generic(Generic { fields: names(), signature: Some(tag) }),
+        WebhookDriver::Generic(Generic { fields: field_map(), signature: Some(tag) }),
     ]
 }
 
-fn unsigned() -> Vec<Driver> {
+fn unsigned_drivers() -> Vec<WebhookDriver> {
     vec![
-        Driver::Twilio(Twilio { auth_token: None }),
-        Driver::Vonage(Vonage { signature: None }),
-        Driver::Telnyx(Telnyx { public_key: None }),
-        Driver::Sinch(Sinch { secret: None }),
-        Driver::Bird(Bird { secret: None, channels: BTreeMap::new() }),
-        Driver::MessageBird(MessageBird { secret: None }),
-        Driver::Infobip(Infobip),
-        Driver::Plivo(Plivo { signature: None }),
-        Driver::Kannel(Kannel),
-        Driver::Jasmin(Jasmin),
-        Driver::Generic(Generic { fields: names(), signature: None }),
+        WebhookDriver::Twilio(Twilio { auth_token: None }),
+        WebhookDriver::Vonage(Vonage { signature: None }),
+        WebhookDriver::Telnyx(Telnyx { public_key: None }),
+        WebhookDriver::Sinch(Sinch { secret: None }),
+        WebhookDriver::Bird(Bird { secret: None, channels: BTreeMap::new() }),
+        WebhookDriver::MessageBird(MessageBird { secret: None }),
+        WebhookDriver::Infobip(Infobip),
+        WebhookDriver::Plivo(Plivo { signature: None }),
+        WebhookDriver::Kannel(Kannel),
+        WebhookDriver::Jasmin(Jasmin),
+        WebhookDriver::Generic(Generic { fields: field_map(), signature: None }),
     ]
 }
 
-fn names() -> FieldMap {
+fn field_map() -> FieldMap {
     let [from, to, text, id] = ["from", "/to", "text", "id"].map(str::to_owned);
     FieldMap { from, to, text, id: Some(id) }
 }
@@ -240,15 +242,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_driver_has_a_seed_that_it_takes() {
-        let calls: Vec<Call> = seeds().iter().map(|seed| Call::read(seed)).collect();
-        for driver in unsigned() {
+    fn every_driver_accepts_a_seed() {
+        let requests: Vec<RawRequest> = seeds().iter().map(|seed| RawRequest::parse(seed)).collect();
+        for driver in unsigned_drivers() {
             let name = driver.as_str();
-            let door = Door::new(driver);
-            for call in &calls {
-                door.takes(call);
+            let fixture = WebhookFixture::new(driver);
+            for request in &requests {
+                fixture.handle(request);
             }
-            assert!(door.received() > 0, "{name}");
+            assert!(fixture.received() > 0, "{name}");
         }
     }
 }

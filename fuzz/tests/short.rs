@@ -1,60 +1,61 @@
-//! Every target for a moment: its seeds, and mutations of them, the same ones each time.
+//! Short run of every target with its seeds and their mutations, which are deterministic.
 
 use std::{
     panic::catch_unwind,
     time::{Duration, Instant},
 };
 
-use ringtrue_fuzz::{ENUM_ANSWER, LONG_MESSAGE, PDU, PHONE, SEARCH, SIGNATURE, SMS_TEXT, TARGETS, Target, WEBHOOK};
+use ringtrue_fuzz::{
+    CONCATENATED_MESSAGE, ENUM_RESPONSE, PDU, PHONE, SEARCH, SIGNATURE, SMS_TEXT, TARGETS, Target, WEBHOOK,
+};
 
 const SEED: u64 = 0x5EED_0001;
-/// Far more than any input of these sizes takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Far above the normal duration, even on a busy machine.
+const INPUT_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_LENGTH: usize = 4_096;
 
 #[test]
 fn search() {
-    survives(&SEARCH);
+    run_target(&SEARCH);
 }
 
 #[test]
 fn sms_text() {
-    survives(&SMS_TEXT);
+    run_target(&SMS_TEXT);
 }
 
 #[test]
 fn phone() {
-    survives(&PHONE);
+    run_target(&PHONE);
 }
 
 #[test]
 fn pdu() {
-    survives(&PDU);
+    run_target(&PDU);
 }
 
 #[test]
-fn long_message() {
-    survives(&LONG_MESSAGE);
+fn concatenated_message() {
+    run_target(&CONCATENATED_MESSAGE);
 }
 
 #[test]
 fn signature() {
-    survives(&SIGNATURE);
+    run_target(&SIGNATURE);
 }
 
 #[test]
 fn webhook() {
-    survives(&WEBHOOK);
+    run_target(&WEBHOOK);
 }
 
 #[test]
-fn enum_answer() {
-    survives(&ENUM_ANSWER);
+fn enum_response() {
+    run_target(&ENUM_RESPONSE);
 }
 
-/// A target that is run here and nowhere else, or the other way round, is not fuzzed.
 #[test]
-fn every_target_has_its_libfuzzer_binary() {
+fn every_target_has_a_libfuzzer_binary() {
     let manifest = include_str!("../libfuzzer/Cargo.toml");
     for Target { name, .. } in TARGETS {
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} is not in fuzz/libfuzzer/Cargo.toml");
@@ -62,26 +63,26 @@ fn every_target_has_its_libfuzzer_binary() {
     assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
 }
 
-fn survives(target: &Target) {
+fn run_target(target: &Target) {
     let seeds = (target.seeds)();
     for seed in &seeds {
-        holds(target, seed);
+        run_input(target, seed);
     }
     let mut random = Random(SEED);
-    for _ in 0..target.short_run {
-        holds(target, &random.mutation(&seeds));
+    for _ in 0..target.short_run_inputs {
+        run_input(target, &random.mutation(&seeds));
     }
 }
 
-fn holds(target: &Target, input: &[u8]) {
+fn run_input(target: &Target, input: &[u8]) {
     let run = target.run;
     let started = Instant::now();
-    let survived = catch_unwind(|| run(input)).is_ok();
-    let took = started.elapsed();
-    // What did not hold was told by the panic itself.
+    let passed = catch_unwind(|| run(input)).is_ok();
+    let duration = started.elapsed();
+    // The panic message shows the violated property.
     assert!(
-        survived && took < PATIENCE,
-        "{} with seed {SEED:#x} took {took:?} and broke on {}",
+        passed && duration < INPUT_TIMEOUT,
+        "{} with seed {SEED:#x} failed or timed out after {duration:?} on {}",
         target.name,
         hex(input)
     );
@@ -108,9 +109,9 @@ impl Random {
     }
 
     fn octet(&mut self) -> u8 {
-        const AWKWARD: &[u8] = b"\0\x01\x7f\x80\xff\x1b 09AZaz\n\"'\\*(),;=<>+-&%:{}[]";
+        const INTERESTING_OCTETS: &[u8] = b"\0\x01\x7f\x80\xff\x1b 09AZaz\n\"'\\*(),;=<>+-&%:{}[]";
         match self.below(2) {
-            0 => AWKWARD[self.below(AWKWARD.len())],
+            0 => INTERESTING_OCTETS[self.below(INTERESTING_OCTETS.len())],
             _ => self.next().to_be_bytes()[0],
         }
     }

@@ -1,6 +1,6 @@
 package main
 
-// Verifies that a callback was sent by Ringtrue. Copy this file into your backend.
+// Verifies callbacks of Ringtrue. Copy this file into your backend.
 
 import (
 	"crypto"
@@ -20,13 +20,13 @@ import (
 
 const (
 	components = "(request-target) host date x-service-callback digest"
-	// How far the two clocks may be apart. Whoever records a callback can replay it for this long: `check_id` tells.
+	// Maximum clock skew. A recorded callback can be replayed for this long; detect replays by `check_id`.
 	maxSkew = 5 * time.Minute
-	// Keys change seldom. Without a pause, anybody could make us ask for them with every request.
-	pauseBetweenFetches = 30 * time.Second
+	// Keys change rarely. Without an interval, any request with an unknown key id would cause a fetch.
+	minFetchInterval = 30 * time.Second
 )
 
-// Callback is what is posted when a check has ended.
+// Callback is the body that is posted when a check is concluded.
 type Callback struct {
 	CheckID     string `json:"check_id"`
 	Status      string `json:"status"`
@@ -36,17 +36,17 @@ type Callback struct {
 	ReferenceID string `json:"reference_id"`
 }
 
-// Refused says why a request is not to be trusted.
-type Refused string
+// InvalidCallback is the reason why verification failed.
+type InvalidCallback string
 
-func (r Refused) Error() string { return string(r) }
+func (reason InvalidCallback) Error() string { return string(reason) }
 
-// KeySet holds the public keys at `/.well-known/jwks.json`. They are fetched again when a callback names one that is
-// not known.
+// KeySet holds the public keys at `/.well-known/jwks.json`. They are fetched again when a callback has an unknown key
+// id.
 type KeySet struct {
 	URL string
-	// AcceptSandbox is for tests: sandbox checks prove nothing about a number, and anybody's sandbox project can name
-	// your URL.
+	// AcceptSandbox is for tests only: sandbox checks do not verify a number, and any sandbox project can use your
+	// URL.
 	AcceptSandbox bool
 	lock          sync.Mutex
 	keys          map[string]publicKey
@@ -61,7 +61,7 @@ type publicKey struct {
 func (s *KeySet) find(keyID string) (*rsa.PublicKey, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if s.keys[keyID].key == nil && time.Since(s.fetchedAt) > pauseBetweenFetches {
+	if s.keys[keyID].key == nil && time.Since(s.fetchedAt) > minFetchInterval {
 		s.fetchedAt = time.Now()
 		if err := s.fetch(); err != nil {
 			return nil, err
@@ -69,31 +69,31 @@ func (s *KeySet) find(keyID string) (*rsa.PublicKey, error) {
 	}
 	found := s.keys[keyID]
 	if found.key == nil {
-		return nil, Refused("the key is not in the key set")
+		return nil, InvalidCallback("unknown key id")
 	}
 	if found.useMode != "" && !(found.useMode == "sandbox" && s.AcceptSandbox) {
-		return nil, Refused("the key is for " + found.useMode + " checks only")
+		return nil, InvalidCallback("the key is for " + found.useMode + " checks only")
 	}
 	return found.key, nil
 }
 
 func (s *KeySet) fetch() error {
 	client := http.Client{Timeout: 10 * time.Second}
-	answer, err := client.Get(s.URL)
+	response, err := client.Get(s.URL)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	var set struct {
 		Keys []struct {
 			Kty, Kid, N, E string
 			UseMode        string `json:"use_mode"`
 		}
 	}
-	if answer.StatusCode != http.StatusOK {
-		return errors.New(answer.Status)
+	if response.StatusCode != http.StatusOK {
+		return errors.New(response.Status)
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&set); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(&set); err != nil {
 		return err
 	}
 	s.keys = map[string]publicKey{}
@@ -109,38 +109,38 @@ func (s *KeySet) fetch() error {
 	return nil
 }
 
-// Verify answers what is in the callback. The error is a Refused if the request is not to be trusted. The body is the
-// bytes as they came: JSON that was parsed and written again is not the same. A valid callback can still be about
-// somebody else's check: refuse a `check_id` that you did not create.
+// Verify returns the verified callback. The error is an InvalidCallback if verification failed. The body is the raw
+// bytes as received: parsed and re-encoded JSON does not verify. A valid callback can belong to a check of another
+// client: reject a `check_id` that you did not create.
 func Verify(request *http.Request, body []byte, keySet *KeySet) (*Callback, error) {
-	// Go takes `Host` out of the headers, and refuses a request that has two.
+	// net/http removes `Host` from the headers, and rejects requests with two of them.
 	covered := map[string]string{"host": request.Host}
 	for _, name := range []string{"date", "x-service-callback", "digest", "authorization"} {
 		values := request.Header.Values(name)
 		if len(values) != 1 {
-			return nil, Refused(fmt.Sprintf("the header %s is there %d times", name, len(values)))
+			return nil, InvalidCallback(fmt.Sprintf("expected one %s header, found %d", name, len(values)))
 		}
 		covered[name] = values[0]
 	}
-	parameters, err := readAuthorization(covered["authorization"])
+	parameters, err := parseAuthorization(covered["authorization"])
 	if err != nil {
 		return nil, err
 	}
 	if parameters["algorithm"] != "rsa-sha256" {
-		return nil, Refused("another algorithm than rsa-sha256")
+		return nil, InvalidCallback("unsupported algorithm; expected rsa-sha256")
 	}
 	if parameters["headers"] != components {
-		return nil, Refused("the signature does not cover what it must")
+		return nil, InvalidCallback("the signature does not cover the required headers")
 	}
 	hash := sha256.Sum256(body)
 	if covered["digest"] != "SHA-256="+base64.StdEncoding.EncodeToString(hash[:]) {
-		return nil, Refused("the body is not the one that was signed")
+		return nil, InvalidCallback("digest mismatch: the body differs from the signed one")
 	}
 	key, err := keySet.find(parameters["keyId"])
 	if err != nil {
 		return nil, err
 	}
-	// RequestURI is the path with its query as in the request line; URL is not.
+	// RequestURI is the unmodified path and query of the request line; URL is not.
 	lines := []string{"(request-target): " + strings.ToLower(request.Method) + " " + request.RequestURI}
 	for _, name := range []string{"host", "date", "x-service-callback", "digest"} {
 		lines = append(lines, name+": "+covered[name])
@@ -148,11 +148,11 @@ func Verify(request *http.Request, body []byte, keySet *KeySet) (*Callback, erro
 	signed := sha256.Sum256([]byte(strings.Join(lines, "\n")))
 	signature, err := base64.StdEncoding.Strict().DecodeString(parameters["signature"])
 	if err != nil || rsa.VerifyPKCS1v15(key, crypto.SHA256, signed[:], signature) != nil {
-		return nil, Refused("the signature does not fit the request")
+		return nil, InvalidCallback("invalid signature")
 	}
 	date, err := http.ParseTime(covered["date"])
 	if skew := time.Since(date); err != nil || skew > maxSkew || skew < -maxSkew {
-		return nil, Refused("the date is too far from now")
+		return nil, InvalidCallback("the date differs too much from the current time")
 	}
 	var callback Callback
 	return &callback, json.Unmarshal(body, &callback)
@@ -160,8 +160,8 @@ func Verify(request *http.Request, body []byte, keySet *KeySet) (*Callback, erro
 
 var parameter = regexp.MustCompile(`([A-Za-z]+)="([^"\\]*)"`)
 
-// `Signature name="value",…` with each of the four parameters once.
-func readAuthorization(value string) (map[string]string, error) {
+// parseAuthorization parses `Signature name="value",…`, with each of the four parameters exactly once.
+func parseAuthorization(value string) (map[string]string, error) {
 	parameters := map[string]string{}
 	var written []string
 	for _, found := range parameter.FindAllStringSubmatch(value, -1) {
@@ -170,11 +170,11 @@ func readAuthorization(value string) (map[string]string, error) {
 	}
 	complete := len(written) == 4 && len(parameters) == 4
 	for _, name := range []string{"keyId", "algorithm", "headers", "signature"} {
-		_, there := parameters[name]
-		complete = complete && there
+		_, found := parameters[name]
+		complete = complete && found
 	}
 	if !complete || "Signature "+strings.Join(written, ",") != value {
-		return nil, Refused("the Authorization header is not a signature of Ringtrue's")
+		return nil, InvalidCallback("malformed Authorization header")
 	}
 	return parameters, nil
 }

@@ -1,4 +1,4 @@
-"""Verifies that a callback was sent by Ringtrue. Copy this file into your backend."""
+"""Verifies callbacks of Ringtrue. Copy this file into your backend."""
 
 import base64
 import binascii
@@ -18,22 +18,22 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
 
 COMPONENTS = "(request-target) host date x-service-callback digest"
-# How far the two clocks may be apart. Whoever records a callback can replay it for this long: `check_id` tells.
+# Maximum clock skew. A recorded callback can be replayed for this long; detect replays by `check_id`.
 MAX_SKEW = timedelta(minutes=5)
-# Keys change seldom. Without a pause, anybody could make us ask for them with every request.
-PAUSE_BETWEEN_FETCHES = 30
+# Keys change rarely. Without an interval, any request with an unknown key id would cause a fetch.
+MIN_FETCH_INTERVAL = 30  # seconds
 
 
-class Refused(Exception):
-    """The request is not to be trusted."""
+class InvalidCallback(Exception):
+    """Verification of the request failed."""
 
 
 class KeySet:
-    """The public keys at `/.well-known/jwks.json`, fetched again when a callback names one that is not known."""
+    """The public keys at `/.well-known/jwks.json`, fetched again when a callback has an unknown key id."""
 
     def __init__(self, url, accept_sandbox=False):
         self.url = url
-        # Sandbox checks prove nothing about a number, and anybody's sandbox project can name your URL. Only for tests.
+        # For tests only: sandbox checks do not verify a number, and any sandbox project can use your URL.
         self.accept_sandbox = accept_sandbox
         self.keys = {}
         self.fetched_at = None
@@ -42,36 +42,36 @@ class KeySet:
     def find(self, key_id):
         with self.lock:
             now = time.monotonic()
-            if key_id not in self.keys and (self.fetched_at is None or now - self.fetched_at > PAUSE_BETWEEN_FETCHES):
+            if key_id not in self.keys and (self.fetched_at is None or now - self.fetched_at > MIN_FETCH_INTERVAL):
                 self.fetched_at = now
-                with urllib.request.urlopen(self.url, timeout=10) as answer:
-                    self.keys = {jwk["kid"]: jwk for jwk in json.load(answer)["keys"] if jwk["kty"] == "RSA"}
+                with urllib.request.urlopen(self.url, timeout=10) as response:
+                    self.keys = {jwk["kid"]: jwk for jwk in json.load(response)["keys"] if jwk["kty"] == "RSA"}
             jwk = self.keys.get(key_id)
         if jwk is None:
-            raise Refused("the key is not in the key set")
+            raise InvalidCallback("unknown key id")
         if "use_mode" in jwk and not (jwk["use_mode"] == "sandbox" and self.accept_sandbox):
-            raise Refused(f"the key is for {jwk['use_mode']} checks only")
+            raise InvalidCallback(f"the key is for {jwk['use_mode']} checks only")
         return public_key(jwk)
 
 
 def verify(method, target, headers, body, key_set):
-    """Answers what is in the callback, or raises `Refused`.
+    """Returns the verified callback, or raises `InvalidCallback`.
 
-    `target` is the path with its query as in the request line; `headers` is a list of names and values; `body` is the
-    bytes as they came. Nothing of them may be changed before, not even by parsing the JSON and writing it again.
-    A valid callback can still be about somebody else's check: refuse a `check_id` that you did not create.
+    `target` is the unmodified path and query of the request line; `headers` is a list of names and values; `body` is
+    the raw bytes as received: parsed and re-encoded JSON does not verify.
+    A valid callback can belong to a check of another client: reject a `check_id` that you did not create.
     """
     host, date, source, digest, authorization = (
-        only(headers, name) for name in ("host", "date", "x-service-callback", "digest", "authorization")
+        single_header(headers, name) for name in ("host", "date", "x-service-callback", "digest", "authorization")
     )
-    parameters = read_authorization(authorization)
+    parameters = parse_authorization(authorization)
     if parameters["algorithm"] != "rsa-sha256":
-        raise Refused("another algorithm than rsa-sha256")
+        raise InvalidCallback("unsupported algorithm; expected rsa-sha256")
     if parameters["headers"] != COMPONENTS:
-        raise Refused("the signature does not cover what it must")
+        raise InvalidCallback("the signature does not cover the required headers")
     actual = "SHA-256=" + base64.b64encode(hashlib.sha256(body).digest()).decode()
     if not hmac.compare_digest(actual.encode(), digest.encode()):
-        raise Refused("the body is not the one that was signed")
+        raise InvalidCallback("digest mismatch: the body differs from the signed one")
     key = key_set.find(parameters["keyId"])
     signed = (
         f"(request-target): {method.lower()} {target}\nhost: {host}\ndate: {date}\n"
@@ -79,39 +79,39 @@ def verify(method, target, headers, body, key_set):
     )
     try:
         signature = base64.b64decode(parameters["signature"], validate=True)
-        # Header bytes beyond ASCII never come from Ringtrue.
+        # Ringtrue sends ASCII headers only.
         key.verify(signature, signed.encode("ascii"), PKCS1v15(), SHA256())
     except (InvalidSignature, binascii.Error, UnicodeEncodeError):
-        raise Refused("the signature does not fit the request") from None
+        raise InvalidCallback("invalid signature") from None
     try:
         skew = abs(datetime.now(timezone.utc) - parsedate_to_datetime(date))
     except (ValueError, TypeError):
-        raise Refused("the date is none") from None
+        raise InvalidCallback("invalid date") from None
     if skew > MAX_SKEW:
-        raise Refused("the date is too far from now")
+        raise InvalidCallback("the date differs too much from the current time")
     return json.loads(body)
 
 
-def only(headers, wanted):
+def single_header(headers, wanted):
     values = [value for name, value in headers if name.lower() == wanted]
     if len(values) != 1:
-        raise Refused(f"the header {wanted} is there {len(values)} times")
+        raise InvalidCallback(f"expected one {wanted} header, found {len(values)}")
     return values[0]
 
 
-def read_authorization(value):
-    """`Signature name="value",…` with each of the four parameters once."""
+def parse_authorization(value):
+    """Parses `Signature name="value",…`, with each of the four parameters exactly once."""
     pairs = re.findall(r'([A-Za-z]+)="([^"\\]*)"', value)
     parameters = dict(pairs)
     written = "Signature " + ",".join(f'{name}="{text}"' for name, text in pairs)
     if written != value or len(pairs) != 4 or set(parameters) != {"keyId", "algorithm", "headers", "signature"}:
-        raise Refused("the Authorization header is not a signature of Ringtrue's")
+        raise InvalidCallback("malformed Authorization header")
     return parameters
 
 
 def public_key(jwk):
-    return RSAPublicNumbers(number(jwk["e"]), number(jwk["n"])).public_key()
+    return RSAPublicNumbers(decode_number(jwk["e"]), decode_number(jwk["n"])).public_key()
 
 
-def number(text):
+def decode_number(text):
     return int.from_bytes(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), "big")

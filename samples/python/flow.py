@@ -1,4 +1,4 @@
-"""A Reverse SMS check from create to callback. `python flow.py listen` only receives and verifies callbacks."""
+"""Reverse SMS check, from creation to callback. `python flow.py listen` only receives and verifies callbacks."""
 
 import base64
 import json
@@ -10,15 +10,15 @@ import urllib.parse
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from callbacks import KeySet, Refused, verify
+from callbacks import InvalidCallback, KeySet, verify
 
 BASE_URL = os.environ.get("BASE_URL", "http://127.0.0.1:8080")
 PHONE_NUMBER = os.environ.get("PHONE_NUMBER", "+990123456700")
-LARGEST_BODY = 64 * 1024
+MAX_BODY_BYTES = 64 * 1024
 
 key_set = KeySet(f"{BASE_URL}/.well-known/jwks.json", accept_sandbox=os.environ.get("ACCEPT_SANDBOX") == "1")
-ended = {}  # by check_id: a callback may come more than once
-news = threading.Condition()
+verified = {}  # by check_id: a callback may be delivered more than once
+callback_received = threading.Condition()
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -26,27 +26,27 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self):
         length = self.headers.get("content-length", "")
-        if not length.isdecimal() or int(length) > LARGEST_BODY:
-            return self.answer(413)
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+            return self.respond(413)
         body = self.rfile.read(int(length))
         try:
-            # The request line as it came: `self.path` is tidied up.
+            # From the request line, because `self.path` is normalised.
             target = self.requestline.split(" ")[1]
             callback = verify(self.command, target, self.headers.items(), body, key_set)
-        except Refused as reason:
-            print(f"refused: {reason}", flush=True)
-            return self.answer(401)
-        except OSError as problem:
-            print(f"the keys cannot be fetched: {problem}", flush=True)
-            return self.answer(503)
-        # Remember it before answering 200; do the rest of the work after.
-        with news:
-            ended.setdefault(callback["check_id"], callback)
-            news.notify_all()
+        except InvalidCallback as reason:
+            print(f"rejected: {reason}", flush=True)
+            return self.respond(401)
+        except OSError as error:
+            print(f"failed to fetch keys: {error}", flush=True)
+            return self.respond(503)
+        # Store the callback before responding with 200; process it afterwards.
+        with callback_received:
+            verified.setdefault(callback["check_id"], callback)
+            callback_received.notify_all()
         print(f"verified: {callback['check_id']} {callback['status']} match={json.dumps(callback.get('match'))}", flush=True)
-        return self.answer(200)
+        return self.respond(200)
 
-    def answer(self, status):
+    def respond(self, status):
         self.send_response(status)
         self.send_header("content-length", "0")
         self.end_headers()
@@ -66,16 +66,16 @@ def call(path, *, token=None, body=None, form=None):
         request.add_header("content-type", "application/json")
         request.data = json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.loads(answer.read() or "null")
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.loads(response.read() or "null")
     except urllib.error.HTTPError as error:
-        # A problem says what is wrong (`detail`), and `type` is a page about it.
+        # A problem body explains the error in `detail`; `type` is the URL of its documentation.
         sys.exit(f"{path}: {error.code} {error.read().decode()}")
 
 
 def main():
     server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("CALLBACK_PORT", "9099"))), Receiver)
-    server.daemon_threads = False  # `server_close` waits until they have answered
+    server.daemon_threads = False  # `server_close` waits for requests in progress
     callback_url = f"http://127.0.0.1:{server.server_port}/callbacks"
     print(f"listening on {callback_url}", flush=True)
     if sys.argv[1:] == ["listen"]:
@@ -86,18 +86,18 @@ def main():
     new = {"phone_number": PHONE_NUMBER, "callback_url": callback_url}
     check = call("/v1/number-verification/reverse-sms-checks", token=token, body=new)
 
-    # What your app shows: a link that opens the user's messages, with everything filled in.
+    # Your app shows this link. It opens the messaging app with the receiver and text filled in.
     receiver, text = check["receiver_phone_number"], check["expected_sms_body"]
     print(f"Android: sms:{receiver}?body={urllib.parse.quote(text, safe='')}")
     print(f"iOS:     sms:{receiver}&body={urllib.parse.quote(text, safe='')}")
     if PHONE_NUMBER.startswith("+990"):
-        # Nobody has such a number: in a sandbox project a simulated handset sends the SMS.
+        # A sandbox number: a simulated handset sends the SMS.
         call("/v1/sandbox/inbound-sms", token=token, body={"from": PHONE_NUMBER, "to": receiver, "body": text})
 
-    with news:
-        news.wait_for(lambda: check["check_id"] in ended)
-    callback = ended[check["check_id"]]
-    print("the number is theirs" if callback.get("match") else f"not proven: {json.dumps(callback)}")
+    with callback_received:
+        callback_received.wait_for(lambda: check["check_id"] in verified)
+    callback = verified[check["check_id"]]
+    print("number verified" if callback.get("match") else f"number not verified: {json.dumps(callback)}")
     server.shutdown()
     server.server_close()
     return None

@@ -1,43 +1,43 @@
 #!/usr/bin/env bash
-# Takes one callback on standard input, verifies it with OpenSSL, and answers it on standard output: what socat, inetd
-# and systemd's sockets (Accept=yes) start for each connection. Says on standard error what it did.
+# Reads one callback from standard input, verifies it with OpenSSL, and writes the response to standard output. socat,
+# inetd or a systemd socket (Accept=yes) runs it for each connection. It logs to standard error.
 #
-# STATE is a folder of its own, for the public keys and for what came: STATE/CHECK_ID.json. ACCEPT_SANDBOX=1 accepts
-# callbacks of sandbox checks, which prove nothing about a number. A valid callback can still be about somebody else's
-# check: refuse a check_id that you did not create.
+# STATE is a folder for the public keys and the verified callbacks (STATE/CHECK_ID.json). ACCEPT_SANDBOX=1 accepts
+# callbacks of sandbox checks, which do not verify a number. A valid callback can belong to a check of another client:
+# reject a check_id that you did not create.
 set -euo pipefail
-export LC_ALL=C # a character is a byte
+export LC_ALL=C # one byte per character
 : "${BASE_URL:?}" "${STATE:?}"
 
 readonly components='(request-target) host date x-service-callback digest'
-readonly largest_body=65536
-# How far the two clocks may be apart. Whoever records a callback can replay it for this long: `check_id` tells.
+readonly max_body_bytes=65536
+# Maximum clock skew. A recorded callback can be replayed for this long; detect replays by `check_id`.
 readonly max_skew=300
 
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
-answer() {
+respond() {
     printf 'HTTP/1.1 %s\r\ncontent-length: 0\r\nconnection: close\r\n\r\n' "$1"
 }
 
-refuse() {
-    echo "refused: $*" >&2
-    answer '401 Unauthorized'
+reject() {
+    echo "rejected: $*" >&2
+    respond '401 Unauthorized'
     exit 0
 }
 
-# The request line, then headers up to an empty line. Only those that count are kept, and none may be there twice.
+# Reads the request line and the headers. Relevant headers must not be repeated.
 IFS=' ' read -r -n 8192 method target _
 host='' date='' source='' digest='' authorization='' length=''
-keep() {
-    local -n kept="$1"
-    [[ -z "$kept" ]] || refuse "the header for $1 is there twice"
-    kept="$2"
+set_header() {
+    local -n header="$1"
+    [[ -z "$header" ]] || reject "repeated header for $1"
+    header="$2"
 }
 for ((lines = 0; ; lines++)); do
-    ((lines < 100)) || refuse 'too many headers'
-    IFS= read -r -n 8192 line || refuse 'the request broke off'
+    ((lines < 100)) || reject 'too many headers'
+    IFS= read -r -n 8192 line || reject 'incomplete request'
     line="${line%$'\r'}"
     [[ -n "$line" ]] || break
     value="${line#*:}"
@@ -45,55 +45,55 @@ for ((lines = 0; ; lines++)); do
     value="${value%"${value##*[! $'\t']}"}"
     name="${line%%:*}"
     case "${name,,}" in
-        host) keep host "$value" ;;
-        date) keep date "$value" ;;
-        x-service-callback) keep source "$value" ;;
-        digest) keep digest "$value" ;;
-        authorization) keep authorization "$value" ;;
-        content-length) keep length "$value" ;;
+        host) set_header host "$value" ;;
+        date) set_header date "$value" ;;
+        x-service-callback) set_header source "$value" ;;
+        digest) set_header digest "$value" ;;
+        authorization) set_header authorization "$value" ;;
+        content-length) set_header length "$value" ;;
     esac
 done
 for name in host date source digest authorization; do
-    [[ -n "${!name}" ]] || refuse "there is no header for $name"
+    [[ -n "${!name}" ]] || reject "missing header for $name"
 done
-[[ "$length" =~ ^[0-9]{1,5}$ ]] || refuse 'the length of the body is not said'
-((10#$length <= largest_body)) || refuse 'the body is too large'
-# The bytes as they came: a shell's variable would lose some.
+[[ "$length" =~ ^[0-9]{1,5}$ ]] || reject 'missing or invalid Content-Length'
+((10#$length <= max_body_bytes)) || reject 'the body is too large'
+# Stored in a file, because shell variables cannot hold NUL bytes.
 head -c "$((10#$length))" > "$work/body"
 
-# Of whom, by what, over what.
+# Key id, signed headers and signature.
 pattern='^Signature keyId="([A-Za-z0-9_-]+)",algorithm="rsa-sha256",headers="([^"]*)",signature="([A-Za-z0-9+/=]+)"$'
-[[ "$authorization" =~ $pattern ]] || refuse "the Authorization header is not a signature of Ringtrue's"
+[[ "$authorization" =~ $pattern ]] || reject "malformed Authorization header"
 key_id="${BASH_REMATCH[1]}"
-[[ "${BASH_REMATCH[2]}" == "$components" ]] || refuse 'the signature does not cover what it must'
-base64 --decode <<< "${BASH_REMATCH[3]}" > "$work/signature" 2> /dev/null || refuse 'the signature is not base64'
+[[ "${BASH_REMATCH[2]}" == "$components" ]] || reject 'the signature does not cover the required headers'
+base64 --decode <<< "${BASH_REMATCH[3]}" > "$work/signature" 2> /dev/null || reject 'signature is not base64'
 
 actual="SHA-256=$(openssl dgst -sha256 -binary "$work/body" | base64 --wrap=0)"
-[[ "$digest" == "$actual" ]] || refuse 'the body is not the one that was signed'
+[[ "$digest" == "$actual" ]] || reject 'digest mismatch: the body differs from the signed one'
 
-# The key. Keys change seldom; without a pause, anybody could make us ask for them with every request.
+# Keys change rarely. Without an interval, any request with an unknown key id would cause a fetch.
 find_key() {
     [[ -f "$STATE/keys.json" ]] &&
         jq --exit-status --arg kid "$key_id" '.keys[] | select(.kty == "RSA" and .kid == $kid)' "$STATE/keys.json" > "$work/jwk"
 }
 if ! find_key; then
-    if [[ -z "$(find "$STATE" -name asked -newermt '-30 seconds')" ]]; then
-        touch "$STATE/asked"
+    if [[ -z "$(find "$STATE" -name fetched -newermt '-30 seconds')" ]]; then
+        touch "$STATE/fetched"
         if ! curl --silent --fail --max-time 10 --output "$work/keys.json" "$BASE_URL/.well-known/jwks.json"; then
-            echo 'the keys cannot be fetched' >&2
-            answer '503 Service Unavailable'
+            echo 'failed to fetch keys' >&2
+            respond '503 Service Unavailable'
             exit 0
         fi
         mv "$work/keys.json" "$STATE/keys.json"
     fi
-    find_key || refuse 'the key is not in the key set'
+    find_key || reject 'unknown key id'
 fi
 use_mode="$(jq --raw-output '.use_mode // empty' "$work/jwk")"
 [[ -z "$use_mode" || ("$use_mode" == sandbox && "${ACCEPT_SANDBOX:-}" == 1) ]] ||
-    refuse "the key is for $use_mode checks only"
+    reject "the key is for $use_mode checks only"
 
-# A JWK has modulus and exponent in base64url; OpenSSL wants them in ASN.1.
-hex_of() {
+# Converts the base64url modulus and exponent of the JWK to ASN.1 for OpenSSL.
+decode_to_hex() {
     local text
     text="$(jq --raw-output ".$1" "$work/jwk" | tr -- '-_' '+/')"
     while ((${#text} % 4)); do text+='='; done
@@ -108,25 +108,25 @@ public = BITWRAP,SEQUENCE:public
 name = OID:rsaEncryption
 parameter = NULL
 [public]
-n = INTEGER:0x$(hex_of n)
-e = INTEGER:0x$(hex_of e)
+n = INTEGER:0x$(decode_to_hex n)
+e = INTEGER:0x$(decode_to_hex e)
 ASN1
 openssl asn1parse -genconf "$work/asn1" -noout -out "$work/key.der"
 openssl pkey -pubin -inform DER -in "$work/key.der" -out "$work/key.pem"
 
-# What was signed, without an end of line at its end.
+# The signed text, without a trailing newline.
 printf '(request-target): %s %s\nhost: %s\ndate: %s\nx-service-callback: %s\ndigest: %s' \
     "${method,,}" "$target" "$host" "$date" "$source" "$digest" > "$work/signed"
 openssl dgst -sha256 -verify "$work/key.pem" -signature "$work/signature" "$work/signed" > /dev/null 2>&1 ||
-    refuse 'the signature does not fit the request'
+    reject 'invalid signature'
 
-at="$(date --date="$date" +%s)" || refuse 'the date is none'
+at="$(date --date="$date" +%s)" || reject 'invalid date'
 skew=$(($(date +%s) - at))
-((skew <= max_skew && skew >= -max_skew)) || refuse 'the date is too far from now'
+((skew <= max_skew && skew >= -max_skew)) || reject 'the date differs too much from the current time'
 
-# Remember it before answering 200: once it is answered, socat ends this script.
+# Store the callback before responding with 200: socat may end this script after the response.
 check_id="$(jq --raw-output .check_id "$work/body")"
-[[ "$check_id" =~ ^[0-9a-f-]{36}$ ]] || refuse 'there is no check in it'
+[[ "$check_id" =~ ^[0-9a-f-]{36}$ ]] || reject 'invalid or missing check_id'
 mv --no-clobber "$work/body" "$STATE/$check_id.json"
 echo "verified: $check_id $(jq --raw-output '"\(.status) match=\(.match)"' "$STATE/$check_id.json")" >&2
-answer '200 OK'
+respond '200 OK'

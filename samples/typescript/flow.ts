@@ -1,15 +1,15 @@
-// A Reverse SMS check from create to callback. `node flow.ts listen` only receives and verifies callbacks.
+// Reverse SMS check, from creation to callback. `node flow.ts listen` only receives and verifies callbacks.
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Callback, KeySet, Refused, verify } from './callbacks.ts';
+import { type Callback, InvalidCallback, KeySet, verify } from './callbacks.ts';
 
 const baseUrl = process.env.BASE_URL ?? 'http://127.0.0.1:8080';
 const phoneNumber = process.env.PHONE_NUMBER ?? '+990123456700';
-const LARGEST_BODY = 64 * 1024;
+const MAX_BODY_BYTES = 64 * 1024;
 
 const keySet = new KeySet(`${baseUrl}/.well-known/jwks.json`, { acceptSandbox: process.env.ACCEPT_SANDBOX === '1' });
-const ended = new Map<string, Callback>(); // by check_id: a callback may come more than once
-let tell: () => void = () => {};
+const verified = new Map<string, Callback>(); // by check_id: a callback may be delivered more than once
+let onVerified: () => void = () => {};
 
 const server = createServer(async (request, response) => {
   response.statusCode = await receive(request);
@@ -22,36 +22,36 @@ async function receive(request: IncomingMessage): Promise<number> {
     let size = 0;
     for await (const chunk of request as AsyncIterable<Buffer>) {
       chunks.push(chunk);
-      if ((size += chunk.length) > LARGEST_BODY) return 413;
+      if ((size += chunk.length) > MAX_BODY_BYTES) return 413;
     }
     const { method, url, rawHeaders } = request;
     const callback = await verify({ method: method!, target: url!, rawHeaders, body: Buffer.concat(chunks) }, keySet);
-    // Remember it before answering 200; do the rest of the work after.
-    if (!ended.has(callback.check_id)) ended.set(callback.check_id, callback);
-    tell();
+    // Store the callback before responding with 200; process it afterwards.
+    if (!verified.has(callback.check_id)) verified.set(callback.check_id, callback);
+    onVerified();
     console.log(`verified: ${callback.check_id} ${callback.status} match=${callback.match ?? null}`);
     return 200;
   } catch (error) {
-    if (error instanceof Refused) {
-      console.log(`refused: ${error.message}`);
+    if (error instanceof InvalidCallback) {
+      console.log(`rejected: ${error.message}`);
       return 401;
     }
-    console.log(`not verified: ${error}`);
+    console.log(`failed to verify: ${error}`);
     return 503;
   }
 }
 
-async function call<Answer>(path: string, authorization: string, body: URLSearchParams | object): Promise<Answer> {
+async function call<Result>(path: string, authorization: string, body: URLSearchParams | object): Promise<Result> {
   const isForm = body instanceof URLSearchParams;
-  const answer = await fetch(baseUrl + path, {
+  const response = await fetch(baseUrl + path, {
     method: 'POST',
     headers: { authorization, ...(isForm ? {} : { 'content-type': 'application/json' }) },
     body: isForm ? body : JSON.stringify(body),
   });
-  const text = await answer.text();
-  // A problem says what is wrong (`detail`), and `type` is a page about it.
-  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${text}`);
-  return (text ? JSON.parse(text) : undefined) as Answer;
+  const text = await response.text();
+  // A problem body explains the error in `detail`; `type` is the URL of its documentation.
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`);
+  return (text ? JSON.parse(text) : undefined) as Result;
 }
 
 async function flow(callbackUrl: string): Promise<void> {
@@ -65,20 +65,20 @@ async function flow(callbackUrl: string): Promise<void> {
     { phone_number: phoneNumber, callback_url: callbackUrl },
   );
 
-  // What your app shows: a link that opens the user's messages, with everything filled in.
+  // Your app shows this link. It opens the messaging app with the receiver and text filled in.
   const { receiver_phone_number: receiver, expected_sms_body: text } = check;
   console.log(`Android: sms:${receiver}?body=${encodeURIComponent(text)}`);
   console.log(`iOS:     sms:${receiver}&body=${encodeURIComponent(text)}`);
-  const told = new Promise<void>((resolve) => {
-    tell = () => ended.has(check.check_id) && resolve();
+  const concluded = new Promise<void>((resolve) => {
+    onVerified = () => verified.has(check.check_id) && resolve();
   });
   if (phoneNumber.startsWith('+990')) {
-    // Nobody has such a number: in a sandbox project a simulated handset sends the SMS.
+    // A sandbox number: a simulated handset sends the SMS.
     await call('/v1/sandbox/inbound-sms', token, { from: phoneNumber, to: receiver, body: text });
   }
-  await told;
-  const callback = ended.get(check.check_id)!;
-  console.log(callback.match ? 'the number is theirs' : `not proven: ${JSON.stringify(callback)}`);
+  await concluded;
+  const callback = verified.get(check.check_id)!;
+  console.log(callback.match ? 'number verified' : `number not verified: ${JSON.stringify(callback)}`);
   server.close();
   server.closeIdleConnections();
 }

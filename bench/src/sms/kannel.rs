@@ -1,4 +1,4 @@
-//! Kannel as Debian packages it: `bearerbox` binds to the message centre, `smsbox` calls the receiver.
+//! Kannel of Debian: `bearerbox` binds to the SMSC, `smsbox` calls the HTTP receiver.
 
 use std::{
     net::{SocketAddr, TcpListener, TcpStream},
@@ -13,7 +13,7 @@ use crate::process::Process;
 
 const BEARERBOX: &str = "/usr/sbin/bearerbox";
 const SMSBOX: &str = "/usr/sbin/smsbox";
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct Kannel {
     _smsbox: Process,
@@ -22,18 +22,18 @@ pub struct Kannel {
 }
 
 impl Kannel {
-    /// What it does not yet do when this returns it does a moment later: messages wait in `bearerbox` for `smsbox`.
-    pub fn start(centre: SocketAddr, receiver: SocketAddr) -> anyhow::Result<Self> {
+    /// `smsbox` may still be starting when this returns; `bearerbox` queues messages for it.
+    pub fn start(smsc: SocketAddr, receiver: SocketAddr) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let settings = folder.path().join("kannel.conf");
         let (admin_port, smsbox_port) = free_ports()?;
-        std::fs::write(&settings, configuration(centre, receiver, admin_port, smsbox_port))?;
+        std::fs::write(&settings, configuration(smsc, receiver, admin_port, smsbox_port))?;
         let start = |binary: &str| Process::start_silent(Command::new(binary).args(["-v", "4"]).arg(&settings));
         let bearerbox = start(BEARERBOX)?;
-        let begun = Instant::now();
+        let started = Instant::now();
         while TcpStream::connect(("127.0.0.1", smsbox_port)).is_err() {
-            if begun.elapsed() > PATIENCE {
-                bail!("bearerbox does not start");
+            if started.elapsed() > START_TIMEOUT {
+                bail!("bearerbox did not start in time");
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -42,14 +42,14 @@ impl Kannel {
     }
 }
 
-/// Two that nobody listens on at the moment.
+/// Two currently unused ports.
 fn free_ports() -> anyhow::Result<(u16, u16)> {
     let (one, other) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
     Ok((one.local_addr()?.port(), other.local_addr()?.port()))
 }
 
-fn configuration(centre: SocketAddr, receiver: SocketAddr, admin_port: u16, smsbox_port: u16) -> String {
-    let (host, port) = (centre.ip(), centre.port());
+fn configuration(smsc: SocketAddr, receiver: SocketAddr, admin_port: u16, smsbox_port: u16) -> String {
+    let (host, port) = (smsc.ip(), smsc.port());
     format!(
         "group = core\n\
          admin-port = {admin_port}\n\

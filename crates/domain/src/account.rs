@@ -1,4 +1,4 @@
-//! People who sign in to the console, and what they may do there.
+//! Console accounts, their roles and permissions.
 
 use std::{fmt, str::FromStr};
 
@@ -7,40 +7,39 @@ use jiff::Timestamp;
 use crate::{id::identifier, tenancy::WorkspaceId};
 
 identifier!(
-    /// Names an account.
+    /// Identifier of an account.
     AccountId
 );
 
-/// A person. The password is nowhere: only its hash is kept, and apart.
+/// A console user. The password hash is stored separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     pub id: AccountId,
     pub email: Email,
-    /// Runs the deployment: may do everything in every workspace.
+    /// Administrator of the deployment, with all permissions in every workspace.
     pub is_admin: bool,
     pub created_at: Timestamp,
 }
 
 identifier!(
-    /// Names an invitation.
+    /// Identifier of an invitation.
     InvitationId
 );
 
-/// A pending membership: it becomes a membership when somebody accepts it who has its link and is signed in with its
-/// address.
+/// A pending membership. It is accepted with its link by an account with its e-mail address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
     pub id: InvitationId,
     pub workspace: WorkspaceId,
     pub email: Email,
     pub role: Role,
-    /// `None`: the operator, at the command line.
+    /// `None`: invited on the command line.
     pub invited_by: Option<AccountId>,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
 }
 
-/// An address that a person signs in with, in lower case.
+/// The e-mail address of an account, in lower case.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Email(String);
 
@@ -54,22 +53,23 @@ impl Email {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an e-mail address")]
-pub struct NotAnEmail;
+pub struct InvalidEmail;
 
 impl FromStr for Email {
-    type Err = NotAnEmail;
+    type Err = InvalidEmail;
 
-    /// Whether anybody reads mail there is not asked: it is a name to sign in with.
-    fn from_str(text: &str) -> Result<Self, NotAnEmail> {
+    /// Checks the form only: the address is a login name, not proof of a mailbox.
+    fn from_str(text: &str) -> Result<Self, InvalidEmail> {
         let text = text.trim();
-        let (local, domain) = text.rsplit_once('@').ok_or(NotAnEmail)?;
-        let is_odd = |symbol: char| symbol.is_whitespace() || symbol.is_control() || symbol == '@';
-        let shape_is_right = !local.is_empty() && !domain.is_empty() && !local.contains(is_odd);
-        let domain_is_right = !domain.contains(is_odd) && !domain.starts_with('.') && !domain.ends_with('.');
-        if shape_is_right && domain_is_right && text.len() <= Self::MAX_LENGTH {
+        let (local, domain) = text.rsplit_once('@').ok_or(InvalidEmail)?;
+        let is_forbidden = |symbol: char| symbol.is_whitespace() || symbol.is_control() || symbol == '@';
+        let local_is_valid = !local.is_empty() && !local.contains(is_forbidden);
+        let domain_is_valid =
+            !domain.is_empty() && !domain.contains(is_forbidden) && !domain.starts_with('.') && !domain.ends_with('.');
+        if local_is_valid && domain_is_valid && text.len() <= Self::MAX_LENGTH {
             Ok(Email(text.to_lowercase()))
         } else {
-            Err(NotAnEmail)
+            Err(InvalidEmail)
         }
     }
 }
@@ -80,14 +80,14 @@ impl fmt::Display for Email {
     }
 }
 
-/// Masked: it names a person.
+/// Masked: personal data.
 impl fmt::Debug for Email {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Email(…)")
     }
 }
 
-/// What a member of a workspace is there.
+/// The role of a member in a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     Viewer,
@@ -95,15 +95,14 @@ pub enum Role {
     Owner,
 }
 
-/// What somebody wants to do in a workspace.
+/// A permission in a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Power {
-    /// See what is there.
-    Look,
-    /// Change projects and their credentials, run checks, send callbacks again.
+pub enum Permission {
+    View,
+    /// Change projects and credentials, create checks, resend callbacks.
     Develop,
-    /// Say who else may come in, and open the Management API.
-    Own,
+    /// Manage members, and use the Management API.
+    ManageAccess,
 }
 
 impl Role {
@@ -117,11 +116,11 @@ impl Role {
         }
     }
 
-    pub fn may(self, power: Power) -> bool {
-        match power {
-            Power::Look => true,
-            Power::Develop => self >= Role::Developer,
-            Power::Own => self == Role::Owner,
+    pub fn may(self, permission: Permission) -> bool {
+        match permission {
+            Permission::View => true,
+            Permission::Develop => self >= Role::Developer,
+            Permission::ManageAccess => self == Role::Owner,
         }
     }
 }
@@ -133,18 +132,17 @@ impl fmt::Display for Role {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a role: `viewer`, `developer` and `owner` are")]
-pub struct NotARole;
+#[error("unknown role; use `viewer`, `developer` or `owner`")]
+pub struct InvalidRole;
 
 impl FromStr for Role {
-    type Err = NotARole;
+    type Err = InvalidRole;
 
-    fn from_str(text: &str) -> Result<Self, NotARole> {
-        Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or(NotARole)
+    fn from_str(text: &str) -> Result<Self, InvalidRole> {
+        Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or(InvalidRole)
     }
 }
 
-/// That somebody belongs to a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
     pub workspace: WorkspaceId,
@@ -156,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn email_addresses() {
         for (text, email) in
             [("a@b", "a@b"), (" Jane.Doe+x@Example.COM ", "jane.doe+x@example.com"), ("ü@ö.example", "ü@ö.example")]
         {
@@ -164,21 +162,25 @@ mod tests {
         }
         let long = format!("{}@example.com", "x".repeat(250));
         for bad in ["", "a", "@", "a@", "@b", "a b@c", "a@b c", "a@b@c", "a@.b", "a@b.", "a\n@b", &long] {
-            assert_eq!(bad.parse::<Email>(), Err(NotAnEmail), "{bad:?}");
+            assert_eq!(bad.parse::<Email>(), Err(InvalidEmail), "{bad:?}");
         }
         assert_eq!(format!("{:?}", "a@b".parse::<Email>().unwrap()), "Email(…)");
     }
 
     #[test]
-    fn roles_and_powers() {
-        for (role, powers) in [
+    fn roles_and_permissions() {
+        for (role, permissions) in [
             (Role::Viewer, [true, false, false]),
             (Role::Developer, [true, true, false]),
             (Role::Owner, [true, true, true]),
         ] {
-            assert_eq!([Power::Look, Power::Develop, Power::Own].map(|power| role.may(power)), powers);
+            assert_eq!(
+                [Permission::View, Permission::Develop, Permission::ManageAccess]
+                    .map(|permission| role.may(permission)),
+                permissions
+            );
             assert_eq!(role.as_str().parse(), Ok(role));
         }
-        assert_eq!("admin".parse::<Role>(), Err(NotARole));
+        assert_eq!("admin".parse::<Role>(), Err(InvalidRole));
     }
 }

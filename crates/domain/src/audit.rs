@@ -1,4 +1,4 @@
-//! Who did what.
+//! Audit events.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -8,20 +8,19 @@ use crate::{
     tenancy::{ClientId, WorkspaceId},
 };
 
-/// Who acted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// A caller of the API.
+    /// An API client.
     Credential(ClientId),
-    /// Somebody at the console.
+    /// A console user.
     Account(AccountId),
-    /// Whoever runs this deployment, at its command line.
+    /// The command line of the deployment.
     Operator,
-    /// The service itself, for example when it makes its first keys.
+    /// The service itself, for example when it creates its first keys.
     System,
 }
 
-/// What happened. The names are part of the API.
+/// The audited action. The names are part of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     WorkspaceCreated,
@@ -119,7 +118,7 @@ impl Action {
         }
     }
 
-    /// The kind of thing that it was done to.
+    /// Type of the target. Part of the API.
     pub fn target_type(self) -> &'static str {
         match self {
             Action::WorkspaceCreated | Action::WorkspaceUpdated => "workspace",
@@ -147,18 +146,18 @@ impl Action {
     }
 }
 
-/// One line of the audit log, written in the transaction of the change that it tells of.
+/// An entry of the audit log, written in the transaction of its change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEvent {
     pub id: Uuid,
-    /// `None` for what concerns the whole deployment.
+    /// `None` for changes of the deployment.
     pub workspace: Option<WorkspaceId>,
     pub at: Timestamp,
     pub actor: Actor,
     pub action: Action,
     pub target: String,
-    /// The names of the members that changed, never their values: a log is no place for a URL with a token in it. Of a
-    /// number that was erased: how many checks were still open, and until when.
+    /// Names of the changed fields, never their values, which may contain secrets. For an erased number: the count and
+    /// latest deadline of its open checks.
     pub changes: Vec<String>,
     pub request_id: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! Date-times as callers write them: RFC 3339, section 5.6.
+//! Date-times of API requests: RFC 3339, section 5.6.
 //!
-//! `jiff` accepts more (weeks, missing seconds, time zone names), so the shape is checked first. Its last instant lies a
-//! day before the end of the year 9999, so later instants are clamped.
+//! `jiff` accepts more (weeks, missing seconds, time zone names), so the shape is checked first. Its last instant lies
+//! a day before the end of the year 9999, so later instants are clamped.
 
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
@@ -17,8 +17,8 @@ const MAX_OFFSET_HOURS: i32 = 23;
 
 /// Parses any date-time of the years 0000 to 9999 with an offset below 24 hours.
 ///
-/// An instant outside of [`EARLIEST`] to [`LATEST`] becomes the nearer of the two. Nothing that is stored lies
-/// there, so comparisons come out the same.
+/// Instants outside of [`EARLIEST`] to [`LATEST`] are clamped. No stored instant lies outside, so comparisons are not
+/// affected.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let (seconds, rest) = text.split_at_checked(SECONDS.len()).filter(|(seconds, _)| has_shape(seconds, SECONDS))?;
     let (fraction, offset) = match rest.strip_prefix('.') {
@@ -49,9 +49,9 @@ fn parse_offset(text: &str) -> Option<Offset> {
 /// Whether `text` has a digit wherever `shape` has a `0`, and otherwise the same characters in either case.
 pub(crate) fn has_shape(text: &str, shape: &str) -> bool {
     text.len() == shape.len()
-        && text.bytes().zip(shape.bytes()).all(|(byte, wanted)| match wanted {
+        && text.bytes().zip(shape.bytes()).all(|(byte, expected)| match expected {
             b'0' => byte.is_ascii_digit(),
-            _ => byte.eq_ignore_ascii_case(&wanted),
+            _ => byte.eq_ignore_ascii_case(&expected),
         })
 }
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rfc_3339_date_times_are_read() {
+    fn rfc_3339_date_times_are_parsed() {
         for (text, instant) in [
             ("2026-11-14T09:30:00Z", "2026-11-14T09:30:00Z"),
             ("2026-11-14t09:30:00z", "2026-11-14T09:30:00Z"),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_are_not() {
+    fn other_forms_are_rejected() {
         for text in [
             "",
             "yesterday",

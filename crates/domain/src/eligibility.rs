@@ -1,7 +1,7 @@
-//! Which products a user can use: three gates, one function.
+//! Eligibility: which products can be used for a user.
 //!
-//! A product is open when the service is connected to the user's operator, the project may use that network for it, and
-//! a connection to the operator supports it. What is supported is a fact about connectors, never a table of its own.
+//! A product is eligible if it passes three gates: a connector reaches the user's operator, the project is authorised
+//! for the product and network, and a connector supports the product.
 
 use crate::{
     network::{AllowedNetwork, NetworkId},
@@ -9,63 +9,63 @@ use crate::{
     tenancy::Project,
 };
 
-/// The products that Eligibility tells about, in the order of its answers.
+/// The products that Eligibility covers, in response order.
 pub const PRODUCTS: [Product; 4] = [Product::SecureSna, Product::SimSwap, Product::ReverseSms, Product::Discovery];
 
-/// What lets a product fall.
+/// The gate that rejects a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
-    /// No connection to the operator.
+pub enum EligibilityGate {
+    /// No connector reaches the operator.
     Connectivity,
     /// The project is not enabled for the product, or may not use the network for it.
     Authorisation,
-    /// None of the connections to the operator can do it.
+    /// No connector to the operator supports the product.
     ProductSupport,
 }
 
-impl Gate {
+impl EligibilityGate {
     pub fn as_str(self) -> &'static str {
         match self {
-            Gate::Connectivity => "connectivity",
-            Gate::Authorisation => "authorisation",
-            Gate::ProductSupport => "product support",
+            EligibilityGate::Connectivity => "connectivity",
+            EligibilityGate::Authorisation => "authorisation",
+            EligibilityGate::ProductSupport => "product support",
         }
     }
 }
 
-/// What the gates look at.
+/// Facts that the gates evaluate.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing<'a> {
+pub struct EligibilityInput<'a> {
     pub network: &'a NetworkId,
-    /// What connections to the network's operator can do.
+    /// Products that connectors to the network's operator support.
     pub supported: &'a [Product],
-    /// What the project is enabled for.
+    /// Products that the project is enabled for.
     pub enabled: &'a [Product],
-    /// Which networks the project may use.
+    /// Networks that the project may use.
     pub allowed: &'a [AllowedNetwork],
 }
 
-impl<'a> Standing<'a> {
-    pub fn of(project: &'a Project, network: &'a NetworkId, supported: &'a [Product]) -> Self {
-        Standing { network, supported, enabled: &project.products, allowed: &project.allowed_networks }
+impl<'a> EligibilityInput<'a> {
+    pub fn for_project(project: &'a Project, network: &'a NetworkId, supported: &'a [Product]) -> Self {
+        EligibilityInput { network, supported, enabled: &project.products, allowed: &project.allowed_networks }
     }
 
-    /// Whether all gates are open for a product, or else the first that is not.
-    pub fn judge(&self, product: Product) -> Result<(), Gate> {
+    /// Fails with the first gate that rejects the product.
+    pub fn evaluate(&self, product: Product) -> Result<(), EligibilityGate> {
         let allows = |allowed: &AllowedNetwork| allowed.allows(self.network, product);
         if self.supported.is_empty() {
-            Err(Gate::Connectivity)
+            Err(EligibilityGate::Connectivity)
         } else if !self.enabled.contains(&product) || !self.allowed.iter().any(allows) {
-            Err(Gate::Authorisation)
+            Err(EligibilityGate::Authorisation)
         } else if !self.supported.contains(&product) {
-            Err(Gate::ProductSupport)
+            Err(EligibilityGate::ProductSupport)
         } else {
             Ok(())
         }
     }
 
-    pub fn eligible(&self) -> Vec<Product> {
-        PRODUCTS.into_iter().filter(|product| self.judge(*product).is_ok()).collect()
+    pub fn eligible_products(&self) -> Vec<Product> {
+        PRODUCTS.into_iter().filter(|product| self.evaluate(*product).is_ok()).collect()
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_product_passes_three_gates() {
+    fn product_must_pass_three_gates() {
         use Product::{Discovery, ReverseSms, SecureSna, SimSwap};
         let network: NetworkId = "23410".parse().unwrap();
         let allowed = |id: &str, products: &[Product]| AllowedNetwork {
@@ -82,25 +82,25 @@ mod tests {
             products: products.to_vec(),
         };
         let all = [allowed("23410", &PRODUCTS)];
-        // Supported, enabled, allowed, and what comes of Secure SNA and of all.
+        // Supported, enabled and allowed products; result for Secure SNA; all eligible products.
         for (supported, enabled, allowed, secure_sna, eligible) in [
             (&PRODUCTS[..], &Product::ALL[..], &all[..], Ok(()), &PRODUCTS[..]),
-            (&[], &Product::ALL, &all, Err(Gate::Connectivity), &[]),
-            (&[ReverseSms], &Product::ALL, &all, Err(Gate::ProductSupport), &[ReverseSms]),
-            (&PRODUCTS, &[Discovery, SimSwap], &all, Err(Gate::Authorisation), &[SimSwap, Discovery]),
-            (&PRODUCTS, &Product::ALL, &[], Err(Gate::Authorisation), &[]),
-            (&PRODUCTS, &Product::ALL, &[allowed("23420", &PRODUCTS)], Err(Gate::Authorisation), &[]),
+            (&[], &Product::ALL, &all, Err(EligibilityGate::Connectivity), &[]),
+            (&[ReverseSms], &Product::ALL, &all, Err(EligibilityGate::ProductSupport), &[ReverseSms]),
+            (&PRODUCTS, &[Discovery, SimSwap], &all, Err(EligibilityGate::Authorisation), &[SimSwap, Discovery]),
+            (&PRODUCTS, &Product::ALL, &[], Err(EligibilityGate::Authorisation), &[]),
+            (&PRODUCTS, &Product::ALL, &[allowed("23420", &PRODUCTS)], Err(EligibilityGate::Authorisation), &[]),
             (&PRODUCTS, &Product::ALL, &[allowed("23410", &[SecureSna])], Ok(()), &[SecureSna]),
         ] {
-            let standing = Standing { network: &network, supported, enabled, allowed };
-            assert_eq!(standing.judge(SecureSna), secure_sna, "{standing:?}");
-            assert_eq!(standing.eligible(), eligible, "{standing:?}");
+            let input = EligibilityInput { network: &network, supported, enabled, allowed };
+            assert_eq!(input.evaluate(SecureSna), secure_sna, "{input:?}");
+            assert_eq!(input.eligible_products(), eligible, "{input:?}");
         }
     }
 
-    /// A create knows of its own product alone whether it is supported, and yet comes to the same end as Eligibility.
+    /// Creating a check evaluates one product only. The result must equal that of Eligibility.
     #[test]
-    fn what_else_is_supported_opens_and_closes_nothing() {
+    fn other_supported_products_do_not_affect_a_product() {
         let network: NetworkId = "23410".parse().unwrap();
         let subset = |bits: usize| -> Vec<Product> {
             PRODUCTS.into_iter().enumerate().filter(|(place, _)| bits & (1 << place) != 0).map(|(_, p)| p).collect()
@@ -110,14 +110,14 @@ mod tests {
             let allowed = [AllowedNetwork { network: network.clone().into(), products: subset(bits >> 8) }];
             for product in PRODUCTS {
                 let alone: Vec<Product> = supported.iter().copied().filter(|other| *other == product).collect();
-                let [known, alone] = [&supported, &alone].map(|supported| Standing {
+                let [known, alone] = [&supported, &alone].map(|supported| EligibilityInput {
                     network: &network,
                     supported,
                     enabled: &enabled,
                     allowed: &allowed,
                 });
-                let is_open = alone.judge(product).is_ok();
-                assert_eq!(is_open, known.eligible().contains(&product), "{bits:b} {product:?}");
+                let is_open = alone.evaluate(product).is_ok();
+                assert_eq!(is_open, known.eligible_products().contains(&product), "{bits:b} {product:?}");
             }
         }
     }

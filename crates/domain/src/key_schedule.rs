@@ -1,20 +1,18 @@
-//! When a key is announced, used, kept for verification, and gone.
+//! Key rotation: when a key is published, active, retiring and gone.
 //!
-//! A key's state is not stored: it follows from four instants, so no job has to move keys from state to state and no
-//! two nodes can disagree for longer than their clocks do.
+//! The state of a key is a function of four stored instants, so no job has to update it and nodes agree on it.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Where a key stands at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
-    /// Published, so that verifiers know it before it is used.
+    /// Published before its first use, so that verifiers can fetch it.
     Next,
-    /// In use for new signatures.
+    /// Signs.
     Active,
-    /// No longer used, still published: what it signed may still be under way.
+    /// No longer signs, still published for signatures in transit.
     Retiring,
-    /// Neither used nor published.
+    /// No longer published.
     Gone,
 }
 
@@ -33,14 +31,14 @@ impl KeyState {
 pub struct KeySchedule {
     pub published_at: Timestamp,
     pub active_from: Timestamp,
-    /// The instant at which its successor takes over, once there is one.
+    /// Start of the successor. `None`: no successor yet.
     pub retires_at: Option<Timestamp>,
     pub gone_at: Option<Timestamp>,
 }
 
 impl KeySchedule {
-    /// The schedule of a key that is used from its first instant on.
-    pub fn active_at_once(now: Timestamp) -> Self {
+    /// The schedule of a key without announcement.
+    pub fn active_immediately(now: Timestamp) -> Self {
         KeySchedule { published_at: now, active_from: now, retires_at: None, gone_at: None }
     }
 
@@ -58,7 +56,7 @@ impl KeySchedule {
     }
 }
 
-/// How long a key is announced before its use, and kept after its last one.
+/// Durations of announcement before, and publication after, the use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RotationPolicy {
     pub announce: SignedDuration,
@@ -66,19 +64,19 @@ pub struct RotationPolicy {
 }
 
 impl RotationPolicy {
-    /// The schedules of the successor and of the key that it relieves.
+    /// Returns the schedules of the successor and of the retired key.
     pub fn rotate(&self, current: KeySchedule, now: Timestamp) -> (KeySchedule, KeySchedule) {
         let handover = now + self.announce;
         let successor = KeySchedule { published_at: now, active_from: handover, retires_at: None, gone_at: None };
-        let relieved = KeySchedule { retires_at: Some(handover), gone_at: Some(handover + self.keep), ..current };
-        (successor, relieved)
+        let retired = KeySchedule { retires_at: Some(handover), gone_at: Some(handover + self.keep), ..current };
+        (successor, retired)
     }
 }
 
-/// The rotation after a key was disclosed: the new one is used, and the old one is gone, from now on.
-pub fn rotate_at_once(current: KeySchedule, now: Timestamp) -> (KeySchedule, KeySchedule) {
-    let relieved = KeySchedule { retires_at: Some(now), gone_at: Some(now), ..current };
-    (KeySchedule::active_at_once(now), relieved)
+/// Emergency rotation: replaces a disclosed key immediately. Returns the schedules of the successor and of the old key.
+pub fn rotate_immediately(current: KeySchedule, now: Timestamp) -> (KeySchedule, KeySchedule) {
+    let retired = KeySchedule { retires_at: Some(now), gone_at: Some(now), ..current };
+    (KeySchedule::active_immediately(now), retired)
 }
 
 #[cfg(test)]
@@ -93,27 +91,27 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_overlaps_on_both_sides() {
-        let first = KeySchedule::active_at_once(hours(0));
+    fn rotation_overlaps_on_both_sides() {
+        let first = KeySchedule::active_immediately(hours(0));
         let (second, first) = POLICY.rotate(first, hours(100));
-        for (at, first_is, second_is) in [
+        for (at, first_state, second_state) in [
             (100, KeyState::Active, KeyState::Next),
             (123, KeyState::Active, KeyState::Next),
             (124, KeyState::Retiring, KeyState::Active),
             (147, KeyState::Retiring, KeyState::Active),
             (148, KeyState::Gone, KeyState::Active),
         ] {
-            assert_eq!((first.state(hours(at)), second.state(hours(at))), (first_is, second_is), "hour {at}");
+            assert_eq!((first.state(hours(at)), second.state(hours(at))), (first_state, second_state), "hour {at}");
         }
     }
 
     #[test]
     fn exactly_one_key_is_active_at_any_hour() {
-        let mut keys = vec![KeySchedule::active_at_once(hours(0))];
+        let mut keys = vec![KeySchedule::active_immediately(hours(0))];
         for rotation in [30, 60, 90] {
             let current = keys.pop().unwrap();
-            let (next, relieved) = POLICY.rotate(current, hours(rotation));
-            keys.extend([relieved, next]);
+            let (next, retired) = POLICY.rotate(current, hours(rotation));
+            keys.extend([retired, next]);
         }
         for hour in 0..300 {
             let active = keys.iter().filter(|key| key.state(hours(hour)) == KeyState::Active).count();
@@ -122,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn an_emergency_leaves_nothing_of_the_old_key() {
-        let (new, old) = rotate_at_once(KeySchedule::active_at_once(hours(0)), hours(5));
+    fn emergency_rotation_removes_the_old_key() {
+        let (new, old) = rotate_immediately(KeySchedule::active_immediately(hours(0)), hours(5));
         assert_eq!((new.state(hours(5)), old.state(hours(5))), (KeyState::Active, KeyState::Gone));
     }
 }

@@ -1,7 +1,6 @@
-//! What is true, whoever asks and wherever it is stored.
+//! Domain rules as pure values and functions: no I/O, no async, no serialization, no clock.
 //!
-//! Pure values and functions: no I/O, no async, no serialization, no clock. Instants and random bytes come in as
-//! arguments, so every rule here can be tested as a list of cases.
+//! Instants and random bytes are arguments, so that every rule can be tested as a table of cases.
 
 pub mod account;
 pub mod activity;
@@ -9,10 +8,10 @@ pub mod audit;
 pub mod callback;
 pub mod date_time;
 pub mod eligibility;
-pub mod guessing;
 pub mod id;
 pub mod key_schedule;
 pub mod lifecycle;
+pub mod login_throttle;
 pub mod network;
 pub mod page;
 pub mod phone;

@@ -1,6 +1,5 @@
-//! Pages of a list.
+//! Pagination of lists.
 
-/// Which page of a list is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRequest {
     size: u32,
@@ -25,7 +24,7 @@ impl PageRequest {
         self.number
     }
 
-    /// How many items stand before this page.
+    /// Number of items before this page.
     pub fn offset(self) -> u64 {
         u64::from(self.number - 1) * u64::from(self.size)
     }
@@ -37,7 +36,6 @@ impl Default for PageRequest {
     }
 }
 
-/// One page, and how many items there are in all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,
@@ -50,8 +48,12 @@ impl<T> Page<T> {
         self.total_items.div_ceil(u64::from(self.request.size))
     }
 
-    pub fn map<U>(self, of: impl FnMut(T) -> U) -> Page<U> {
-        Page { items: self.items.into_iter().map(of).collect(), request: self.request, total_items: self.total_items }
+    pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
+        Page {
+            items: self.items.into_iter().map(convert).collect(),
+            request: self.request,
+            total_items: self.total_items,
+        }
     }
 }
 
@@ -60,8 +62,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_numbers_are_bounded() {
-        for (size, number, good) in [
+    fn size_and_number_are_limited() {
+        for (size, number, is_valid) in [
             (1, 1, true),
             (100, i32::MAX.unsigned_abs(), true),
             (0, 1, false),
@@ -69,12 +71,12 @@ mod tests {
             (1, 0, false),
             (1, 1 << 31, false),
         ] {
-            assert_eq!(PageRequest::new(size, number).is_some(), good, "{size} {number}");
+            assert_eq!(PageRequest::new(size, number).is_some(), is_valid, "{size} {number}");
         }
     }
 
     #[test]
-    fn the_last_page_may_be_short() {
+    fn total_pages_include_a_partial_page() {
         let request = PageRequest::new(10, 3).unwrap();
         assert_eq!(request.offset(), 20);
         for (items, pages) in [(0, 0), (1, 1), (10, 1), (11, 2)] {

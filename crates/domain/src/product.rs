@@ -1,8 +1,7 @@
-//! Products, and the OAuth scopes that open them.
+//! Products and their OAuth scopes.
 
 use std::{fmt, str::FromStr};
 
-/// What a project can be enabled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Product {
     ReverseSms,
@@ -16,7 +15,7 @@ impl Product {
     pub const ALL: [Product; 5] =
         [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap, Product::Eligibility];
 
-    /// The name in scopes, in project settings and in callbacks.
+    /// The name in the API: scopes, project settings, callbacks.
     pub fn as_str(self) -> &'static str {
         match self {
             Product::ReverseSms => "reverse_sms",
@@ -27,7 +26,7 @@ impl Product {
         }
     }
 
-    /// The name for people.
+    /// Display name.
     pub fn title(self) -> &'static str {
         match self {
             Product::ReverseSms => "Reverse SMS",
@@ -38,8 +37,8 @@ impl Product {
         }
     }
 
-    /// Whether an operator takes part. Eligibility only tells about the others.
-    pub fn asks_an_operator(self) -> bool {
+    /// Whether the product involves an operator.
+    pub fn requires_operator(self) -> bool {
         self != Product::Eligibility
     }
 }
@@ -51,18 +50,18 @@ impl fmt::Display for Product {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a product: `reverse_sms`, `secure_sna`, `discovery`, `sim_swap` and `eligibility` are")]
-pub struct NotAProduct;
+#[error("unknown product; use `reverse_sms`, `secure_sna`, `discovery`, `sim_swap` or `eligibility`")]
+pub struct InvalidProduct;
 
 impl FromStr for Product {
-    type Err = NotAProduct;
+    type Err = InvalidProduct;
 
-    fn from_str(text: &str) -> Result<Self, NotAProduct> {
-        Product::ALL.into_iter().find(|product| product.as_str() == text).ok_or(NotAProduct)
+    fn from_str(text: &str) -> Result<Self, InvalidProduct> {
+        Product::ALL.into_iter().find(|product| product.as_str() == text).ok_or(InvalidProduct)
     }
 }
 
-/// What an access token may be used for: one product, or the Management API.
+/// The scope of an access token: one product, or the Management API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     Product(Product),
@@ -89,14 +88,14 @@ impl fmt::Display for Scope {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a scope")]
-pub struct NotAScope;
+#[error("unknown scope")]
+pub struct InvalidScope;
 
 impl FromStr for Scope {
-    type Err = NotAScope;
+    type Err = InvalidScope;
 
-    fn from_str(text: &str) -> Result<Self, NotAScope> {
-        Scope::all().find(|scope| scope.as_str() == text).ok_or(NotAScope)
+    fn from_str(text: &str) -> Result<Self, InvalidScope> {
+        Scope::all().find(|scope| scope.as_str() == text).ok_or(InvalidScope)
     }
 }
 
@@ -105,11 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back_to_what_they_name() {
+    fn as_str_round_trips() {
         for scope in Scope::all() {
             assert_eq!(scope.as_str().parse(), Ok(scope));
         }
-        assert_eq!("REVERSE_SMS".parse::<Scope>(), Err(NotAScope));
-        assert_eq!("management".parse::<Product>(), Err(NotAProduct));
+        assert_eq!("REVERSE_SMS".parse::<Scope>(), Err(InvalidScope));
+        assert_eq!("management".parse::<Product>(), Err(InvalidProduct));
     }
 }

@@ -1,4 +1,4 @@
-//! Where a deployment and its data live.
+//! Data residency regions.
 
 use std::{fmt, str::FromStr};
 
@@ -18,8 +18,8 @@ impl Region {
         }
     }
 
-    /// The region that a host name speaks for: its first label, when that is a region.
-    pub fn of_host(host: &str) -> Option<Region> {
+    /// The region in the first label of a host name.
+    pub fn from_host(host: &str) -> Option<Region> {
         let (first_label, rest) = host.split_once('.')?;
         if rest.is_empty() {
             return None;
@@ -27,25 +27,25 @@ impl Region {
         Region::ALL.into_iter().find(|region| first_label.eq_ignore_ascii_case(region.as_str()))
     }
 
-    /// Sees that a deployment in this region holds the data of no workspace that resides elsewhere.
-    pub fn holds_only_its_own(self, residences: impl IntoIterator<Item = Region>) -> Result<(), Misplaced> {
+    /// Fails if a workspace resides in another region than this one.
+    pub fn check_residency(self, residences: impl IntoIterator<Item = Region>) -> Result<(), ResidencyViolation> {
         let elsewhere: Vec<Region> = residences.into_iter().filter(|residence| *residence != self).collect();
         match elsewhere.first() {
             None => Ok(()),
-            Some(there) => Err(Misplaced { here: self, there: *there, workspaces: elsewhere.len() }),
+            Some(there) => Err(ResidencyViolation { here: self, there: *there, workspaces: elsewhere.len() }),
         }
     }
 }
 
-/// Data that lies in another region than it may.
+/// A database contains workspaces of another region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this deployment is in the region `{here}`, but its database holds workspaces that reside in `{there}`: {workspaces}"
 )]
-pub struct Misplaced {
+pub struct ResidencyViolation {
     pub here: Region,
     pub there: Region,
-    /// How many.
+    /// Number of these workspaces.
     pub workspaces: usize,
 }
 
@@ -56,14 +56,14 @@ impl fmt::Display for Region {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a region: `eu` and `us` are")]
-pub struct NotARegion;
+#[error("unknown region; use `eu` or `us`")]
+pub struct InvalidRegion;
 
 impl FromStr for Region {
-    type Err = NotARegion;
+    type Err = InvalidRegion;
 
-    fn from_str(text: &str) -> Result<Self, NotARegion> {
-        Region::ALL.into_iter().find(|region| region.as_str() == text).ok_or(NotARegion)
+    fn from_str(text: &str) -> Result<Self, InvalidRegion> {
+        Region::ALL.into_iter().find(|region| region.as_str() == text).ok_or(InvalidRegion)
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_names_a_region_by_its_first_label() {
+    fn first_host_label_selects_the_region() {
         for (host, region) in [
             ("eu.api.example.com", Some(Region::Eu)),
             ("US.api.example.com", Some(Region::Us)),
@@ -82,12 +82,12 @@ mod tests {
             ("localhost", None),
             ("127.0.0.1", None),
         ] {
-            assert_eq!(Region::of_host(host), region, "{host}");
+            assert_eq!(Region::from_host(host), region, "{host}");
         }
     }
 
     #[test]
-    fn a_deployment_holds_what_resides_in_its_region() {
+    fn workspaces_must_reside_in_the_deployment_region() {
         use Region::{Eu, Us};
         for (here, residences, elsewhere) in [
             (Eu, &[][..], None),
@@ -96,8 +96,8 @@ mod tests {
             (Us, &[Eu], Some((Eu, 1))),
             (Eu, &[Eu, Us, Us], Some((Us, 2))),
         ] {
-            let expected = elsewhere.map(|(there, workspaces)| Misplaced { here, there, workspaces });
-            assert_eq!(here.holds_only_its_own(residences.iter().copied()).err(), expected, "{here}, {residences:?}");
+            let expected = elsewhere.map(|(there, workspaces)| ResidencyViolation { here, there, workspaces });
+            assert_eq!(here.check_residency(residences.iter().copied()).err(), expected, "{here}, {residences:?}");
         }
     }
 }

@@ -1,22 +1,22 @@
-//! What simulated numbers do, by their last digits.
+//! Behaviour of simulated numbers and addresses in sandbox projects.
 //!
-//! In a sandbox project every number is simulated, whichever country it seems to be of, so that every outcome can be
-//! tried on purpose. Special suffixes go first; of the rest, even numbers match and odd ones do not.
+//! In a sandbox project every number is simulated, and its last two digits select the outcome: some suffixes are
+//! special, other even numbers match and odd ones do not.
 
 use std::net::IpAddr;
 
 use crate::phone::NumberTail;
 
-/// The simulated operator: the network that ITU-T E.212 keeps for tests.
+/// Network of the simulated operator: the test network of ITU-T E.212.
 pub const NETWORK_ID: &str = "00101";
-/// The numbers that its subscribers text.
+/// Receivers of the simulated operator.
 pub const RECEIVERS: [&str; 2] = ["+99000000001", "+99000000002"];
-/// The SIM of a simulated device that nobody has given another one.
+/// Number of the SIM in a simulated device by default.
 pub const DEFAULT_SIM: &str = "+99000000010";
 
-/// What an address of the ranges kept for documentation is there to show.
+/// Behaviour of the documentation address ranges (RFC 5737).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TestAddress {
+pub enum SandboxAddress {
     /// `203.0.113.0/25`
     Mobile,
     /// `203.0.113.128/25`
@@ -27,53 +27,53 @@ pub enum TestAddress {
     Unknown,
 }
 
-impl TestAddress {
-    /// `None`: not an address for tests.
+impl SandboxAddress {
+    /// `None`: not a documentation address.
     pub fn of(address: IpAddr) -> Option<Self> {
         let IpAddr::V4(address) = address.to_canonical() else { return None };
         match address.octets() {
-            [203, 0, 113, last] if last < 128 => Some(TestAddress::Mobile),
-            [203, 0, 113, _] => Some(TestAddress::MobileWithoutProducts),
-            [198, 51, 100, _] => Some(TestAddress::NotMobile),
-            [192, 0, 2, _] => Some(TestAddress::Unknown),
+            [203, 0, 113, last] if last < 128 => Some(SandboxAddress::Mobile),
+            [203, 0, 113, _] => Some(SandboxAddress::MobileWithoutProducts),
+            [198, 51, 100, _] => Some(SandboxAddress::NotMobile),
+            [192, 0, 2, _] => Some(SandboxAddress::Unknown),
             _ => None,
         }
     }
 }
 
-/// What a simulated number is there to show.
+/// Behaviour of a simulated number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Script {
-    /// 99: the operator has a fault.
+pub enum SandboxScript {
+    /// 99: the operator fails.
     OperatorFault,
-    /// 98: nothing ever comes.
+    /// 98: the operator never responds.
     Silence,
-    /// 97: the operator is known, and supports nothing.
+    /// 97: the operator supports no product.
     NothingSupported,
-    /// 96: as an even number, without Secure SNA.
+    /// 96: like an even number, without Secure SNA.
     NoSecureSna,
-    /// 95: the operator is slow; Reverse SMS, which waits for no operator, takes it for an odd number.
+    /// 95: the operator times out. Reverse SMS, which makes no operator request, treats it as an odd number.
     OperatorTimeout,
-    /// 94: nobody has this number.
+    /// 94: the number is unassigned.
     NoSubscriber,
-    /// 93: no source can tell the number's operator.
+    /// 93: all lookup sources fail.
     LookupDown,
     Even,
     Odd,
 }
 
-impl Script {
+impl SandboxScript {
     pub fn of(tail: NumberTail) -> Self {
         match tail.value() {
-            99 => Script::OperatorFault,
-            98 => Script::Silence,
-            97 => Script::NothingSupported,
-            96 => Script::NoSecureSna,
-            95 => Script::OperatorTimeout,
-            94 => Script::NoSubscriber,
-            93 => Script::LookupDown,
-            even if even % 2 == 0 => Script::Even,
-            _ => Script::Odd,
+            99 => SandboxScript::OperatorFault,
+            98 => SandboxScript::Silence,
+            97 => SandboxScript::NothingSupported,
+            96 => SandboxScript::NoSecureSna,
+            95 => SandboxScript::OperatorTimeout,
+            94 => SandboxScript::NoSubscriber,
+            93 => SandboxScript::LookupDown,
+            even if even % 2 == 0 => SandboxScript::Even,
+            _ => SandboxScript::Odd,
         }
     }
 }
@@ -83,36 +83,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_digits_decide() {
+    fn last_digits_select_the_script() {
         for (tail, script) in [
-            ("99", Script::OperatorFault),
-            ("98", Script::Silence),
-            ("97", Script::NothingSupported),
-            ("96", Script::NoSecureSna),
-            ("95", Script::OperatorTimeout),
-            ("94", Script::NoSubscriber),
-            ("93", Script::LookupDown),
-            ("92", Script::Even),
-            ("00", Script::Even),
-            ("01", Script::Odd),
-            ("91", Script::Odd),
+            ("99", SandboxScript::OperatorFault),
+            ("98", SandboxScript::Silence),
+            ("97", SandboxScript::NothingSupported),
+            ("96", SandboxScript::NoSecureSna),
+            ("95", SandboxScript::OperatorTimeout),
+            ("94", SandboxScript::NoSubscriber),
+            ("93", SandboxScript::LookupDown),
+            ("92", SandboxScript::Even),
+            ("00", SandboxScript::Even),
+            ("01", SandboxScript::Odd),
+            ("91", SandboxScript::Odd),
         ] {
-            assert_eq!(Script::of(tail.parse().unwrap()), script, "{tail}");
+            assert_eq!(SandboxScript::of(tail.parse().unwrap()), script, "{tail}");
         }
     }
 
     #[test]
-    fn addresses_for_tests_are_those_kept_for_documentation() {
-        for (address, shown) in [
-            ("203.0.113.0", Some(TestAddress::Mobile)),
-            ("203.0.113.127", Some(TestAddress::Mobile)),
-            ("::ffff:203.0.113.128", Some(TestAddress::MobileWithoutProducts)),
-            ("198.51.100.9", Some(TestAddress::NotMobile)),
-            ("192.0.2.1", Some(TestAddress::Unknown)),
+    fn sandbox_addresses_are_documentation_addresses() {
+        for (address, expected) in [
+            ("203.0.113.0", Some(SandboxAddress::Mobile)),
+            ("203.0.113.127", Some(SandboxAddress::Mobile)),
+            ("::ffff:203.0.113.128", Some(SandboxAddress::MobileWithoutProducts)),
+            ("198.51.100.9", Some(SandboxAddress::NotMobile)),
+            ("192.0.2.1", Some(SandboxAddress::Unknown)),
             ("127.0.0.1", None),
             ("2001:db8::1", None),
         ] {
-            assert_eq!(TestAddress::of(address.parse().unwrap()), shown, "{address}");
+            assert_eq!(SandboxAddress::of(address.parse().unwrap()), expected, "{address}");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! SIM Swap: whether the SIM of a number has changed within a period.
+//! SIM Swap: whether the SIM of a number changed within a period.
 //!
-//! The verdict is computed from the exact instant and put into a bucket afterwards, so the two never contradict each
-//! other: a bucket that ends within the period means a change, and no change means a bucket that ends after it.
+//! The verdict is computed from the exact instant before it is put into a bucket, so that verdict and bucket never
+//! contradict each other.
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::lifecycle::{AlreadyConcluded, Check, Concluded, ErrorCode, Outcome, Verdict};
+use crate::lifecycle::{AlreadyConcluded, Check, CheckOutcome, Concluded, ErrorCode, Verdict};
 
-/// How far back a change matters, in whole minutes.
+/// The period in which a SIM change counts, in whole minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Period(u32);
+pub struct SimSwapPeriod(u32);
 
-impl Period {
-    /// A week.
-    pub const DEFAULT: Period = Period(10_080);
+impl SimSwapPeriod {
+    /// One week.
+    pub const DEFAULT: SimSwapPeriod = SimSwapPeriod(10_080);
     const ALLOWED: std::ops::RangeInclusive<u32> = 60..=540_000;
 
     pub fn minutes(self) -> u32 {
@@ -27,91 +27,98 @@ impl Period {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a period is 60 to 540000 whole minutes")]
-pub struct InvalidPeriod;
+pub struct InvalidSimSwapPeriod;
 
-impl TryFrom<i64> for Period {
-    type Error = InvalidPeriod;
+impl TryFrom<i64> for SimSwapPeriod {
+    type Error = InvalidSimSwapPeriod;
 
-    fn try_from(minutes: i64) -> Result<Self, InvalidPeriod> {
-        u32::try_from(minutes).ok().filter(|minutes| Self::ALLOWED.contains(minutes)).map(Period).ok_or(InvalidPeriod)
+    fn try_from(minutes: i64) -> Result<Self, InvalidSimSwapPeriod> {
+        u32::try_from(minutes)
+            .ok()
+            .filter(|minutes| Self::ALLOWED.contains(minutes))
+            .map(SimSwapPeriod)
+            .ok_or(InvalidSimSwapPeriod)
     }
 }
 
-/// What an operator says of a number's SIM.
+/// The SIM history of a number, as an operator reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimHistory {
-    /// The last change, or the activation if there was none.
+    /// The last change, or the activation.
     ChangedAt(Timestamp),
-    /// No change for this long; further back the operator does not look.
+    /// No change within this duration. The operator does not monitor a longer one.
     NoChangeFor(SignedDuration),
-    /// A change within this long. When exactly is not said.
+    /// A change within this duration, at an unknown instant.
     ChangedWithin(SignedDuration),
 }
 
-/// What a completed check says.
+/// The verdict of a SIM Swap check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SimSwap {
+pub struct SimSwapVerdict {
     pub no_sim_change: bool,
-    /// The minutes that this was said of.
-    pub covered: u32,
-    /// The upper end of the bucket of the last change, in minutes, when it is known; of an operator that only says
-    /// "changed within N", the bucket of N.
-    pub change_within: Option<u32>,
+    /// Period that the verdict covers.
+    pub covered_minutes: u32,
+    /// Upper bound of the bucket of the last change. For [`SimHistory::ChangedWithin`], the bucket of that duration.
+    pub changed_within_minutes: Option<u32>,
 }
 
-impl Verdict for SimSwap {
-    /// A SIM that has not changed is taken for a match.
+impl Verdict for SimSwapVerdict {
+    /// An unchanged SIM counts as a match.
     fn matched(&self) -> Option<bool> {
         Some(self.no_sim_change)
     }
 }
 
-pub type SimSwapCheck = Check<SimSwap>;
+pub type SimSwapCheck = Check<SimSwapVerdict>;
 
-impl Check<SimSwap> {
-    /// Ends the check with what its operator said, or failed to say.
-    pub fn answer(
+impl Check<SimSwapVerdict> {
+    /// Concludes the check with the operator's response or error.
+    pub fn conclude_with_history(
         self,
-        said: Result<SimHistory, ErrorCode>,
-        period: Period,
+        history: Result<SimHistory, ErrorCode>,
+        period: SimSwapPeriod,
         at: Timestamp,
-    ) -> Result<Concluded<SimSwap>, AlreadyConcluded> {
-        let outcome = match said {
-            Ok(history) => Outcome::Completed(history.judge(period, at)),
-            Err(code) => Outcome::Error(code),
+    ) -> Result<Concluded<SimSwapVerdict>, AlreadyConcluded> {
+        let outcome = match history {
+            Ok(history) => CheckOutcome::Completed(history.evaluate(period, at)),
+            Err(code) => CheckOutcome::Error(code),
         };
-        self.end(outcome, at)
+        self.conclude_unless_expired(outcome, at)
     }
 }
 
-/// The upper ends of the buckets, in minutes, and the one for everything older.
-pub const BUCKETS: [u32; 11] = [60, 360, 720, 1_440, 2_880, 4_320, 10_080, 43_200, 129_600, 259_200, 525_600];
-pub const LONGER_AGO: u32 = 525_601;
+/// Upper bounds of the buckets, in minutes.
+pub const CHANGE_BUCKETS_MINUTES: [u32; 11] =
+    [60, 360, 720, 1_440, 2_880, 4_320, 10_080, 43_200, 129_600, 259_200, 525_600];
+/// Bucket of changes older than the last of [`BUCKETS`].
+pub const OLDER_CHANGE_BUCKET_MINUTES: u32 = 525_601;
 
 impl SimHistory {
-    pub fn judge(self, period: Period, now: Timestamp) -> SimSwap {
+    pub fn evaluate(self, period: SimSwapPeriod, now: Timestamp) -> SimSwapVerdict {
         match self {
             SimHistory::ChangedAt(at) => {
-                // An operator's clock may be ahead of ours.
+                // The operator's clock may be ahead.
                 let age = now.duration_since(at).max(SignedDuration::ZERO);
                 let holds = |minutes: &u32| age <= SignedDuration::from_mins((*minutes).into());
-                SimSwap {
+                SimSwapVerdict {
                     no_sim_change: age > period.duration(),
-                    covered: period.minutes(),
-                    change_within: Some(BUCKETS.into_iter().find(holds).unwrap_or(LONGER_AGO)),
+                    covered_minutes: period.minutes(),
+                    changed_within_minutes: Some(
+                        CHANGE_BUCKETS_MINUTES.into_iter().find(holds).unwrap_or(OLDER_CHANGE_BUCKET_MINUTES),
+                    ),
                 }
             }
-            SimHistory::NoChangeFor(monitored) => SimSwap {
+            SimHistory::NoChangeFor(monitored) => SimSwapVerdict {
                 no_sim_change: true,
-                covered: whole_minutes(monitored).min(period.minutes()),
-                change_within: None,
+                covered_minutes: whole_minutes(monitored).min(period.minutes()),
+                changed_within_minutes: None,
             },
             SimHistory::ChangedWithin(window) => {
                 let holds = |minutes: &u32| window <= SignedDuration::from_mins((*minutes).into());
-                SimSwap {
+                SimSwapVerdict {
                     no_sim_change: false,
-                    covered: whole_minutes(window),
-                    change_within: BUCKETS.into_iter().find(holds),
+                    covered_minutes: whole_minutes(window),
+                    changed_within_minutes: CHANGE_BUCKETS_MINUTES.into_iter().find(holds),
                 }
             }
         }
@@ -133,15 +140,15 @@ mod tests {
     }
 
     #[test]
-    fn a_period_is_an_hour_to_a_year_and_a_bit() {
+    fn period_is_limited() {
         for (minutes, good) in [(59, false), (60, true), (540_000, true), (540_001, false), (-60, false)] {
-            assert_eq!(Period::try_from(minutes).is_ok(), good, "{minutes}");
+            assert_eq!(SimSwapPeriod::try_from(minutes).is_ok(), good, "{minutes}");
         }
     }
 
     #[test]
-    fn the_last_change_has_a_bucket() {
-        // Seconds ago, the period, and what is said.
+    fn last_change_is_put_into_its_bucket() {
+        // Seconds ago, period, expected verdict.
         for (ago, period, no_change, within) in [
             (0, 60, false, 60),
             (3_600, 60, false, 60),
@@ -153,15 +160,18 @@ mod tests {
             (-30, 60, false, 60),
         ] {
             let at = now() - SignedDuration::from_secs(ago);
-            let said = SimHistory::ChangedAt(at).judge(Period::try_from(period).unwrap(), now());
-            let expected =
-                SimSwap { no_sim_change: no_change, covered: period.try_into().unwrap(), change_within: Some(within) };
-            assert_eq!(said, expected, "{ago}");
+            let verdict = SimHistory::ChangedAt(at).evaluate(SimSwapPeriod::try_from(period).unwrap(), now());
+            let expected = SimSwapVerdict {
+                no_sim_change: no_change,
+                covered_minutes: period.try_into().unwrap(),
+                changed_within_minutes: Some(within),
+            };
+            assert_eq!(verdict, expected, "{ago}");
         }
     }
 
     #[test]
-    fn an_operator_that_looks_less_far_back_covers_less() {
+    fn shorter_monitoring_reduces_the_covered_period() {
         let days = |days: i64| SignedDuration::from_hours(24 * days);
         for (history, expected) in [
             (SimHistory::NoChangeFor(days(3)), (true, 4_320, None)),
@@ -171,29 +181,33 @@ mod tests {
             (SimHistory::ChangedWithin(days(100)), (false, 144_000, Some(259_200))),
             (SimHistory::ChangedWithin(days(400)), (false, 576_000, None)),
         ] {
-            let said = history.judge(Period::DEFAULT, now());
-            assert_eq!((said.no_sim_change, said.covered, said.change_within), expected, "{history:?}");
+            let verdict = history.evaluate(SimSwapPeriod::DEFAULT, now());
+            assert_eq!(
+                (verdict.no_sim_change, verdict.covered_minutes, verdict.changed_within_minutes),
+                expected,
+                "{history:?}"
+            );
         }
     }
 
     proptest! {
         #[test]
-        fn verdict_and_bucket_agree_with_the_exact_arithmetic(
+        fn verdict_and_bucket_agree(
             millis in 0_i64..80_000_000_000,
             minutes in 60_i64..=540_000,
         ) {
             let age = SignedDuration::from_millis(millis);
-            let said = SimHistory::ChangedAt(now() - age).judge(Period::try_from(minutes).unwrap(), now());
-            prop_assert_eq!(said.no_sim_change, millis > minutes * 60_000);
-            let within = i64::from(said.change_within.unwrap());
-            if within == i64::from(LONGER_AGO) {
+            let verdict = SimHistory::ChangedAt(now() - age).evaluate(SimSwapPeriod::try_from(minutes).unwrap(), now());
+            prop_assert_eq!(verdict.no_sim_change, millis > minutes * 60_000);
+            let within = i64::from(verdict.changed_within_minutes.unwrap());
+            if within == i64::from(OLDER_CHANGE_BUCKET_MINUTES) {
                 prop_assert!(millis > 525_600 * 60_000);
             } else {
                 prop_assert!(millis <= within * 60_000);
-                let below = BUCKETS.into_iter().rev().find(|bucket| i64::from(*bucket) < within).unwrap_or(0);
+                let below = CHANGE_BUCKETS_MINUTES.into_iter().rev().find(|bucket| i64::from(*bucket) < within).unwrap_or(0);
                 prop_assert!(millis > i64::from(below) * 60_000 || below == 0);
-                if said.no_sim_change { prop_assert!(within > minutes); }
-                if within <= minutes { prop_assert!(!said.no_sim_change); }
+                if verdict.no_sim_change { prop_assert!(within > minutes); }
+                if within <= minutes { prop_assert!(!verdict.no_sim_change); }
             }
         }
     }

@@ -1,30 +1,28 @@
-//! What is the same for checks of all products: storing a new one, reading and listing.
+//! Operations common to checks of all products: storing, reading and listing.
 //!
-//! Time ends a check, not the sweeper: whoever reads a check whose time is up records its end first, so that no two
-//! readers can be told different things.
+//! A read of an overdue check first records its expiry, so that no client sees it as open.
 
 use jiff::Timestamp;
 use ringtrue_domain::{
-    eligibility::{Gate, Standing},
-    lifecycle::{AnyCheck, AnyVerdict, Check, CheckId, OtherProduct},
+    eligibility::{EligibilityGate, EligibilityInput},
+    lifecycle::{AnyCheck, AnyVerdict, Check, CheckId, WrongProduct},
     network::{Network, NetworkId},
     page::{Page, PageRequest},
-    phone::{Msisdn, NotE164},
+    phone::{InvalidPhoneNumber, Msisdn},
     product::Product,
     search::Filter,
-    sim_swap::InvalidPeriod,
+    sim_swap::InvalidSimSwapPeriod,
     tenancy::{Mode, Project, ProjectId, WorkspaceId},
     web_url::UrlError,
 };
 
 use crate::{
     Engine,
-    activity::Activity,
-    number_lookup::{Known, Unavailable},
-    ports::{Admitted, CheckQuery, Course, Found, NewCheck, StoreError},
+    activity::ActivityRecorder,
+    number_lookup::{LookupUnavailable, NumberResolution},
+    ports::{CheckHistory, CheckQuery, CreateCheckOutcome, NewCheck, StoreError, TenantLookup},
 };
 
-/// Why a check is not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     #[error("the project is disabled")]
@@ -34,114 +32,123 @@ pub enum CreateError {
     #[error("`/redirect_url`: {0}")]
     RedirectUrl(UrlError),
     #[error("`/phone_number`: {0}")]
-    PhoneNumber(#[from] NotE164),
+    PhoneNumber(#[from] InvalidPhoneNumber),
     #[error("`/period`: {0}")]
-    Period(#[from] InvalidPeriod),
-    #[error("`/device_ip`: an address is IPv4 or IPv6, with nothing around it")]
+    Period(#[from] InvalidSimSwapPeriod),
+    #[error("`/device_ip`: invalid address: expected a plain IPv4 or IPv6 address")]
     DeviceIp,
     #[error("no supported operator serves this number")]
     MnoNotSupported,
-    #[error("no operator checks this number silently; Reverse SMS is available for it")]
+    #[error("silent checks are not supported for this number; use Reverse SMS")]
     OnlyReverseSms,
     #[error("this project is not allowed to use the number's network for this product")]
     NetworkNotAllowed,
-    #[error("which operator serves this number cannot be found out at the moment")]
+    #[error("number look-up unavailable; try again later")]
     LookupUnavailable,
-    #[error("this project has asked about this number too often; wait before asking again")]
-    TooOften { retry_after: u32 },
+    #[error("too many checks for this number in this project; retry after the given time")]
+    TooManyChecks { retry_after: u32 },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Why a check is not shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    #[error("there is no such check")]
+    #[error("check not found")]
     NotFound,
     #[error("this check belongs to another project")]
-    NotYours,
+    OtherProject,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Engine {
-    /// The network that serves a number, as this deployment knows it. `None`: it is none of ours.
-    pub(crate) async fn network_of(&self, number: &Msisdn) -> Result<Option<Network>, CreateError> {
-        match self.number_lookup().network_of(number).await {
-            Ok(Known::Network(id)) => Ok(self.networks().directory().known_as(&id).cloned()),
-            Ok(Known::OtherNetwork(_) | Known::NoSubscriber | Known::Nobody) => Ok(None),
-            Err(Unavailable) => Err(CreateError::LookupUnavailable),
+    /// The configured network that serves a number. `None`: unknown or not configured.
+    pub(crate) async fn resolve_network(&self, number: &Msisdn) -> Result<Option<Network>, CreateError> {
+        match self.number_lookup().look_up(number).await {
+            Ok(NumberResolution::Network(id)) => Ok(self.networks().directory().find_by_any_id(&id).cloned()),
+            Ok(NumberResolution::OtherNetwork(_) | NumberResolution::NoSubscriber | NumberResolution::Unknown) => {
+                Ok(None)
+            }
+            Err(LookupUnavailable) => Err(CreateError::LookupUnavailable),
         }
     }
 
-    pub(crate) async fn store_new(&self, new: NewCheck) -> Result<(), CreateError> {
+    pub(crate) async fn store_check(&self, new: NewCheck) -> Result<(), CreateError> {
         let now = new.check.created_at;
-        self.require_same_mode(&new.check)?;
-        let place = Activity::place_of(&new.check);
+        self.require_unchanged_mode(&new.check)?;
+        let key = ActivityRecorder::key_of(&new.check);
         match self.store().create_check(new).await? {
-            Admitted::Stored => {
-                self.activity().created(place);
+            CreateCheckOutcome::Created => {
+                self.activity_recorder().record_created(key);
                 Ok(())
             }
-            Admitted::TooOften { until } => {
+            CreateCheckOutcome::TooManyChecks { retry_at: until } => {
                 let wait = (until.as_millisecond() - now.as_millisecond()).max(1);
-                Err(CreateError::TooOften { retry_after: u32::try_from((wait + 999) / 1000).unwrap_or(u32::MAX) })
+                Err(CreateError::TooManyChecks { retry_after: u32::try_from((wait + 999) / 1000).unwrap_or(u32::MAX) })
             }
         }
     }
 
-    /// Whether a check was created in the sandbox by a project that has gone live since. Such a check neither completes
-    /// nor can be read: its simulated verdict would pass for a real one.
+    /// The project of a sandbox check has gone live since. Such a check neither completes nor can be read: its
+    /// simulated verdict could be mistaken for a real one.
     pub(crate) fn has_left_sandbox(&self, project: ProjectId, mode: Mode) -> bool {
-        mode == Mode::Sandbox && self.control_plane().project_has(project, |project| project.mode == Mode::Live)
+        mode == Mode::Sandbox && self.control_plane().has_project_where(project, |project| project.mode == Mode::Live)
     }
 
-    /// Rejects a check of the sandbox whose project has gone live while its request was read.
-    pub(crate) fn require_same_mode<V>(&self, check: &Check<V>) -> Result<(), CreateError> {
+    /// Rejects a sandbox check whose project went live while the request was processed.
+    pub(crate) fn require_unchanged_mode<V>(&self, check: &Check<V>) -> Result<(), CreateError> {
         if self.has_left_sandbox(check.project, check.mode) { Err(CreateError::ProjectDisabled) } else { Ok(()) }
     }
 
-    /// A check as it is now.
-    pub(crate) async fn check<V>(
+    pub(crate) async fn read_check<V>(
         &self,
         project: ProjectId,
         product: Product,
         id: CheckId,
     ) -> Result<Check<V>, ReadError>
     where
-        V: TryFrom<AnyVerdict, Error = OtherProduct>,
+        V: TryFrom<AnyVerdict, Error = WrongProduct>,
     {
-        Ok(narrowed(self.any_check(project, product, id).await?)?)
+        Ok(downcast(self.read_any_check(project, product, id).await?)?)
     }
 
-    async fn found(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
+    async fn load_check(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
         match self.store().find_check(project, product, id).await? {
-            Found::Mine(check) if self.has_left_sandbox(project, check.mode) => Err(ReadError::NotFound),
-            Found::Mine(check) => Ok(check),
-            Found::SomeoneElses => Err(ReadError::NotYours),
-            Found::Nothing => Err(ReadError::NotFound),
+            TenantLookup::Found(check) if self.has_left_sandbox(project, check.mode) => Err(ReadError::NotFound),
+            TenantLookup::Found(check) => Ok(check),
+            TenantLookup::OtherTenant => Err(ReadError::OtherProject),
+            TenantLookup::NotFound => Err(ReadError::NotFound),
         }
     }
 
-    /// A check of any product as it is now.
-    pub async fn any_check(&self, project: ProjectId, product: Product, id: CheckId) -> Result<AnyCheck, ReadError> {
-        let check = self.found(project, product, id).await?;
+    /// Reads a check; an overdue one is expired first.
+    pub async fn read_any_check(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+    ) -> Result<AnyCheck, ReadError> {
+        let check = self.load_check(project, product, id).await?;
         if !check.is_overdue(self.clock().now()) {
             return Ok(check);
         }
-        // In a place of its own: every read would carry it along.
+        // Boxed to keep the future small.
         Box::pin(self.expire(check)).await?;
-        // Whoever was first, this is how it ended.
-        self.found(project, product, id).await
+        // Another request may have concluded it differently.
+        self.load_check(project, product, id).await
     }
 
-    /// What is kept of how a check went.
-    pub async fn course_of(&self, project: ProjectId, product: Product, id: CheckId) -> Result<Course, ReadError> {
-        self.store().course_of(project, product, id).await?.ok_or(ReadError::NotFound)
+    pub async fn check_history(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+    ) -> Result<CheckHistory, ReadError> {
+        self.store().check_history(project, product, id).await?.ok_or(ReadError::NotFound)
     }
 
-    /// The project's checks of any product, newest first.
-    pub async fn any_checks(
+    /// Newest first.
+    pub async fn list_any_checks(
         &self,
         project: ProjectId,
         product: Product,
@@ -149,7 +156,7 @@ impl Engine {
         page: PageRequest,
     ) -> Result<Page<AnyCheck>, StoreError> {
         self.sweep_project(project, product).await?;
-        // A project that this node has not loaded yet is limited by itself.
+        // A project that this node has not loaded yet gets a search limit of its own.
         let known = self.control_plane().project(project);
         let workspace = known.as_ref().map_or(WorkspaceId(project.0), |known| known.workspace);
         let created_after = known.and_then(|known| known.live_since);
@@ -157,8 +164,8 @@ impl Engine {
         self.store().list_checks(query, self.search_limiter()).await
     }
 
-    /// The project's checks of a product, newest first.
-    pub(crate) async fn checks<V>(
+    /// Newest first.
+    pub(crate) async fn list_checks<V>(
         &self,
         project: ProjectId,
         product: Product,
@@ -166,47 +173,45 @@ impl Engine {
         page: PageRequest,
     ) -> Result<Page<Check<V>>, StoreError>
     where
-        V: TryFrom<AnyVerdict, Error = OtherProduct>,
+        V: TryFrom<AnyVerdict, Error = WrongProduct>,
     {
-        let Page { items, request, total_items } = self.any_checks(project, product, filter, page).await?;
-        Ok(Page { items: items.into_iter().map(narrowed).collect::<Result<_, _>>()?, request, total_items })
+        let Page { items, request, total_items } = self.list_any_checks(project, product, filter, page).await?;
+        Ok(Page { items: items.into_iter().map(downcast).collect::<Result<_, _>>()?, request, total_items })
     }
 }
 
-/// A check of a known product.
-pub(crate) fn narrowed<V>(check: AnyCheck) -> Result<Check<V>, StoreError>
+/// Converts a check to its product's verdict type.
+pub(crate) fn downcast<V>(check: AnyCheck) -> Result<Check<V>, StoreError>
 where
-    V: TryFrom<AnyVerdict, Error = OtherProduct>,
+    V: TryFrom<AnyVerdict, Error = WrongProduct>,
 {
     let id = check.id;
-    check.try_map(V::try_from).map_err(|problem| StoreError::Inconsistent {
+    check.try_map(V::try_from).map_err(|problem| StoreError::CorruptRow {
         table: "checks",
         row: id.to_string(),
         problem: problem.to_string(),
     })
 }
 
-/// Stored instants are whole milliseconds; what is answered at once must be the same as what is read later.
-pub(crate) fn whole_millis(at: Timestamp) -> Timestamp {
+/// Stored timestamps have millisecond precision; the create response must equal later reads.
+pub(crate) fn truncate_to_millis(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_microsecond().div_euclid(1_000)).unwrap_or(at)
 }
 
-/// A disabled project creates no checks, whoever asks on its behalf.
 pub(crate) fn require_enabled(project: &Project) -> Result<(), CreateError> {
     if project.disabled { Err(CreateError::ProjectDisabled) } else { Ok(()) }
 }
 
-/// The gates of Eligibility, for a product of which it is known whether the network's operator is asked about it. What
-/// nobody can do comes before what this project may not.
-pub(crate) fn pass_gates(
+/// Applies the eligibility gates. Missing operator support takes precedence over missing project permission.
+pub(crate) fn require_eligible(
     project: &Project,
     product: Product,
     network: &NetworkId,
     is_supported: bool,
 ) -> Result<(), CreateError> {
     let supported: &[Product] = if is_supported { &[product] } else { &[] };
-    Standing::of(project, network, supported).judge(product).map_err(|gate| match gate {
-        Gate::Connectivity | Gate::ProductSupport => CreateError::MnoNotSupported,
-        Gate::Authorisation => CreateError::NetworkNotAllowed,
+    EligibilityInput::for_project(project, network, supported).evaluate(product).map_err(|gate| match gate {
+        EligibilityGate::Connectivity | EligibilityGate::ProductSupport => CreateError::MnoNotSupported,
+        EligibilityGate::Authorisation => CreateError::NetworkNotAllowed,
     })
 }

@@ -1,8 +1,7 @@
-//! The control plane in memory: who may call, and with what.
+//! In-memory replica of the control plane: workspaces, projects, credentials, keys and revocations.
 //!
-//! Minting and checking a token must cost no database round trip, so every node keeps workspaces, projects,
-//! credentials, keys and revocations here, and follows the database's change counter: at once after a change of its
-//! own, and by hint or poll after a change of another node.
+//! It lets a node mint and verify tokens without a database round trip. A node refreshes it by the database's change
+//! counter: immediately after its own writes, and by notification or poll after writes of other nodes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -23,38 +22,38 @@ use ringtrue_domain::{
 use tokio::sync::Mutex;
 
 use crate::{
-    keys::{KeyRing, MasterKey, UnopenedKey},
-    ports::{Changes, Clock, Revocation, Store, StoreError, TokenId, Version},
+    keys::{KeyRing, KeyUnsealError, MasterKey},
+    ports::{Clock, ControlPlaneChanges, ControlPlaneVersion, Revocation, Store, StoreError, TokenId},
 };
 
-/// Half of the second within which a revocation must have reached every node.
-const POLL: Duration = Duration::from_millis(500);
+/// Half of the second within which a revocation must reach every node.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How many dead credentials (deleted or expired) of a workspace are kept, the newest ones. Their use is answered with
-/// `unauthorized`, and every node has them in memory.
-pub const DEAD_CREDENTIALS_KEPT: u32 = 5_000;
+/// Deleted and expired credentials kept per workspace, newest first, so that their use gets a specific error. Every
+/// node holds them in memory.
+pub const MAX_DEAD_CREDENTIALS: u32 = 5_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RefreshError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Key(#[from] UnopenedKey),
+    Key(#[from] KeyUnsealError),
 }
 
-/// Asked several times in every call, so with a quicker hash than the standard one. Its keys are made by us: nobody
-/// else can choose them to collide.
-pub type Map<K, V> = papaya::HashMap<K, V, quick_cache::DefaultHashBuilder>;
+/// Concurrent map with a faster hash than the standard one. Clients cannot choose its keys, so they cannot force
+/// collisions.
+pub type ConcurrentMap<K, V> = papaya::HashMap<K, V, quick_cache::DefaultHashBuilder>;
 
 #[derive(Debug)]
 pub struct ControlPlane {
-    workspaces: Map<WorkspaceId, Arc<Workspace>>,
-    projects: Map<ProjectId, Arc<Project>>,
-    credentials: Map<ClientId, Arc<Credential>>,
-    revoked: Map<TokenId, Timestamp>,
+    workspaces: ConcurrentMap<WorkspaceId, Arc<Workspace>>,
+    projects: ConcurrentMap<ProjectId, Arc<Project>>,
+    credentials: ConcurrentMap<ClientId, Arc<Credential>>,
+    revoked: ConcurrentMap<TokenId, Timestamp>,
     keys: ArcSwap<KeyRing>,
     version: AtomicI64,
-    /// Held while changes are taken over, so that they are taken over in order.
+    /// Held during a refresh, so that changes are applied in order.
     refreshing: Mutex<()>,
     master: MasterKey,
 }
@@ -62,10 +61,10 @@ pub struct ControlPlane {
 impl ControlPlane {
     pub fn empty(master: MasterKey) -> Self {
         ControlPlane {
-            workspaces: Map::default(),
-            projects: Map::default(),
-            credentials: Map::default(),
-            revoked: Map::default(),
+            workspaces: ConcurrentMap::default(),
+            projects: ConcurrentMap::default(),
+            credentials: ConcurrentMap::default(),
+            revoked: ConcurrentMap::default(),
             keys: ArcSwap::default(),
             version: AtomicI64::new(0),
             refreshing: Mutex::new(()),
@@ -77,13 +76,13 @@ impl ControlPlane {
         self.workspaces.pin().get(&id).cloned()
     }
 
-    /// The limits that a workspace has of its own.
-    pub fn own_limits(&self, id: WorkspaceId) -> RateLimits {
+    /// A workspace's rate-limit overrides.
+    pub fn rate_limit_overrides(&self, id: WorkspaceId) -> RateLimits {
         self.workspaces.pin().get(&id).map(|workspace| workspace.rate_limits).unwrap_or_default()
     }
 
-    /// Where the data of each workspace resides.
-    pub fn residences(&self) -> Vec<Region> {
+    /// Data residency of each workspace.
+    pub fn data_residencies(&self) -> Vec<Region> {
         self.workspaces.pin().values().map(|workspace| workspace.data_residency).collect()
     }
 
@@ -91,15 +90,14 @@ impl ControlPlane {
         self.projects.pin().get(&id).cloned()
     }
 
-    /// Read in place, as [`project_has`](Self::project_has) does.
     pub fn workspace_of(&self, id: ProjectId) -> Option<WorkspaceId> {
         self.projects.pin().get(&id).map(|project| project.workspace)
     }
 
-    /// Whether there is such a project of which `fact` holds. Asked in place: all threads would count their handles on
-    /// the same few projects, and wait for each other.
-    pub fn project_has(&self, id: ProjectId, fact: impl FnOnce(&Project) -> bool) -> bool {
-        self.projects.pin().get(&id).is_some_and(|project| fact(project))
+    /// Whether the project exists and satisfies `predicate`. Avoids cloning the `Arc`, whose reference count all
+    /// threads would contend for.
+    pub fn has_project_where(&self, id: ProjectId, predicate: impl FnOnce(&Project) -> bool) -> bool {
+        self.projects.pin().get(&id).is_some_and(|project| predicate(project))
     }
 
     pub fn credential(&self, client_id: &str) -> Option<Arc<Credential>> {
@@ -114,31 +112,35 @@ impl ControlPlane {
         self.keys.load()
     }
 
-    pub fn master(&self) -> &MasterKey {
+    pub fn master_key(&self) -> &MasterKey {
         &self.master
     }
 
-    /// Makes a revocation effective on this node, without waiting for the next refresh.
-    pub fn revoke(&self, revocation: Revocation) {
+    /// Applies a revocation on this node before the next refresh.
+    pub fn apply_revocation(&self, revocation: Revocation) {
         self.revoked.pin().insert(revocation.token, revocation.expires_at);
     }
 
-    /// Takes over what has changed in the database since the last time.
+    /// Loads the changes since the last refresh.
     pub async fn refresh(&self, store: &dyn Store, now: Timestamp) -> Result<(), RefreshError> {
-        let _in_order = self.refreshing.lock().await;
-        let changes = store.changes_since(Version(self.version.load(Ordering::Acquire)), now).await?;
-        self.take_over(changes)?;
+        let _guard = self.refreshing.lock().await;
+        let changes = store.changes_since(ControlPlaneVersion(self.version.load(Ordering::Acquire)), now).await?;
+        self.apply(changes)?;
         Ok(())
     }
 
-    /// Tenants first: a key that does not open must not keep a deleted credential alive.
-    fn take_over(&self, changes: Changes) -> Result<(), UnopenedKey> {
-        let all = changes.is_everything;
-        lay(&self.workspaces, changes.workspaces.into_iter().map(|it| (it.id, Arc::new(it))), all);
-        lay(&self.projects, changes.projects.into_iter().map(|it| (it.id, Arc::new(it))), all);
-        lay(&self.credentials, changes.credentials.into_iter().map(|it| (it.client_id.clone(), Arc::new(it))), all);
+    /// Applies keys last: a key that cannot be unsealed must not keep a deleted credential valid.
+    fn apply(&self, changes: ControlPlaneChanges) -> Result<(), KeyUnsealError> {
+        let all = changes.is_full_snapshot;
+        insert_entries(&self.workspaces, changes.workspaces.into_iter().map(|it| (it.id, Arc::new(it))), all);
+        insert_entries(&self.projects, changes.projects.into_iter().map(|it| (it.id, Arc::new(it))), all);
+        insert_entries(
+            &self.credentials,
+            changes.credentials.into_iter().map(|it| (it.client_id.clone(), Arc::new(it))),
+            all,
+        );
         for revocation in changes.revocations {
-            self.revoke(revocation);
+            self.apply_revocation(revocation);
         }
         if let Some(stored) = &changes.keys {
             let ring = KeyRing::open(stored, &self.master, &self.keys.load())?;
@@ -148,40 +150,39 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Follows the database until the future is dropped.
-    pub async fn follow(&self, store: &dyn Store, clock: &dyn Clock) {
-        let hint = store.change_hint();
-        let mut was_well = true;
+    /// Refreshes on notifications and by polling until the future is dropped.
+    pub async fn run_refresh(&self, store: &dyn Store, clock: &dyn Clock) {
+        let hint = store.change_notification();
+        let mut is_healthy = true;
         loop {
-            // Whichever comes first; a hint that was missed costs one poll.
-            let _ = tokio::time::timeout(POLL, hint.notified()).await;
+            // A missed notification delays the refresh by at most one poll interval.
+            let _ = tokio::time::timeout(POLL_INTERVAL, hint.notified()).await;
             let refreshed = self.refresh(store, clock.now()).await;
             match &refreshed {
-                Err(error) if was_well => tracing::warn!(%error, "the control plane is not up to date"),
-                Ok(()) if !was_well => tracing::info!("the control plane is up to date again"),
+                Err(error) if is_healthy => tracing::warn!(%error, "control-plane refresh failed; retrying"),
+                Ok(()) if !is_healthy => tracing::info!("control-plane refresh recovered"),
                 _ => {}
             }
-            was_well = refreshed.is_ok();
+            is_healthy = refreshed.is_ok();
         }
     }
 
-    /// Drops the revocations of tokens that have expired by themselves, and the oldest dead credentials of workspaces
-    /// that have more of them than the database keeps.
-    pub fn forget_expired(&self, now: Timestamp) {
+    /// Removes expired revocations, and the oldest dead credentials of workspaces above [`MAX_DEAD_CREDENTIALS`].
+    pub fn drop_expired(&self, now: Timestamp) {
         self.revoked.pin().retain(|_, expires_at| now < *expires_at);
         let credentials = self.credentials.pin();
         let mut dead: HashMap<WorkspaceId, Vec<(Timestamp, ClientId)>> = HashMap::new();
         for credential in credentials.values() {
-            if let Some(died_at) = credential.died_at(now) {
-                let of_workspace = dead.entry(credential.owner.workspace()).or_default();
-                of_workspace.push((died_at, credential.client_id.clone()));
+            if let Some(died_at) = credential.inactive_since(now) {
+                let dead_in_workspace = dead.entry(credential.owner.workspace()).or_default();
+                dead_in_workspace.push((died_at, credential.client_id.clone()));
             }
         }
-        for mut of_workspace in dead.into_values() {
-            let surplus = of_workspace.len().saturating_sub(DEAD_CREDENTIALS_KEPT as usize);
+        for mut dead_in_workspace in dead.into_values() {
+            let surplus = dead_in_workspace.len().saturating_sub(MAX_DEAD_CREDENTIALS as usize);
             if surplus > 0 {
-                of_workspace.sort_unstable();
-                for (_, client_id) in of_workspace.drain(..surplus) {
+                dead_in_workspace.sort_unstable();
+                for (_, client_id) in dead_in_workspace.drain(..surplus) {
                     credentials.remove(&client_id);
                 }
             }
@@ -189,17 +190,21 @@ impl ControlPlane {
     }
 }
 
-/// Takes entries over. When they are everything, what is not among them goes.
-fn lay<K: Clone + Eq + Hash, V>(map: &Map<K, V>, entries: impl Iterator<Item = (K, V)>, are_everything: bool) {
+/// Inserts entries. If they are complete, removes all others.
+fn insert_entries<K: Clone + Eq + Hash, V>(
+    map: &ConcurrentMap<K, V>,
+    entries: impl Iterator<Item = (K, V)>,
+    are_complete: bool,
+) {
     let map = map.pin();
-    let mut told = HashSet::new();
+    let mut present = HashSet::new();
     for (key, value) in entries {
-        if are_everything {
-            told.insert(key.clone());
+        if are_complete {
+            present.insert(key.clone());
         }
         map.insert(key, value);
     }
-    if are_everything {
-        map.retain(|key, _| told.contains(key));
+    if are_complete {
+        map.retain(|key, _| present.contains(key));
     }
 }

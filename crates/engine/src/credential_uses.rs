@@ -1,30 +1,29 @@
-//! When credentials were last used, to the minute. Calls note it in memory; housekeeping writes it in batches, so that
-//! no call waits for the database.
+//! Tracks the last use of credentials to the minute. Requests record it in memory; housekeeping writes it in batches.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
 use ringtrue_domain::tenancy::ClientId;
 
-use crate::{Engine, control_plane::Map, ports::StoreError};
+use crate::{Engine, control_plane::ConcurrentMap, ports::StoreError};
 
 #[derive(Debug, Default)]
-pub(crate) struct CredentialUses(Map<ClientId, LastUse>);
+pub(crate) struct LastUseTracker(ConcurrentMap<ClientId, LastUse>);
 
-/// In minutes since 1970.
+/// Unix time in minutes.
 #[derive(Debug)]
 struct LastUse {
     used: AtomicI64,
-    /// The latest use that the database has.
+    /// Last use written to the database.
     stored: AtomicI64,
 }
 
-impl CredentialUses {
-    pub(crate) fn note(&self, client_id: &ClientId, now: Timestamp) {
+impl LastUseTracker {
+    pub(crate) fn record(&self, client_id: &ClientId, now: Timestamp) {
         let minute = now.as_second().div_euclid(60);
         let uses = self.0.pin();
         if let Some(last) = uses.get(client_id) {
-            // Nearly every call only reads: threads that write would wait for each other.
+            // Most calls only read, which avoids contention between threads.
             if last.used.load(Ordering::Relaxed) < minute {
                 last.used.fetch_max(minute, Ordering::Relaxed);
             }
@@ -33,7 +32,7 @@ impl CredentialUses {
         }
     }
 
-    fn to_store(&self) -> Vec<(ClientId, Timestamp)> {
+    fn unstored(&self) -> Vec<(ClientId, Timestamp)> {
         let pinned = self.0.pin();
         let unstored = pinned.iter().filter_map(|(client_id, last)| {
             let minute = last.used.load(Ordering::Relaxed);
@@ -52,8 +51,8 @@ impl CredentialUses {
         }
     }
 
-    /// Forgets credentials that are idle, so that deleted ones do not stay.
-    fn forget_before(&self, now: Timestamp) {
+    /// Evicts idle credentials, which include deleted ones.
+    fn evict_idle(&self, now: Timestamp) {
         const IDLE_MINUTES: i64 = 60;
         let limit = now.as_second().div_euclid(60) - IDLE_MINUTES;
         self.0.pin().retain(|_, last| {
@@ -64,15 +63,15 @@ impl CredentialUses {
 }
 
 impl Engine {
-    /// Writes when credentials were last used on this node.
-    pub async fn store_credential_uses(&self) -> Result<(), StoreError> {
-        let uses = self.credential_uses();
-        let unstored = uses.to_store();
+    /// Writes the last uses recorded on this node.
+    pub async fn flush_credential_uses(&self) -> Result<(), StoreError> {
+        let uses = self.last_use_tracker();
+        let unstored = uses.unstored();
         if !unstored.is_empty() {
             self.store().record_credential_uses(&unstored).await?;
             uses.mark_stored(&unstored);
         }
-        uses.forget_before(self.clock().now());
+        uses.evict_idle(self.clock().now());
         Ok(())
     }
 }
@@ -82,22 +81,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_use_is_stored_once_a_minute() {
-        let (uses, client_id) = (CredentialUses::default(), "prj_a".parse::<ClientId>().unwrap());
+    fn last_use_is_stored_once_a_minute() {
+        let (uses, client_id) = (LastUseTracker::default(), "prj_a".parse::<ClientId>().unwrap());
         let at = |second| Timestamp::from_second(second).unwrap();
-        uses.note(&client_id, at(119));
-        uses.note(&client_id, at(61));
-        assert_eq!(uses.to_store(), [(client_id.clone(), at(60))]);
-        uses.mark_stored(&uses.to_store());
-        uses.note(&client_id, at(100));
-        assert_eq!(uses.to_store(), []);
-        uses.note(&client_id, at(120));
-        assert_eq!(uses.to_store(), [(client_id, at(120))]);
+        uses.record(&client_id, at(119));
+        uses.record(&client_id, at(61));
+        assert_eq!(uses.unstored(), [(client_id.clone(), at(60))]);
+        uses.mark_stored(&uses.unstored());
+        uses.record(&client_id, at(100));
+        assert_eq!(uses.unstored(), []);
+        uses.record(&client_id, at(120));
+        assert_eq!(uses.unstored(), [(client_id, at(120))]);
 
-        uses.forget_before(at(100_000));
-        assert_eq!(uses.to_store().len(), 1, "a use that is not stored is kept");
-        uses.mark_stored(&uses.to_store());
-        uses.forget_before(at(100_000));
+        uses.evict_idle(at(100_000));
+        assert_eq!(uses.unstored().len(), 1, "an unstored use is not evicted");
+        uses.mark_stored(&uses.unstored());
+        uses.evict_idle(at(100_000));
         assert_eq!(uses.0.len(), 0);
     }
 }

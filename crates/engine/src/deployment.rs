@@ -1,4 +1,4 @@
-//! What those who run a deployment see and change: its keys, and the audit log of all workspaces.
+//! Administration of the whole deployment: keys, and the audit log of all workspaces.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,70 +12,71 @@ use ringtrue_domain::{
 use crate::{
     Engine,
     accounts::Administrator,
-    keys::{self, KeySummary, RotateError, Rotation},
+    keys::{self, KeyRotation, KeySummary, RotateError},
     ports::{AuditFilter, KeyPurpose, StoreError},
 };
 
-/// A key, and the name that receivers of callbacks know it by, if it is one of theirs.
+/// A key, with its `kid` if it is a callback key.
 #[derive(Clone, Debug)]
-pub struct NamedKey {
+pub struct KeyWithKid {
     pub summary: KeySummary,
     pub kid: Option<String>,
 }
 
 impl Engine {
-    /// All keys, by purpose and then by age.
-    pub async fn keys(&self, _: &Administrator) -> Result<Vec<NamedKey>, StoreError> {
-        let summaries = keys::key_summaries(self.store(), self.clock()).await?;
+    /// All keys, sorted by purpose and start of activity.
+    pub async fn list_keys(&self, _: &Administrator) -> Result<Vec<KeyWithKid>, StoreError> {
+        let summaries = keys::list_key_summaries(self.store(), self.clock()).await?;
         let ring = self.control_plane().keys();
         let kids: HashMap<_, _> = ring.callback_keys().map(|(id, _, public)| (id, &public.kid)).collect();
-        let named = |summary: KeySummary| NamedKey { kid: kids.get(&summary.id).map(ToString::to_string), summary };
-        Ok(summaries.into_iter().map(named).collect())
+        let with_kid =
+            |summary: KeySummary| KeyWithKid { kid: kids.get(&summary.id).map(ToString::to_string), summary };
+        Ok(summaries.into_iter().map(with_kid).collect())
     }
 
-    /// Relieves the newest key of a purpose. In an emergency at once.
+    /// Rotates the key of a purpose, in an emergency with immediate effect.
     pub async fn rotate_key(
         &self,
         administrator: &Administrator,
         purpose: KeyPurpose,
         emergency: bool,
     ) -> Result<KeySummary, RotateError> {
-        let (actor, request_id) = administrator.named();
-        let rotation = Rotation { purpose, emergency, actor, request_id };
-        let master = self.control_plane().master();
-        let made = keys::rotate(rotation, self.store(), master, self.clock(), self.entropy()).await?;
-        self.see_own_change().await;
-        Ok(made)
+        let (actor, request_id) = administrator.actor_and_request_id();
+        let rotation = KeyRotation { purpose, emergency, actor, request_id };
+        let master = self.control_plane().master_key();
+        let successor = keys::rotate_key(rotation, self.store(), master, self.clock(), self.entropy()).await?;
+        self.refresh_after_write().await;
+        Ok(successor)
     }
 
-    /// What happened in all workspaces, and in none. Newest first.
-    pub async fn all_audit_events(
+    /// Audit events of all workspaces and of the deployment, newest first.
+    pub async fn list_all_audit_events(
         &self,
         _: &Administrator,
         filter: &AuditFilter,
         page: PageRequest,
     ) -> Result<Page<AuditEvent>, StoreError> {
-        self.store().all_audit_events(filter, page).await
+        self.store().list_all_audit_events(filter, page).await
     }
 
-    /// The addresses of the people whom events speak of: for those who may read the events.
-    pub async fn people_in(&self, events: &[AuditEvent]) -> Result<HashMap<AccountId, Email>, StoreError> {
+    /// E-mail addresses of the accounts that occur in audit events.
+    pub async fn emails_in_events(&self, events: &[AuditEvent]) -> Result<HashMap<AccountId, Email>, StoreError> {
         let actors = events.iter().filter_map(|event| match &event.actor {
             Actor::Account(account) => Some(*account),
             Actor::Credential(_) | Actor::Operator | Actor::System => None,
         });
         let targets = events.iter().filter(|event| event.action.target_type() == "account");
         let targets = targets.filter_map(|event| event.target.parse().ok());
-        let people: BTreeSet<AccountId> = actors.chain(targets).collect();
-        let people: Vec<AccountId> = people.into_iter().collect();
-        Ok(self.store().emails(&people).await?.into_iter().collect())
+        let accounts: BTreeSet<AccountId> = actors.chain(targets).collect();
+        let accounts: Vec<AccountId> = accounts.into_iter().collect();
+        Ok(self.store().emails_of_accounts(&accounts).await?.into_iter().collect())
     }
 
-    /// Who is meant by what somebody typed: an address, a client id, `operator` or `system`. `None`: nobody.
-    pub async fn actor_called(&self, text: &str) -> Result<Option<Actor>, StoreError> {
+    /// Parses an audit actor: an e-mail address, a client id, `operator` or `system`. Returns `None` if there is none.
+    pub async fn resolve_actor(&self, text: &str) -> Result<Option<Actor>, StoreError> {
         if let Ok(email) = text.parse::<Email>() {
-            let known = self.store().account_by_email(&email).await?;
-            return Ok(known.map(|known| Actor::Account(known.account.id)));
+            let record = self.store().find_account_by_email(&email).await?;
+            return Ok(record.map(|record| Actor::Account(record.account.id)));
         }
         Ok(match text {
             "operator" => Some(Actor::Operator),

@@ -1,6 +1,6 @@
-//! Eligibility: which products a user can use, by number or by address.
+//! Eligibility: the products available to an end-user, by number or IP address.
 //!
-//! The list of products is derived from what connectors can do and what the project may use: there is no table of it.
+//! Availability is computed from the connectors' capabilities and the project's permissions; it is not stored.
 
 use std::{
     fmt,
@@ -9,42 +9,41 @@ use std::{
 };
 
 use ringtrue_domain::{
-    eligibility::{Gate, PRODUCTS, Standing},
-    network::{AllowedNetwork, Located, Network, NetworkId},
-    phone::{Country, Msisdn, NotE164},
+    eligibility::{EligibilityGate, EligibilityInput, PRODUCTS},
+    network::{AllowedNetwork, IpLocation, Network, NetworkId},
+    phone::{Country, InvalidPhoneNumber, Msisdn},
     product::Product,
-    sandbox::{self, Script, TestAddress},
+    sandbox::{self, SandboxAddress, SandboxScript},
     tenancy::{Mode, Project},
 };
 
 use crate::{
     Engine,
-    number_lookup::{Asked, Known, OtherNetwork, Unavailable},
+    number_lookup::{LookupUnavailable, NumberResolution, OtherNetwork, SourceResult},
 };
 
-/// The network of a user, and what can be used there.
+/// An end-user's network and the products available there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eligibility {
     pub network: ServingNetwork,
     pub products: Vec<Product>,
 }
 
-/// The network that serves a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServingNetwork {
-    /// One of the deployment's. The same `Arc` for all its users, until the configuration is reloaded.
-    Ours(Arc<UserNetwork>),
-    /// None of the deployment's: what the number and the look-up tell of it.
+    /// All results share one `Arc` per network until the configuration is reloaded.
+    Configured(Arc<NetworkInfo>),
+    /// A network that is not configured, as far as the number and the look-up describe it.
     Other { id: Option<NetworkId>, country: Option<Country> },
 }
 
-/// A network as callers are told of it.
+/// A network as shown to API clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserNetwork {
+pub struct NetworkInfo {
     pub id: NetworkId,
     pub name: String,
     pub aliases: Vec<String>,
-    /// Two letters; `ZZ` for the simulated operator, which is of no country.
+    /// ISO 3166-1 alpha-2; `ZZ` for the simulated operator.
     pub country: String,
     /// Without a `+`.
     pub dialing_code: String,
@@ -53,99 +52,104 @@ pub struct UserNetwork {
 #[derive(Debug, thiserror::Error)]
 pub enum EligibilityError {
     #[error("{0}")]
-    PhoneNumber(#[from] NotE164),
-    #[error("an address is IPv4 or IPv6, with nothing around it")]
+    PhoneNumber(#[from] InvalidPhoneNumber),
+    #[error("invalid address: expected a plain IPv4 or IPv6 address")]
     Address,
     #[error("no active subscriber has this number")]
     NoSubscriber,
-    #[error("this address belongs to no network that is known here")]
+    #[error("no known network for this address")]
     NoNetwork,
     #[error("this address does not belong to a mobile network")]
     NotMobile,
-    #[error("which operator serves this number cannot be found out at the moment")]
+    #[error("number look-up unavailable; try again later")]
     LookupUnavailable,
     #[error("the project is disabled")]
     ProjectDisabled,
 }
 
-/// Whom a question about eligibility is about.
+/// End-user of an eligibility request.
 #[derive(Clone, PartialEq, Eq)]
-pub enum User {
+pub enum EligibilitySubject {
     Number(Msisdn),
     Address(IpAddr),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAUser {
-    #[error("this is not a number in E.164 form: {0}")]
-    Number(NotE164),
-    #[error("this is neither a number in E.164 form nor an IP address")]
+pub enum SubjectError {
+    #[error("invalid phone number: {0}")]
+    Number(InvalidPhoneNumber),
+    #[error("neither a phone number in E.164 form nor an IP address")]
     Neither,
 }
 
-impl User {
-    /// What was typed is not repeated: it is about a person.
-    pub fn parse(typed: &str, project: Option<&Project>) -> Result<Self, NotAUser> {
-        if typed.starts_with('+') {
+impl EligibilitySubject {
+    /// Errors do not repeat the input: it is personal data.
+    pub fn parse(text: &str, project: Option<&Project>) -> Result<Self, SubjectError> {
+        if text.starts_with('+') {
             let mode = project.map_or(Mode::Live, |project| project.mode);
-            return Msisdn::parse(typed, mode).map(User::Number).map_err(NotAUser::Number);
+            return Msisdn::parse(text, mode).map(EligibilitySubject::Number).map_err(SubjectError::Number);
         }
-        let address: Result<IpAddr, _> = typed.parse();
-        address.map(|address| User::Address(address.to_canonical())).map_err(|_| NotAUser::Neither)
+        let address: Result<IpAddr, _> = text.parse();
+        address.map(|address| EligibilitySubject::Address(address.to_canonical())).map_err(|_| SubjectError::Neither)
     }
 
-    /// As much of them as may be shown.
-    pub fn shown(&self) -> String {
+    /// The subject for logs and pages.
+    pub fn masked(&self) -> String {
         match self {
-            User::Number(number) => format!("…{}", number.tail()),
-            User::Address(IpAddr::V4(_)) => "an IPv4 address".to_owned(),
-            User::Address(IpAddr::V6(_)) => "an IPv6 address".to_owned(),
+            EligibilitySubject::Number(number) => format!("…{}", number.tail()),
+            EligibilitySubject::Address(IpAddr::V4(_)) => "an IPv4 address".to_owned(),
+            EligibilitySubject::Address(IpAddr::V6(_)) => "an IPv6 address".to_owned(),
         }
     }
 }
 
-/// Masked: it is about a person.
-impl fmt::Debug for User {
+/// Masked: personal data.
+impl fmt::Debug for EligibilitySubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "User({})", self.shown())
+        write!(f, "EligibilitySubject({})", self.masked())
     }
 }
 
-/// Why a user can use what, for people who run the service or build on it. Callers of the API are never told.
+/// Explains an eligibility result to operators and developers. Not part of the API.
 #[derive(Clone, Debug)]
-pub struct Explanation {
-    /// What was asked for the network, and what it said. Empty for an address, and in a sandbox.
-    pub asked: Vec<Asked>,
-    pub network: Result<Arc<UserNetwork>, String>,
-    /// Says so when the network is only the one that the number's prefix belongs to.
+pub struct EligibilityExplanation {
+    /// Empty for an address, and in a sandbox.
+    pub source_results: Vec<SourceResult>,
+    pub network: Result<Arc<NetworkInfo>, String>,
+    /// Set when the network was taken from the number's prefix.
     pub note: Option<String>,
-    pub gates: Vec<(Product, Result<(), Gate>)>,
+    pub gates: Vec<(Product, Result<(), EligibilityGate>)>,
 }
 
-impl Explanation {
-    /// Why a gate keeps a product from a project's users, in a sentence.
-    pub fn why(gate: Gate, product: Product, project: Option<&Project>) -> &'static str {
+impl EligibilityExplanation {
+    /// Why a gate excludes a product.
+    pub fn describe_gate(gate: EligibilityGate, product: Product, project: Option<&Project>) -> &'static str {
         let is_enabled = project.is_none_or(|project| project.products.contains(&product));
         match gate {
-            Gate::Connectivity => "no connector asks this operator, and its subscribers have nobody to text",
-            Gate::Authorisation if is_enabled => "the project is not allowed to use this network for it",
-            Gate::Authorisation => "the project is not enabled for it",
-            Gate::ProductSupport => "no connector to this operator does it",
+            EligibilityGate::Connectivity => "no connector to this operator, and no receiver for its subscribers",
+            EligibilityGate::Authorisation if is_enabled => {
+                "the project is not allowed to use this network for this product"
+            }
+            EligibilityGate::Authorisation => "the product is not enabled for the project",
+            EligibilityGate::ProductSupport => "no connector to this operator supports this product",
         }
     }
 }
 
 impl Engine {
-    /// Which source answered, which network the user is of, and which gate lets which product fall. Without a project,
-    /// nobody asks for its authorisation.
-    pub async fn explain(&self, project: Option<&Project>, user: &User) -> Explanation {
+    /// Explains the look-up and the gate result of each product. Without a project, authorisation is not checked.
+    pub async fn explain_eligibility(
+        &self,
+        project: Option<&Project>,
+        user: &EligibilitySubject,
+    ) -> EligibilityExplanation {
         if project.is_some_and(|project| project.disabled) {
             let network = Err(EligibilityError::ProjectDisabled.to_string());
-            return Explanation { asked: vec![], network, note: None, gates: vec![] };
+            return EligibilityExplanation { source_results: vec![], network, note: None, gates: vec![] };
         }
         match user {
-            User::Number(number) => self.explain_number(project, number).await,
-            User::Address(address) => self.explain_address(project, *address),
+            EligibilitySubject::Number(number) => self.explain_number(project, number).await,
+            EligibilitySubject::Address(address) => self.explain_address(project, *address),
         }
     }
 
@@ -154,22 +158,22 @@ impl Engine {
             return Err(EligibilityError::ProjectDisabled);
         }
         if project.mode == Mode::Live
-            && let Some(Known::Network(id)) = self.number_lookup().remembered(text)
-            && let Some(found) = self.at_network(project, &id, None)
+            && let Some(NumberResolution::Network(id)) = self.number_lookup().cached(text)
+            && let Some(found) = self.eligibility_at(project, &id, None)
         {
             return Ok(found);
         }
         let number = Msisdn::parse(text, project.mode)?;
         if project.mode == Mode::Sandbox {
-            return simulated(&number).map(|found| found.limited_to(&project.products));
+            return simulate_number(&number).map(|found| found.limited_to(&project.products));
         }
-        match self.number_lookup().network_of(&number).await {
-            Ok(Known::Network(id)) => {
-                self.at_network(project, &id, Some(&number)).ok_or(EligibilityError::NoSubscriber)
+        match self.number_lookup().look_up(&number).await {
+            Ok(NumberResolution::Network(id)) => {
+                self.eligibility_at(project, &id, Some(&number)).ok_or(EligibilityError::NoSubscriber)
             }
-            Ok(Known::OtherNetwork(OtherNetwork { id, country })) => Ok(other_network(id, country)),
-            Ok(Known::NoSubscriber | Known::Nobody) => Err(EligibilityError::NoSubscriber),
-            Err(Unavailable) => Err(EligibilityError::LookupUnavailable),
+            Ok(NumberResolution::OtherNetwork(OtherNetwork { id, country })) => Ok(other_network(id, country)),
+            Ok(NumberResolution::NoSubscriber | NumberResolution::Unknown) => Err(EligibilityError::NoSubscriber),
+            Err(LookupUnavailable) => Err(EligibilityError::LookupUnavailable),
         }
     }
 
@@ -179,101 +183,108 @@ impl Engine {
         }
         let address: IpAddr = text.parse().map_err(|_| EligibilityError::Address)?;
         if project.mode == Mode::Sandbox {
-            return simulated_address(address).map(|found| found.limited_to(&project.products));
+            return simulate_address(address).map(|found| found.limited_to(&project.products));
         }
         match self.networks().locate(address) {
-            Located::Mobile(id) => self.at_network(project, &id, None).ok_or(EligibilityError::NoNetwork),
-            Located::NotMobile => Err(EligibilityError::NotMobile),
-            Located::Unknown => Err(EligibilityError::NoNetwork),
+            IpLocation::Mobile(id) => self.eligibility_at(project, &id, None).ok_or(EligibilityError::NoNetwork),
+            IpLocation::NotMobile => Err(EligibilityError::NotMobile),
+            IpLocation::Unknown => Err(EligibilityError::NoNetwork),
         }
     }
 
-    /// A network that the deployment does not know has no products, and is told of as far as the number tells of it.
-    fn at_network(&self, project: &Project, id: &NetworkId, number: Option<&Msisdn>) -> Option<Eligibility> {
+    /// Eligibility at a network. A network that is not configured has no products.
+    fn eligibility_at(&self, project: &Project, id: &NetworkId, number: Option<&Msisdn>) -> Option<Eligibility> {
         let directory = self.networks().directory();
-        let Some(network) = directory.known_as(id) else {
+        let Some(network) = directory.find_by_any_id(id) else {
             return Some(other_network(Some(id.clone()), number?.country()));
         };
-        let supported = self.networks().supported(network);
-        let products = Standing::of(project, &network.id, &supported).eligible();
-        Some(Eligibility { network: ServingNetwork::Ours(self.networks().shown(network)), products })
+        let supported = self.networks().supported_products(network);
+        let products = EligibilityInput::for_project(project, &network.id, &supported).eligible_products();
+        Some(Eligibility { network: ServingNetwork::Configured(self.networks().info(network)), products })
     }
 
-    async fn explain_number(&self, project: Option<&Project>, number: &Msisdn) -> Explanation {
-        if let Some(project) = sandbox(project) {
-            return explained_simulation(project, simulated(number));
+    async fn explain_number(&self, project: Option<&Project>, number: &Msisdn) -> EligibilityExplanation {
+        if let Some(project) = sandbox_project(project) {
+            return explain_simulated(project, simulate_number(number));
         }
-        let report = self.number_lookup().ask(number).await;
+        let report = self.number_lookup().look_up_uncached(number).await;
         let note = report.prefix_note();
-        let network = match report.answer {
-            Ok(Known::Network(id)) => self.known_network(&id),
-            Ok(Known::OtherNetwork(OtherNetwork { id: Some(id), .. })) => Err(not_configured(&id)),
-            Ok(Known::OtherNetwork(OtherNetwork { id: None, .. })) => {
-                Err("the number is in service on a network that is not configured here".to_owned())
+        let network = match report.resolution {
+            Ok(NumberResolution::Network(id)) => self.known_network(&id),
+            Ok(NumberResolution::OtherNetwork(OtherNetwork { id: Some(id), .. })) => Err(not_configured(&id)),
+            Ok(NumberResolution::OtherNetwork(OtherNetwork { id: None, .. })) => {
+                Err("the number is in service on a network that is not configured".to_owned())
             }
-            Ok(Known::NoSubscriber) => Err("nobody has this number".to_owned()),
-            Ok(Known::Nobody) => Err("no source knows this number".to_owned()),
+            Ok(NumberResolution::NoSubscriber) => Err("no active subscriber has this number".to_owned()),
+            Ok(NumberResolution::Unknown) => Err("no source has data about this number".to_owned()),
             Err(problem) => Err(problem.to_string()),
         };
-        Explanation { note, ..self.explained(project, report.asked, network) }
+        EligibilityExplanation { note, ..self.build_explanation(project, report.source_results, network) }
     }
 
-    fn explain_address(&self, project: Option<&Project>, address: IpAddr) -> Explanation {
-        if let Some(project) = sandbox(project) {
-            return explained_simulation(project, simulated_address(address));
+    fn explain_address(&self, project: Option<&Project>, address: IpAddr) -> EligibilityExplanation {
+        if let Some(project) = sandbox_project(project) {
+            return explain_simulated(project, simulate_address(address));
         }
         let network = match self.networks().locate(address) {
-            Located::Mobile(id) => self.known_network(&id),
-            Located::NotMobile => Err("the address is known, and not a mobile one".to_owned()),
-            Located::Unknown => Err("the address is private, reserved, or of no network that is known here".to_owned()),
+            IpLocation::Mobile(id) => self.known_network(&id),
+            IpLocation::NotMobile => Err("the address does not belong to a mobile network".to_owned()),
+            IpLocation::Unknown => Err("the address is private, reserved, or belongs to no known network".to_owned()),
         };
-        self.explained(project, vec![], network)
+        self.build_explanation(project, vec![], network)
     }
 
     fn known_network(&self, id: &NetworkId) -> Result<Network, String> {
         let directory = self.networks().directory();
-        directory.known_as(id).cloned().ok_or_else(|| not_configured(id))
+        directory.find_by_any_id(id).cloned().ok_or_else(|| not_configured(id))
     }
 
-    fn explained(&self, project: Option<&Project>, asked: Vec<Asked>, network: Result<Network, String>) -> Explanation {
+    fn build_explanation(
+        &self,
+        project: Option<&Project>,
+        source_results: Vec<SourceResult>,
+        network: Result<Network, String>,
+    ) -> EligibilityExplanation {
         let network = match network {
             Ok(network) => network,
-            Err(problem) => return Explanation { asked, network: Err(problem), note: None, gates: vec![] },
+            Err(problem) => {
+                return EligibilityExplanation { source_results, network: Err(problem), note: None, gates: vec![] };
+            }
         };
-        let supported = self.networks().supported(&network);
+        let supported = self.networks().supported_products(&network);
         let everything = [AllowedNetwork { network: network.id.clone().into(), products: PRODUCTS.to_vec() }];
         let (enabled, allowed) = match project {
             Some(project) => (&project.products[..], &project.allowed_networks[..]),
             None => (&PRODUCTS[..], &everything[..]),
         };
-        let standing = Standing { network: &network.id, supported: &supported, enabled, allowed };
-        let gates = PRODUCTS.into_iter().map(|product| (product, standing.judge(product))).collect();
-        Explanation { asked, network: Ok(self.networks().shown(&network)), note: None, gates }
+        let input = EligibilityInput { network: &network.id, supported: &supported, enabled, allowed };
+        let gates = PRODUCTS.into_iter().map(|product| (product, input.evaluate(product))).collect();
+        EligibilityExplanation { source_results, network: Ok(self.networks().info(&network)), note: None, gates }
     }
 }
 
 fn not_configured(id: &NetworkId) -> String {
-    format!("{id}, which is not configured here")
+    format!("{id}, which is not configured")
 }
 
-/// What the simulated operator supports for a user, whatever the project has.
+/// Products that the simulated operator supports, before the project's own are considered.
 struct SimulatedEligibility {
-    network: Arc<UserNetwork>,
+    network: Arc<NetworkInfo>,
     products: Vec<Product>,
 }
 
 impl SimulatedEligibility {
     fn limited_to(self, enabled: &[Product]) -> Eligibility {
         let products = self.products.into_iter().filter(|product| enabled.contains(product)).collect();
-        Eligibility { network: ServingNetwork::Ours(self.network), products }
+        Eligibility { network: ServingNetwork::Configured(self.network), products }
     }
 }
 
 impl ServingNetwork {
-    /// Two letters; `ZZ` for the simulated operator, which is of no country.
+    /// ISO 3166-1 alpha-2; `ZZ` for the simulated operator.
     pub fn country_code(&self) -> Option<String> {
         match self {
-            ServingNetwork::Ours(network) => Some(network.country.clone()),
+            ServingNetwork::Configured(network) => Some(network.country.clone()),
             ServingNetwork::Other { country, .. } => country.map(|country| country.to_string()),
         }
     }
@@ -281,51 +292,58 @@ impl ServingNetwork {
     /// Without a `+`.
     pub fn dialing_code(&self) -> Option<String> {
         match self {
-            ServingNetwork::Ours(network) => Some(network.dialing_code.clone()),
+            ServingNetwork::Configured(network) => Some(network.dialing_code.clone()),
             ServingNetwork::Other { country, .. } => country.map(dialing_code),
         }
     }
 
     pub fn id(&self) -> Option<&NetworkId> {
         match self {
-            ServingNetwork::Ours(network) => Some(&network.id),
+            ServingNetwork::Configured(network) => Some(&network.id),
             ServingNetwork::Other { id, .. } => id.as_ref(),
         }
     }
 }
 
-/// A number in service on a network that is none of the deployment's: nothing can be used there.
 fn other_network(id: Option<NetworkId>, country: Option<Country>) -> Eligibility {
     Eligibility { network: ServingNetwork::Other { id, country }, products: vec![] }
 }
 
-fn sandbox(project: Option<&Project>) -> Option<&Project> {
+fn sandbox_project(project: Option<&Project>) -> Option<&Project> {
     project.filter(|project| project.mode == Mode::Sandbox)
 }
 
-/// In a sandbox the digits decide what the simulated operator supports, and every network is allowed.
-fn explained_simulation(project: &Project, found: Result<SimulatedEligibility, EligibilityError>) -> Explanation {
+/// In a sandbox the number's last digits select the supported products, and every network is allowed.
+fn explain_simulated(
+    project: &Project,
+    found: Result<SimulatedEligibility, EligibilityError>,
+) -> EligibilityExplanation {
     match found {
         Ok(SimulatedEligibility { network, products }) => {
             let judge = |product| {
                 if !project.products.contains(&product) {
-                    Err(Gate::Authorisation)
+                    Err(EligibilityGate::Authorisation)
                 } else if !products.contains(&product) {
-                    Err(Gate::ProductSupport)
+                    Err(EligibilityGate::ProductSupport)
                 } else {
                     Ok(())
                 }
             };
             let gates = PRODUCTS.into_iter().map(|product| (product, judge(product))).collect();
-            Explanation { asked: vec![], network: Ok(network), note: None, gates }
+            EligibilityExplanation { source_results: vec![], network: Ok(network), note: None, gates }
         }
-        Err(problem) => Explanation { asked: vec![], network: Err(problem.to_string()), note: None, gates: vec![] },
+        Err(problem) => EligibilityExplanation {
+            source_results: vec![],
+            network: Err(problem.to_string()),
+            note: None,
+            gates: vec![],
+        },
     }
 }
 
-impl From<&Network> for UserNetwork {
+impl From<&Network> for NetworkInfo {
     fn from(network: &Network) -> Self {
-        UserNetwork {
+        NetworkInfo {
             id: network.id.clone(),
             name: network.name.clone(),
             aliases: network.aliases.clone(),
@@ -339,32 +357,34 @@ fn dialing_code(country: Country) -> String {
     country.dialing_code().map_or_else(String::new, |code| code.to_string())
 }
 
-fn simulated(number: &Msisdn) -> Result<SimulatedEligibility, EligibilityError> {
-    match Script::of(number.tail()) {
-        Script::NoSubscriber => Err(EligibilityError::NoSubscriber),
-        Script::LookupDown => Err(EligibilityError::LookupUnavailable),
-        Script::NothingSupported => simulated_network(vec![]),
-        Script::NoSecureSna => {
+fn simulate_number(number: &Msisdn) -> Result<SimulatedEligibility, EligibilityError> {
+    match SandboxScript::of(number.tail()) {
+        SandboxScript::NoSubscriber => Err(EligibilityError::NoSubscriber),
+        SandboxScript::LookupDown => Err(EligibilityError::LookupUnavailable),
+        SandboxScript::NothingSupported => simulated_network(vec![]),
+        SandboxScript::NoSecureSna => {
             simulated_network(PRODUCTS.into_iter().filter(|product| *product != Product::SecureSna).collect())
         }
-        Script::OperatorFault | Script::Silence | Script::OperatorTimeout | Script::Even | Script::Odd => {
-            simulated_network(PRODUCTS.to_vec())
-        }
+        SandboxScript::OperatorFault
+        | SandboxScript::Silence
+        | SandboxScript::OperatorTimeout
+        | SandboxScript::Even
+        | SandboxScript::Odd => simulated_network(PRODUCTS.to_vec()),
     }
 }
 
-fn simulated_address(address: IpAddr) -> Result<SimulatedEligibility, EligibilityError> {
-    match TestAddress::of(address) {
-        Some(TestAddress::Mobile) => simulated_network(PRODUCTS.to_vec()),
-        Some(TestAddress::MobileWithoutProducts) => simulated_network(vec![]),
-        Some(TestAddress::NotMobile) => Err(EligibilityError::NotMobile),
-        Some(TestAddress::Unknown) | None => Err(EligibilityError::NoNetwork),
+fn simulate_address(address: IpAddr) -> Result<SimulatedEligibility, EligibilityError> {
+    match SandboxAddress::of(address) {
+        Some(SandboxAddress::Mobile) => simulated_network(PRODUCTS.to_vec()),
+        Some(SandboxAddress::MobileWithoutProducts) => simulated_network(vec![]),
+        Some(SandboxAddress::NotMobile) => Err(EligibilityError::NotMobile),
+        Some(SandboxAddress::Unknown) | None => Err(EligibilityError::NoNetwork),
     }
 }
 
 fn simulated_network(products: Vec<Product>) -> Result<SimulatedEligibility, EligibilityError> {
-    static NETWORK: LazyLock<Option<Arc<UserNetwork>>> = LazyLock::new(|| {
-        Some(Arc::new(UserNetwork {
+    static NETWORK: LazyLock<Option<Arc<NetworkInfo>>> = LazyLock::new(|| {
+        Some(Arc::new(NetworkInfo {
             id: sandbox::NETWORK_ID.parse().ok()?,
             name: "Simulated operator".to_owned(),
             aliases: vec![],

@@ -1,99 +1,99 @@
-//! Requests that may be sent twice and are done once.
+//! Idempotency keys.
 //!
-//! A request with a key first claims it, for a short lease. Its answer is stored, sealed, in the transaction of what
-//! the request did: the effect and the answer exist together or not at all. A claim whose holder died runs out.
+//! A request with a key first claims the key for a short lease. The transaction that writes its effect also stores its
+//! sealed response, so both exist or neither does. A claim of a crashed node expires.
 
 use aws_lc_rs::digest;
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    id::time_ordered,
+    id::uuid_v7,
     tenancy::{CredentialOwner, Mode, Project},
 };
 use uuid::Uuid;
 
 use crate::{
     Engine,
-    ports::{ClaimOutcome, ClaimRequest, Completion, StoreError},
+    ports::{ClaimOutcome, IdempotencyClaim, IdempotentResponse, StoreError},
     tokens::TokenBearer,
 };
 
-/// Longer than any request takes.
-const LEASE: SignedDuration = SignedDuration::from_secs(60);
-const KEPT_FOR: SignedDuration = SignedDuration::from_hours(24);
+/// Longer than any request runs.
+const CLAIM_LEASE_DURATION: SignedDuration = SignedDuration::from_secs(60);
+const RESPONSE_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 
-/// An answer as it went out the first time. It may hold a secret, so `Debug` shows its status only.
+/// The first response to an idempotency key. `Debug` omits the body, which may contain a secret.
 #[derive(Clone, PartialEq, Eq)]
-pub struct StoredAnswer {
+pub struct StoredResponse {
     pub status: u16,
     pub body: Vec<u8>,
 }
 
-impl std::fmt::Debug for StoredAnswer {
+impl std::fmt::Debug for StoredResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "StoredAnswer({}, …)", self.status)
+        write!(f, "StoredResponse({}, …)", self.status)
     }
 }
 
-/// The owner of the idempotency keys that a request may use: a project, or a workspace where the path names no project.
+/// Owner of the idempotency keys of a request: a project, or a workspace if the path names no project.
 ///
-/// Only authorisation creates a scope, so a key is never looked up or claimed for an owner that refuses the caller.
+/// Only authorisation creates a scope, so a key is never looked up or claimed for an unauthorised caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdempotencyScope {
     owner: CredentialOwner,
-    /// A project that has gone live gets no answer of its sandbox days.
+    /// Separates live from sandbox keys: a project that has gone live must not replay a sandbox response.
     mode: Option<Mode>,
 }
 
 impl IdempotencyScope {
-    /// The caller must have been authorised for `owner`.
+    /// The caller must be authorised for `owner`.
     pub(crate) fn authorized(owner: CredentialOwner) -> Self {
         IdempotencyScope { owner, mode: None }
     }
 
-    /// What the key is hashed for: keys of live calls are apart from all others.
+    /// Domain separator of the key's hash.
     fn key_purpose(self) -> &'static [u8] {
         if self.mode == Some(Mode::Live) { b"idempotency-key of a live call" } else { b"idempotency-key" }
     }
 
-    /// Ids are unique across workspaces: a project's id names its workspace too.
+    /// A project's id is unique across workspaces.
     fn tenant(self) -> Uuid {
         self.owner.project().map_or(self.owner.workspace().0, |project| project.0)
     }
 }
 
 impl TokenBearer {
-    /// The keys of the project that the token was issued for; `None` for a token of a workspace.
+    /// The scope of the token's project; `None` for a token of a workspace credential.
     pub fn idempotency_scope(&self) -> Option<IdempotencyScope> {
         let Project { workspace, id, mode, .. } = **self.project.as_ref()?;
         Some(IdempotencyScope { owner: CredentialOwner::Project(workspace, id), mode: Some(mode) })
     }
 }
 
-/// The right to be the request that does the work.
+/// Exclusive right to process the request of an idempotency key.
 #[derive(Debug)]
-#[must_use = "a claim is completed or abandoned; otherwise the key is blocked until its lease runs out"]
-pub struct Claim {
+#[must_use = "complete or release a claim; otherwise the key is blocked until its lease expires"]
+pub struct ClaimedKey {
     tenant: Uuid,
     key_digest: [u8; 32],
-    attempt: Uuid,
+    claim_id: Uuid,
 }
 
-/// A request that is to be done once: its claim, and how its answer will look.
-pub struct Once<'a, T> {
-    pub claim: &'a Claim,
-    pub answer: &'a (dyn Fn(&T) -> StoredAnswer + Send + Sync),
+/// A claimed idempotency key, and the function that renders the response to store.
+pub struct IdempotentRequest<'a, T> {
+    pub claim: &'a ClaimedKey,
+    pub render_response: &'a (dyn Fn(&T) -> StoredResponse + Send + Sync),
 }
 
-impl<T> std::fmt::Debug for Once<'_, T> {
+impl<T> std::fmt::Debug for IdempotentRequest<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Once").field("claim", self.claim).finish_non_exhaustive()
+        f.debug_struct("IdempotentRequest").field("claim", self.claim).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug)]
-pub enum Begun {
-    First(Claim),
-    Replay(StoredAnswer),
+pub enum IdempotencyState {
+    Claimed(ClaimedKey),
+    Replay(StoredResponse),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -107,81 +107,90 @@ pub enum IdempotencyError {
 }
 
 impl Engine {
-    /// Claims a key of an authorised scope for a request with this fingerprint.
-    pub async fn begin_once(
+    /// Claims a key for a request with this fingerprint, or returns the stored response.
+    pub async fn claim_idempotency_key(
         &self,
         scope: IdempotencyScope,
         key: &str,
         fingerprint: [u8; 32],
-    ) -> Result<Begun, IdempotencyError> {
+    ) -> Result<IdempotencyState, IdempotencyError> {
         let tenant = scope.tenant();
         let now = self.clock().now();
-        // Keyed: a body holds a phone number, and there are few enough of those to try them all.
-        let claim = Claim {
+        // Keyed hashes, because a body contains a phone number, which could be found by brute force.
+        let claim = ClaimedKey {
             tenant,
-            key_digest: self.hash(&[scope.key_purpose(), key.as_bytes()])?,
-            attempt: time_ordered(now, self.entropy().bytes()),
+            key_digest: self.keyed_hash(&[scope.key_purpose(), key.as_bytes()])?,
+            claim_id: uuid_v7(now, self.entropy().bytes()),
         };
-        let fingerprint = self.hash(&[b"fingerprint", &fingerprint])?;
-        let request = ClaimRequest {
+        let fingerprint = self.keyed_hash(&[b"fingerprint", &fingerprint])?;
+        let request = IdempotencyClaim {
             tenant,
             key_digest: claim.key_digest,
             fingerprint,
-            claim: claim.attempt,
+            claim_id: claim.claim_id,
             now,
-            lease_until: now + LEASE,
-            expires_at: now + KEPT_FOR,
+            lease_until: now + CLAIM_LEASE_DURATION,
+            expires_at: now + RESPONSE_RETENTION,
         };
-        match self.store().claim(&request).await? {
-            ClaimOutcome::Claimed => Ok(Begun::First(claim)),
+        match self.store().claim_idempotency_key(&request).await? {
+            ClaimOutcome::Claimed => Ok(IdempotencyState::Claimed(claim)),
             ClaimOutcome::InProgress => Err(IdempotencyError::InProgress),
-            ClaimOutcome::Reused => Err(IdempotencyError::Reused),
-            ClaimOutcome::Answered(sealed) => {
-                let answer = self.unseal_answer(&claim, &sealed).ok_or_else(|| {
-                    StoreError::Refused("no seal key opens the answer stored for an idempotency key".to_owned())
+            ClaimOutcome::KeyReused => Err(IdempotencyError::Reused),
+            ClaimOutcome::Completed(sealed) => {
+                let response = self.unseal_response(&claim, &sealed).ok_or_else(|| {
+                    StoreError::Refused("no seal key opens the stored response of an idempotency key".to_owned())
                 })?;
-                Ok(Begun::Replay(answer))
+                Ok(IdempotencyState::Replay(response))
             }
         }
     }
 
-    /// Gives the key back after a request that did nothing.
-    pub async fn abandon(&self, claim: Claim) {
-        if let Err(error) = self.store().abandon(claim.tenant, claim.key_digest, claim.attempt).await {
-            tracing::warn!(%error, "an idempotency key stays claimed until its lease runs out");
+    /// Releases the key of a request that had no effect.
+    pub async fn release_idempotency_key(&self, claim: ClaimedKey) {
+        if let Err(error) = self.store().release_idempotency_key(claim.tenant, claim.key_digest, claim.claim_id).await {
+            tracing::warn!(%error, "failed to release idempotency key; it stays claimed until its lease expires");
         }
     }
 
-    pub(crate) fn completion<T>(&self, once: Option<Once<'_, T>>, done: &T) -> Result<Option<Completion>, StoreError> {
-        once.map(|once| self.complete(once.claim, &(once.answer)(done))).transpose()
+    pub(crate) fn seal_idempotent_response<T>(
+        &self,
+        idempotency: Option<IdempotentRequest<'_, T>>,
+        result: &T,
+    ) -> Result<Option<IdempotentResponse>, StoreError> {
+        idempotency.map(|request| self.seal_response(request.claim, &(request.render_response)(result))).transpose()
     }
 
-    /// What the store writes beside the effect of the request.
-    fn complete(&self, claim: &Claim, answer: &StoredAnswer) -> Result<Completion, StoreError> {
-        let plain = [&answer.status.to_be_bytes(), answer.body.as_slice()].concat();
-        let sealed_answer = self
+    /// Seals a response, for the store to write with the effect of the request.
+    fn seal_response(&self, claim: &ClaimedKey, response: &StoredResponse) -> Result<IdempotentResponse, StoreError> {
+        let plain = [&response.status.to_be_bytes(), response.body.as_slice()].concat();
+        let sealed_response = self
             .control_plane()
             .keys()
             .seal(self.entropy(), &claim.context(), &plain, self.clock().now())
-            .ok_or_else(|| StoreError::Refused("no seal key is in use".to_owned()))?;
-        Ok(Completion { tenant: claim.tenant, key_digest: claim.key_digest, claim: claim.attempt, sealed_answer })
+            .ok_or_else(|| StoreError::Refused("no active seal key".to_owned()))?;
+        Ok(IdempotentResponse {
+            tenant: claim.tenant,
+            key_digest: claim.key_digest,
+            claim_id: claim.claim_id,
+            sealed_response,
+        })
     }
 
-    fn unseal_answer(&self, claim: &Claim, sealed: &[u8]) -> Option<StoredAnswer> {
+    fn unseal_response(&self, claim: &ClaimedKey, sealed: &[u8]) -> Option<StoredResponse> {
         let plain = self.control_plane().keys().unseal(&claim.context(), sealed)?;
         let (status, body) = plain.split_first_chunk::<2>()?;
-        Some(StoredAnswer { status: u16::from_be_bytes(*status), body: body.to_vec() })
+        Some(StoredResponse { status: u16::from_be_bytes(*status), body: body.to_vec() })
     }
 }
 
-impl Claim {
+impl ClaimedKey {
     fn context(&self) -> Vec<u8> {
         [b"idempotency:", self.tenant.as_bytes().as_slice(), &self.key_digest].concat()
     }
 }
 
-/// What makes two requests the same: method, path and body.
-pub fn fingerprint(method: &str, path: &str, body: &[u8]) -> [u8; 32] {
+/// Digest of method, path and body, which identifies equal requests.
+pub fn request_fingerprint(method: &str, path: &str, body: &[u8]) -> [u8; 32] {
     sha256(&[method.as_bytes(), b"\0", path.as_bytes(), b"\0", body])
 }
 
@@ -200,14 +209,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_method_path_or_body_is_another_request() {
-        let request = fingerprint("POST", "/a/projects", b"{}");
-        assert_eq!(request, fingerprint("POST", "/a/projects", b"{}"));
+    fn fingerprint_depends_on_method_path_and_body() {
+        let request = request_fingerprint("POST", "/a/projects", b"{}");
+        assert_eq!(request, request_fingerprint("POST", "/a/projects", b"{}"));
         for other in [
-            fingerprint("PUT", "/a/projects", b"{}"),
-            fingerprint("POST", "/b/projects", b"{}"),
-            fingerprint("POST", "/a/projects", b"{} "),
-            fingerprint("POST", "/a/project", b"s\0{}"),
+            request_fingerprint("PUT", "/a/projects", b"{}"),
+            request_fingerprint("POST", "/b/projects", b"{}"),
+            request_fingerprint("POST", "/a/projects", b"{} "),
+            request_fingerprint("POST", "/a/project", b"s\0{}"),
         ] {
             assert_ne!(request, other);
         }

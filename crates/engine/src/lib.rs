@@ -1,6 +1,6 @@
-//! What the service does: its use cases, and the ports that they need.
+//! The use cases of the service, and the ports (traits) that they need.
 //!
-//! No HTTP server and no SQL here: requests come in as values, and a [`ports::Store`] keeps what must be kept.
+//! This crate has no HTTP server and no SQL: requests arrive as values, and a [`ports::Store`] persists state.
 
 pub mod accounts;
 pub mod activity;
@@ -21,7 +21,7 @@ pub mod ports;
 mod privacy;
 pub mod rate_limit;
 mod rate_shares;
-pub mod requests;
+pub mod request_log;
 pub mod restore;
 pub mod reverse_sms;
 pub mod search_limit;
@@ -29,83 +29,81 @@ pub mod silent;
 pub mod sim_swap;
 mod sweeper;
 pub mod tokens;
-mod verified_tokens;
+mod verified_token_cache;
 
 use std::sync::Arc;
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    id::time_ordered,
-    region::{Misplaced, Region},
-    reverse_sms::NumberGuard,
+    id::uuid_v7,
+    region::{Region, ResidencyViolation},
+    reverse_sms::NumberLimit,
     tenancy::Mode,
     web_url::UrlPolicy,
 };
 
 use crate::{
-    accounts::{Passwords, SignInDelays},
-    activity::Activity,
-    callback::{Courier, CourierParts},
+    accounts::{LoginThrottleCache, PasswordHasher},
+    activity::ActivityRecorder,
+    callback::{Courier, CourierDependencies},
     control_plane::{ControlPlane, RefreshError},
-    credential_uses::CredentialUses,
+    credential_uses::LastUseTracker,
     keys::MasterKey,
-    live::Live,
+    live::LiveFeeds,
     management::TenantLimits,
     networks::Networks,
-    nodes::SkewReport,
+    nodes::ClockSkewReporter,
     number_lookup::NumberLookup,
     ports::{Clock, Entropy, NodeId, Store, StoreError, Transport},
-    rate_limit::{Limits, RateLimiter},
-    requests::RequestLog,
-    restore::Lineage,
-    reverse_sms::Awaited,
+    rate_limit::{DefaultRateLimits, RateLimiter},
+    request_log::RequestLog,
+    restore::RollbackDetector,
+    reverse_sms::PendingCodeCache,
     search_limit::SearchLimiter,
-    verified_tokens::VerifiedTokens,
+    verified_token_cache::VerifiedTokenCache,
 };
 
-/// What a deployment decides once.
+/// Settings of a deployment.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct EngineSettings {
     pub region: Region,
-    /// Where callers reach this deployment; the issuer of its tokens. No slash at the end.
+    /// Public URL of the API and issuer of its tokens, without a trailing slash.
     pub base_url: String,
-    pub limits: Limits,
-    /// Which callback and redirect URLs may be given to us.
-    pub urls: UrlPolicy,
-    pub number_guard: NumberGuard,
+    pub rate_limits: DefaultRateLimits,
+    /// Policy for callback and redirect URLs.
+    pub url_policy: UrlPolicy,
+    pub number_limit: NumberLimit,
     pub tenant_limits: TenantLimits,
-    /// How many callbacks are sent and kept in memory at a time.
-    pub courier: callback::Limits,
-    /// How long numbers and callback bodies are kept after the end of their check.
-    pub retention: SignedDuration,
-    /// The same for checks that have found a number out.
+    /// Limits on callbacks in flight and in memory.
+    pub courier: callback::CourierLimits,
+    /// Retention of numbers and callback bodies after their check has concluded.
+    pub number_retention: SignedDuration,
+    /// The same for Discovery checks.
     pub discovery_retention: SignedDuration,
-    /// How long audit events are kept.
     pub audit_retention: SignedDuration,
-    /// How many numbers' networks are remembered.
-    pub cached_lookups: usize,
-    /// How long requests are kept in their log. `None`: not at all.
-    pub keep_requests: Option<SignedDuration>,
-    /// Members and pending invitations of a workspace.
-    pub max_members: u32,
+    /// Capacity, in numbers, of the cache of number lookups.
+    pub number_lookup_cache_capacity: usize,
+    /// Retention of the request log. `None` disables the log.
+    pub request_log_retention: Option<SignedDuration>,
+    /// Limit on the members and pending invitations of a workspace.
+    pub max_members_per_workspace: u32,
 }
 
-/// What an engine works with.
-pub struct Parts {
+/// Dependencies of an [`Engine`].
+pub struct EngineDependencies {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub transport: Arc<dyn Transport>,
-    pub master: MasterKey,
+    pub master_key: MasterKey,
 }
 
-impl std::fmt::Debug for Parts {
+impl std::fmt::Debug for EngineDependencies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parts").finish_non_exhaustive()
     }
 }
 
-/// Why an engine does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -113,10 +111,10 @@ pub enum StartError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Misplaced(#[from] Misplaced),
+    Misplaced(#[from] ResidencyViolation),
 }
 
-/// Everything that use cases share. Cheap to clone.
+/// State shared by all use cases. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -126,36 +124,36 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     control_plane: Arc<ControlPlane>,
     networks: Arc<Networks>,
-    lookup: Arc<NumberLookup>,
+    number_lookup: Arc<NumberLookup>,
     courier: Courier,
-    activity: Arc<Activity>,
-    limiter: RateLimiter,
+    activity: Arc<ActivityRecorder>,
+    rate_limiter: RateLimiter,
     search_limiter: SearchLimiter,
-    passwords: Passwords,
-    sign_in_delays: SignInDelays,
+    passwords: PasswordHasher,
+    login_throttle: LoginThrottleCache,
     request_log: RequestLog,
-    live: Live,
-    settings: Settings,
-    /// The beginning of every token's claims.
-    token_claims: String,
-    verified_tokens: VerifiedTokens,
-    credential_uses: CredentialUses,
-    awaited: Awaited,
+    live: LiveFeeds,
+    settings: EngineSettings,
+    /// Beginning of the claims JSON, equal in all tokens.
+    shared_token_claims: String,
+    verified_token_cache: VerifiedTokenCache,
+    credential_uses: LastUseTracker,
+    pending_codes: PendingCodeCache,
     node: NodeId,
-    skew_report: SkewReport,
-    lineage: Lineage,
+    clock_skew_reporter: ClockSkewReporter,
+    rollback_detector: RollbackDetector,
 }
 
 impl Engine {
-    /// Loads the control plane, makes missing keys, and joins the other nodes.
-    pub async fn start(parts: Parts, settings: Settings) -> Result<Self, StartError> {
-        let Parts { store, clock, entropy, transport, master } = parts;
-        // Before anything is decided or stamped by the clock.
+    /// Loads the control plane, creates missing keys, and registers this node.
+    pub async fn start(parts: EngineDependencies, settings: EngineSettings) -> Result<Self, StartError> {
+        let EngineDependencies { store, clock, entropy, transport, master_key: master } = parts;
+        // Must come before anything that uses the clock.
         nodes::sample_database_time(&*store, &*clock).await?;
-        let node = NodeId(time_ordered(clock.now(), entropy.bytes()));
+        let node = NodeId(uuid_v7(clock.now(), entropy.bytes()));
         let control_plane = Arc::new(ControlPlane::empty(master));
-        let activity = Arc::<Activity>::default();
-        let courier = Courier::new(CourierParts {
+        let activity = Arc::<ActivityRecorder>::default();
+        let courier = Courier::new(CourierDependencies {
             store: Arc::clone(&store) as _,
             transport,
             keys: Arc::clone(&control_plane) as _,
@@ -168,44 +166,54 @@ impl Engine {
         let networks = Arc::<Networks>::default();
         let engine = Engine(Arc::new(Inner {
             control_plane,
-            lookup: NumberLookup::new(Arc::clone(&networks), Arc::clone(&clock), settings.cached_lookups),
+            number_lookup: NumberLookup::new(
+                Arc::clone(&networks),
+                Arc::clone(&clock),
+                settings.number_lookup_cache_capacity,
+            ),
             networks,
             courier,
             activity,
-            limiter: RateLimiter::new(settings.limits),
+            rate_limiter: RateLimiter::new(settings.rate_limits),
             search_limiter: SearchLimiter::default(),
-            passwords: Passwords::default(),
-            sign_in_delays: SignInDelays::default(),
-            request_log: RequestLog::new(settings.keep_requests),
-            live: Live::default(),
-            token_claims: tokens::shared_claims(&settings.base_url, settings.region),
-            verified_tokens: VerifiedTokens::default(),
-            credential_uses: CredentialUses::default(),
-            awaited: Awaited::default(),
+            passwords: PasswordHasher::default(),
+            login_throttle: LoginThrottleCache::default(),
+            request_log: RequestLog::new(settings.request_log_retention),
+            live: LiveFeeds::default(),
+            shared_token_claims: tokens::build_shared_claims(&settings.base_url, settings.region),
+            verified_token_cache: VerifiedTokenCache::default(),
+            credential_uses: LastUseTracker::default(),
+            pending_codes: PendingCodeCache::default(),
             store,
             clock,
             entropy,
             settings,
             node,
-            skew_report: SkewReport::default(),
-            lineage: Lineage::default(),
+            clock_skew_reporter: ClockSkewReporter::default(),
+            rollback_detector: RollbackDetector::default(),
         }));
-        keys::upgrade(
+        keys::upgrade_legacy_keys(
             engine.region(),
             engine.store(),
-            engine.control_plane().master(),
+            engine.control_plane().master_key(),
             engine.clock(),
             engine.entropy(),
         )
         .await?;
-        // Existing keys are opened first: a wrong master key must not add a key of its own.
+        // Unseals the existing keys first: a wrong master key must not add new keys.
         engine.refresh().await?;
-        // A database by mistake, or a copy of one. Nothing is written to it.
-        engine.region().holds_only_its_own(engine.control_plane().residences())?;
-        keys::ensure_keys(engine.store(), engine.control_plane().master(), engine.clock(), engine.entropy()).await?;
+        // A database of another region, or a copy of one, is rejected before anything is written to it.
+        engine.region().check_residency(engine.control_plane().data_residencies())?;
+        keys::create_missing_keys(
+            engine.store(),
+            engine.control_plane().master_key(),
+            engine.clock(),
+            engine.entropy(),
+        )
+        .await?;
         engine.refresh().await?;
-        engine.follow_database_time().await?;
-        engine.beat().await?;
+        engine.sync_clock().await?;
+        engine.send_heartbeat().await?;
         Ok(engine)
     }
 
@@ -217,7 +225,6 @@ impl Engine {
         &*self.0.clock
     }
 
-    /// The same, for who keeps it.
     pub fn shared_clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.0.clock)
     }
@@ -226,7 +233,6 @@ impl Engine {
         &*self.0.entropy
     }
 
-    /// The same, for who keeps it.
     pub fn shared_entropy(&self) -> Arc<dyn Entropy> {
         Arc::clone(&self.0.entropy)
     }
@@ -239,29 +245,27 @@ impl Engine {
         &self.0.networks
     }
 
-    /// Finds out which network serves a number.
     pub fn number_lookup(&self) -> &Arc<NumberLookup> {
-        &self.0.lookup
+        &self.0.number_lookup
     }
 
     pub fn courier(&self) -> &Courier {
         &self.0.courier
     }
 
-    pub(crate) fn awaited(&self) -> &Awaited {
-        &self.0.awaited
+    pub(crate) fn pending_codes(&self) -> &PendingCodeCache {
+        &self.0.pending_codes
     }
 
-    /// Counts what happens, for people.
-    pub fn activity(&self) -> &Activity {
+    /// Counters for the project overview and metrics.
+    pub fn activity_recorder(&self) -> &ActivityRecorder {
         &self.0.activity
     }
 
-    pub fn limiter(&self) -> &RateLimiter {
-        &self.0.limiter
+    pub fn rate_limiter(&self) -> &RateLimiter {
+        &self.0.rate_limiter
     }
 
-    /// Limits the searches of each workspace.
     pub fn search_limiter(&self) -> &SearchLimiter {
         &self.0.search_limiter
     }
@@ -270,16 +274,16 @@ impl Engine {
         &self.0.request_log
     }
 
-    fn live(&self) -> &Live {
+    fn live_feeds(&self) -> &LiveFeeds {
         &self.0.live
     }
 
-    fn passwords(&self) -> &Passwords {
+    fn password_hasher(&self) -> &PasswordHasher {
         &self.0.passwords
     }
 
-    fn sign_in_delays(&self) -> &SignInDelays {
-        &self.0.sign_in_delays
+    fn login_throttle(&self) -> &LoginThrottleCache {
+        &self.0.login_throttle
     }
 
     pub fn region(&self) -> Region {
@@ -290,33 +294,33 @@ impl Engine {
         &self.0.settings.base_url
     }
 
-    fn token_claims(&self) -> &str {
-        &self.0.token_claims
+    fn shared_token_claims(&self) -> &str {
+        &self.0.shared_token_claims
     }
 
-    fn verified_tokens(&self) -> &VerifiedTokens {
-        &self.0.verified_tokens
+    fn verified_token_cache(&self) -> &VerifiedTokenCache {
+        &self.0.verified_token_cache
     }
 
-    fn credential_uses(&self) -> &CredentialUses {
+    fn last_use_tracker(&self) -> &LastUseTracker {
         &self.0.credential_uses
     }
 
-    pub fn urls(&self) -> &UrlPolicy {
-        &self.0.settings.urls
+    pub fn url_policy(&self) -> &UrlPolicy {
+        &self.0.settings.url_policy
     }
 
-    /// The limit on checks about one number. Simulated numbers belong to nobody, so sandbox projects have none.
-    fn number_guard(&self, mode: Mode) -> Option<NumberGuard> {
-        (mode == Mode::Live).then_some(self.0.settings.number_guard)
+    /// Limit on the checks of one phone number. Sandbox projects have none, since simulated numbers have no owner.
+    fn number_limit(&self, mode: Mode) -> Option<NumberLimit> {
+        (mode == Mode::Live).then_some(self.0.settings.number_limit)
     }
 
     pub fn tenant_limits(&self) -> TenantLimits {
         self.0.settings.tenant_limits
     }
 
-    fn retention(&self) -> SignedDuration {
-        self.0.settings.retention
+    fn number_retention(&self) -> SignedDuration {
+        self.0.settings.number_retention
     }
 
     fn audit_retention(&self) -> SignedDuration {
@@ -327,37 +331,37 @@ impl Engine {
         self.0.settings.discovery_retention
     }
 
-    fn lineage(&self) -> &Lineage {
-        &self.0.lineage
+    fn rollback_detector(&self) -> &RollbackDetector {
+        &self.0.rollback_detector
     }
 
-    fn skew_report(&self) -> &SkewReport {
-        &self.0.skew_report
+    fn clock_skew_reporter(&self) -> &ClockSkewReporter {
+        &self.0.clock_skew_reporter
     }
 
-    fn max_members(&self) -> u32 {
-        self.0.settings.max_members
+    fn max_members_per_workspace(&self) -> u32 {
+        self.0.settings.max_members_per_workspace
     }
 
     pub fn node(&self) -> NodeId {
         self.0.node
     }
 
-    /// Takes over what other nodes have changed, now.
+    /// Loads the control-plane changes made since the last refresh.
     pub async fn refresh(&self) -> Result<(), RefreshError> {
         self.control_plane().refresh(self.store(), self.clock().now()).await
     }
 
-    /// Follows the changes of other nodes until the future is dropped.
-    pub async fn follow_changes(&self) {
-        self.control_plane().follow(self.store(), self.clock()).await;
+    /// Refreshes the control plane on each change until the future is dropped.
+    pub async fn run_control_plane_refresh(&self) {
+        self.control_plane().run_refresh(self.store(), self.clock()).await;
     }
 
-    /// Takes a change of our own over at once, so that the next request sees it.
-    async fn see_own_change(&self) {
+    /// Refreshes the control plane after a write by this node, so that the next request sees the change.
+    async fn refresh_after_write(&self) {
         if let Err(error) = self.refresh().await {
-            // The change is stored; the next poll takes it over.
-            tracing::warn!(%error, "a change of our own will be seen late");
+            // The change is stored; the next poll loads it.
+            tracing::warn!(%error, "control-plane refresh after a write failed; retrying");
         }
     }
 }

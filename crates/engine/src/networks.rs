@@ -1,5 +1,4 @@
-//! The networks of a deployment as they are now: who serves a number or an address, which number a subscriber texts,
-//! and which connector asks the operator.
+//! Network registry of a deployment: network directory, IP locator, receivers, and routes to operators.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,38 +12,37 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption};
 use ringtrue_domain::{
     eligibility::PRODUCTS,
-    network::{Audience, Network, NetworkDirectory, NetworkId},
+    network::{Network, NetworkDirectory, NetworkId, PoolScope},
     page::{Page, PageRequest},
     phone::{Country, Msisdn},
     product::Product,
 };
 
 use crate::{
-    eligibility::UserNetwork,
-    ports::{AddressBook, Located, SilentRoute, SimSwapRoute},
+    eligibility::NetworkInfo,
+    ports::{IpLocation, IpLocator, SilentConnector, SimSwapConnector},
 };
 
-/// Replaced as a whole when the configuration is read anew. Connectors say here whether they hear.
+/// A configuration reload replaces each part as a whole; connectors update the availability of receivers.
 #[derive(Debug, Default)]
 pub struct Networks {
     directory: ArcSwap<NetworkDirectory>,
-    /// Its networks as users are told of them.
-    shown: ArcSwap<HashMap<NetworkId, Arc<UserNetwork>>>,
-    /// Numbers that no connector hears at the moment.
-    deaf: ArcSwap<HashSet<Msisdn>>,
-    /// Which connectors serve a number, and whether they hear.
-    lines: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
-    /// Where each pool of receivers stands in its turn.
+    infos: ArcSwap<HashMap<NetworkId, Arc<NetworkInfo>>>,
+    /// Receivers without an available connector.
+    unavailable: ArcSwap<HashSet<Msisdn>>,
+    /// Availability of each receiver, by connector.
+    receiver_connectors: Mutex<HashMap<Msisdn, HashMap<Arc<str>, bool>>>,
+    /// Round-robin positions.
     cursors: ArcSwap<HashMap<PoolKey, AtomicUsize>>,
     simulated_cursor: AtomicUsize,
-    addresses: ArcSwapOption<Box<dyn AddressBook>>,
-    routes: ArcSwap<Vec<Route>>,
-    simulated: ArcSwapOption<Arc<dyn SilentRoute>>,
-    sim_swap_routes: ArcSwap<Vec<SwapRoute>>,
-    simulated_sim_swap: ArcSwapOption<Arc<dyn SimSwapRoute>>,
+    ip_locator: ArcSwapOption<Box<dyn IpLocator>>,
+    silent_routes: ArcSwap<Vec<SilentNetworkRoute>>,
+    simulated_silent: ArcSwapOption<Arc<dyn SilentConnector>>,
+    sim_swap_routes: ArcSwap<Vec<SimSwapNetworkRoute>>,
+    simulated_sim_swap: ArcSwapOption<Arc<dyn SimSwapConnector>>,
 }
 
-/// Names a pool of receivers.
+/// Identifies a pool of receivers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum PoolKey {
     Network(NetworkId),
@@ -52,28 +50,28 @@ enum PoolKey {
     Everybody,
 }
 
-impl From<Audience<'_>> for PoolKey {
-    fn from(audience: Audience<'_>) -> Self {
+impl From<PoolScope<'_>> for PoolKey {
+    fn from(audience: PoolScope<'_>) -> Self {
         match audience {
-            Audience::Network(network) => PoolKey::Network(network.id.clone()),
-            Audience::Country(country) => PoolKey::Country(country),
-            Audience::Everybody => PoolKey::Everybody,
+            PoolScope::Network(network) => PoolKey::Network(network.id.clone()),
+            PoolScope::Country(country) => PoolKey::Country(country),
+            PoolScope::Global => PoolKey::Everybody,
         }
     }
 }
 
-/// A connector that asks operators about SIM cards, and the networks that it asks for.
+/// A connector for SIM Swap and the networks it serves.
 #[derive(Clone, Debug)]
-pub struct SwapRoute {
+pub struct SimSwapNetworkRoute {
     pub networks: Vec<NetworkId>,
-    pub connector: Arc<dyn SimSwapRoute>,
+    pub connector: Arc<dyn SimSwapConnector>,
 }
 
-/// A connector that asks operators who a device is, and the networks that it asks for.
+/// A connector for silent checks and the networks it serves.
 #[derive(Clone, Debug)]
-pub struct Route {
+pub struct SilentNetworkRoute {
     pub networks: Vec<NetworkId>,
-    pub connector: Arc<dyn SilentRoute>,
+    pub connector: Arc<dyn SilentConnector>,
 }
 
 impl Networks {
@@ -82,180 +80,179 @@ impl Networks {
     }
 
     pub fn replace(&self, directory: NetworkDirectory) {
-        let shown = directory.networks().map(|network| (network.id.clone(), Arc::new(network.into())));
-        self.shown.store(Arc::new(shown.collect()));
+        let infos = directory.networks().map(|network| (network.id.clone(), Arc::new(network.into())));
+        self.infos.store(Arc::new(infos.collect()));
         let cursors = directory.all_pools().map(|(audience, _)| (audience.into(), AtomicUsize::new(0)));
         self.cursors.store(Arc::new(cursors.collect()));
         self.directory.store(Arc::new(directory));
     }
 
-    /// A network as its users are told of it.
-    pub fn shown(&self, network: &Network) -> Arc<UserNetwork> {
-        // None is there only for whoever holds on to a directory that is being replaced.
-        self.shown.load().get(&network.id).map_or_else(|| Arc::new(network.into()), Arc::clone)
+    pub fn info(&self, network: &Network) -> Arc<NetworkInfo> {
+        // Missing only while the directory is being replaced.
+        self.infos.load().get(&network.id).map_or_else(|| Arc::new(network.into()), Arc::clone)
     }
 
-    pub fn set_addresses(&self, addresses: Box<dyn AddressBook>) {
-        self.addresses.store(Some(Arc::new(addresses)));
+    pub fn set_ip_locator(&self, locator: Box<dyn IpLocator>) {
+        self.ip_locator.store(Some(Arc::new(locator)));
     }
 
-    /// Which network an address is of. Without tables nobody is known. A network that goes by other ids too is named by
-    /// its own.
-    pub fn locate(&self, address: IpAddr) -> Located {
-        match self.addresses.load().as_ref().map_or(Located::Unknown, |addresses| addresses.locate(address)) {
-            Located::Mobile(id) => match self.directory().known_as(&id) {
-                Some(network) if network.id != id => Located::Mobile(network.id.clone()),
-                _ => Located::Mobile(id),
+    /// Locates an IP address. Other ids of a network are mapped to its own.
+    pub fn locate(&self, address: IpAddr) -> IpLocation {
+        match self.ip_locator.load().as_ref().map_or(IpLocation::Unknown, |locator| locator.locate(address)) {
+            IpLocation::Mobile(id) => match self.directory().find_by_any_id(&id) {
+                Some(network) if network.id != id => IpLocation::Mobile(network.id.clone()),
+                _ => IpLocation::Mobile(id),
             },
             located => located,
         }
     }
 
-    pub fn set_routes(&self, routes: Vec<Route>) {
-        self.routes.store(Arc::new(routes));
+    pub fn set_silent_routes(&self, routes: Vec<SilentNetworkRoute>) {
+        self.silent_routes.store(Arc::new(routes));
     }
 
-    /// The connector that asks this network's operator for a product.
-    pub fn silent_route(&self, network: &NetworkId, product: Product) -> Option<Arc<dyn SilentRoute>> {
-        let routes = self.routes.load();
-        let serves = |route: &&Route| self.is_among(network, &route.networks) && route.connector.serves(product);
+    pub fn silent_route(&self, network: &NetworkId, product: Product) -> Option<Arc<dyn SilentConnector>> {
+        let routes = self.silent_routes.load();
+        let serves =
+            |route: &&SilentNetworkRoute| self.is_listed(network, &route.networks) && route.connector.supports(product);
         routes.iter().find(serves).map(|route| Arc::clone(&route.connector))
     }
 
-    /// The connector that asks for both networks: a brand's, and that of the network that it lives on.
-    pub fn silent_route_of_both(
+    /// A connector that serves both networks: a brand's and its host network.
+    pub fn shared_silent_route(
         &self,
         one: &NetworkId,
         other: &NetworkId,
         product: Product,
-    ) -> Option<Arc<dyn SilentRoute>> {
-        let routes = self.routes.load();
-        let of_both = |route: &&Route| self.is_among(one, &route.networks) && self.is_among(other, &route.networks);
-        routes.iter().filter(of_both).map(|route| &route.connector).find(|route| route.serves(product)).cloned()
+    ) -> Option<Arc<dyn SilentConnector>> {
+        let routes = self.silent_routes.load();
+        let serves_both = |route: &&SilentNetworkRoute| {
+            self.is_listed(one, &route.networks) && self.is_listed(other, &route.networks)
+        };
+        routes.iter().filter(serves_both).map(|route| &route.connector).find(|route| route.supports(product)).cloned()
     }
 
-    /// The connector of this name: a configured one, or the simulated operator's.
-    pub fn route_named(&self, name: &str) -> Option<Arc<dyn SilentRoute>> {
-        let routes = self.routes.load();
+    /// Searches the configured connectors and the simulated operator's.
+    pub fn silent_route_by_name(&self, name: &str) -> Option<Arc<dyn SilentConnector>> {
+        let routes = self.silent_routes.load();
         let configured = routes.iter().map(|route| Arc::clone(&route.connector));
         configured.chain(self.simulated_route()).find(|connector| connector.name() == name)
     }
 
-    pub fn set_simulated_route(&self, connector: Arc<dyn SilentRoute>) {
-        self.simulated.store(Some(Arc::new(connector)));
+    pub fn set_simulated_route(&self, connector: Arc<dyn SilentConnector>) {
+        self.simulated_silent.store(Some(Arc::new(connector)));
     }
 
-    /// The connector that asks the simulated operator.
-    pub fn simulated_route(&self) -> Option<Arc<dyn SilentRoute>> {
-        self.simulated.load().as_deref().map(Arc::clone)
+    pub fn simulated_route(&self) -> Option<Arc<dyn SilentConnector>> {
+        self.simulated_silent.load().as_deref().map(Arc::clone)
     }
 
-    pub fn set_sim_swap_routes(&self, routes: Vec<SwapRoute>) {
+    pub fn set_sim_swap_routes(&self, routes: Vec<SimSwapNetworkRoute>) {
         self.sim_swap_routes.store(Arc::new(routes));
     }
 
-    /// The connector that asks this network's operator about SIM cards.
-    pub fn sim_swap_route(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapRoute>> {
+    pub fn sim_swap_route(&self, network: &NetworkId) -> Option<Arc<dyn SimSwapConnector>> {
         let routes = self.sim_swap_routes.load();
-        routes.iter().find(|route| self.is_among(network, &route.networks)).map(|route| Arc::clone(&route.connector))
+        routes.iter().find(|route| self.is_listed(network, &route.networks)).map(|route| Arc::clone(&route.connector))
     }
 
-    pub fn set_simulated_sim_swap(&self, connector: Arc<dyn SimSwapRoute>) {
+    pub fn set_simulated_sim_swap(&self, connector: Arc<dyn SimSwapConnector>) {
         self.simulated_sim_swap.store(Some(Arc::new(connector)));
     }
 
-    pub fn simulated_sim_swap(&self) -> Option<Arc<dyn SimSwapRoute>> {
+    pub fn simulated_sim_swap(&self) -> Option<Arc<dyn SimSwapConnector>> {
         self.simulated_sim_swap.load().as_deref().map(Arc::clone)
     }
 
-    /// Connectors may name a network by any id that it goes by.
-    fn is_among(&self, id: &NetworkId, named: &[NetworkId]) -> bool {
-        named.contains(id) || self.directory().get(id).is_some_and(|network| network.is_among(named))
+    /// Configurations may list a network by any of its ids.
+    fn is_listed(&self, id: &NetworkId, listed: &[NetworkId]) -> bool {
+        listed.contains(id) || self.directory().get(id).is_some_and(|network| network.matches_any(listed))
     }
 
-    /// What connections to a network's operator can do.
-    pub fn supported(&self, network: &Network) -> Vec<Product> {
-        let (routes, sim_swap_routes) = (self.routes.load(), self.sim_swap_routes.load());
+    pub fn supported_products(&self, network: &Network) -> Vec<Product> {
+        let (routes, sim_swap_routes) = (self.silent_routes.load(), self.sim_swap_routes.load());
         let can = |product: &Product| match product {
             Product::SecureSna | Product::Discovery => routes
                 .iter()
-                .any(|route| self.is_among(&network.id, &route.networks) && route.connector.serves(*product)),
-            Product::SimSwap => sim_swap_routes.iter().any(|route| self.is_among(&network.id, &route.networks)),
+                .any(|route| self.is_listed(&network.id, &route.networks) && route.connector.supports(*product)),
+            Product::SimSwap => sim_swap_routes.iter().any(|route| self.is_listed(&network.id, &route.networks)),
             Product::ReverseSms => self.has_receiver(network),
             Product::Eligibility => false,
         };
         PRODUCTS.into_iter().filter(can).collect()
     }
 
-    /// The networks of the deployment, of one country if it is named, each with what connections to its operator can do.
-    pub fn page(&self, country: Option<Country>, request: PageRequest) -> Page<(Arc<UserNetwork>, Vec<Product>)> {
+    /// Lists the configured networks, optionally of one country, with their supported products.
+    pub fn page(&self, country: Option<Country>, request: PageRequest) -> Page<(Arc<NetworkInfo>, Vec<Product>)> {
         let directory = self.directory();
-        let wanted = || directory.networks().filter(|network| country.is_none_or(|country| network.country == country));
+        let matching =
+            || directory.networks().filter(|network| country.is_none_or(|country| network.country == country));
         let offset = usize::try_from(request.offset()).unwrap_or(usize::MAX);
-        let items = wanted().skip(offset).take(request.size() as usize);
-        let items = items.map(|network| (self.shown(network), self.supported(network))).collect();
-        Page { items, request, total_items: wanted().count() as u64 }
+        let items = matching().skip(offset).take(request.size() as usize);
+        let items = items.map(|network| (self.info(network), self.supported_products(network))).collect();
+        Page { items, request, total_items: matching().count() as u64 }
     }
 
-    /// Whether a subscriber of this network can text anybody who hears.
+    /// An available receiver exists for subscribers of this network.
     pub fn has_receiver(&self, network: &Network) -> bool {
-        let (directory, deaf) = (self.directory(), self.deaf.load());
-        directory.pools(network).flat_map(|(_, pool)| pool).any(|receiver| !deaf.contains(receiver))
+        let (directory, unavailable) = (self.directory(), self.unavailable.load());
+        directory.pools_for_network(network).flat_map(|(_, pool)| pool).any(|receiver| !unavailable.contains(receiver))
     }
 
-    /// A connector says whether it hears what is sent to its numbers.
-    pub fn hears(&self, connector: &Arc<str>, receivers: &[Msisdn], hears: bool) {
-        self.change(|lines| {
+    /// Records whether a connector currently receives SMS for these numbers.
+    pub fn set_receivers_available(&self, connector: &Arc<str>, receivers: &[Msisdn], is_available: bool) {
+        self.update_receivers(|receiver_connectors| {
             for receiver in receivers {
-                lines.entry(receiver.clone()).or_default().insert(Arc::clone(connector), hears);
+                receiver_connectors.entry(receiver.clone()).or_default().insert(Arc::clone(connector), is_available);
             }
         });
     }
 
-    /// Which connectors bring what is sent to a number, and whether each hears it at the moment.
-    pub fn lines_of(&self, receiver: &Msisdn) -> Vec<(Arc<str>, bool)> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let connectors = lines.get(receiver).into_iter().flatten();
-        let mut found: Vec<_> = connectors.map(|(connector, hears)| (Arc::clone(connector), *hears)).collect();
+    /// The connectors that serve a receiver, each with its availability.
+    pub fn connectors_of_receiver(&self, receiver: &Msisdn) -> Vec<(Arc<str>, bool)> {
+        let receiver_connectors = self.receiver_connectors.lock().unwrap_or_else(PoisonError::into_inner);
+        let connectors = receiver_connectors.get(receiver).into_iter().flatten();
+        let mut found: Vec<_> =
+            connectors.map(|(connector, is_available)| (Arc::clone(connector), *is_available)).collect();
         found.sort();
         found
     }
 
-    /// A connector that is no longer configured serves nothing.
-    pub fn forget(&self, connector: &str) {
-        self.change(|lines| {
-            for connectors in lines.values_mut() {
+    /// Removes a connector that is no longer configured.
+    pub fn remove_connector(&self, connector: &str) {
+        self.update_receivers(|receiver_connectors| {
+            for connectors in receiver_connectors.values_mut() {
                 connectors.remove(connector);
             }
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut HashMap<Msisdn, HashMap<Arc<str>, bool>>)) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut lines);
-        lines.retain(|_, connectors| !connectors.is_empty());
-        let deaf = lines.iter().filter(|(_, connectors)| !connectors.values().any(|hears| *hears));
-        self.deaf.store(Arc::new(deaf.map(|(receiver, _)| receiver.clone()).collect()));
+    fn update_receivers(&self, change: impl FnOnce(&mut HashMap<Msisdn, HashMap<Arc<str>, bool>>)) {
+        let mut receiver_connectors = self.receiver_connectors.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut receiver_connectors);
+        receiver_connectors.retain(|_, connectors| !connectors.is_empty());
+        let unavailable =
+            receiver_connectors.iter().filter(|(_, connectors)| !connectors.values().any(|is_available| *is_available));
+        self.unavailable.store(Arc::new(unavailable.map(|(receiver, _)| receiver.clone()).collect()));
     }
 
-    /// The next number that a subscriber of this network can text, if there is one that anybody hears. Each pool goes
-    /// through those of its numbers that are heard by itself.
-    pub fn receiver(&self, network: &Network) -> Option<Msisdn> {
-        let (directory, deaf, cursors) = (self.directory(), self.deaf.load(), self.cursors.load());
-        directory.pools(network).find_map(|(audience, pool)| {
-            let mut heard = pool.iter().filter(|receiver| !deaf.contains(*receiver));
-            let count = heard.clone().count();
+    /// The next available receiver for subscribers of this network, by round robin within each pool.
+    pub fn next_receiver(&self, network: &Network) -> Option<Msisdn> {
+        let (directory, unavailable, cursors) = (self.directory(), self.unavailable.load(), self.cursors.load());
+        directory.pools_for_network(network).find_map(|(audience, pool)| {
+            let mut available = pool.iter().filter(|receiver| !unavailable.contains(*receiver));
+            let count = available.clone().count();
             if count == 0 {
                 return None;
             }
             // A pool has no cursor only while the directory is being replaced.
             let turn = cursors.get(&audience.into()).map_or(0, |cursor| cursor.fetch_add(1, Ordering::Relaxed));
-            heard.nth(turn % count).cloned()
+            available.nth(turn % count).cloned()
         })
     }
 
-    /// A number that goes up by one for each receiver of the simulated operator.
-    pub(crate) fn next_simulated(&self) -> usize {
+    /// Round-robin counter for receivers of the simulated operator.
+    pub(crate) fn next_simulated_index(&self) -> usize {
         self.simulated_cursor.fetch_add(1, Ordering::Relaxed)
     }
 }
@@ -282,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pool_is_used_in_turn_by_itself() {
+    fn each_pool_has_its_own_round_robin() {
         let networks = Networks::default();
         let pool = |numbers: &[u8]| numbers.iter().copied().map(number).collect::<Vec<_>>();
         let with = |id: &str, country: &str, receivers: &[u8]| Network {
@@ -299,40 +296,40 @@ mod tests {
         ];
         let countries = vec![("GB".parse().unwrap(), pool(&[3, 4])), ("IE".parse().unwrap(), pool(&[5, 6]))];
         networks.replace(NetworkDirectory::new(all.to_vec(), countries, pool(&[7, 8, 9])).unwrap());
-        // Interleaved, so that a turn common to all would leave numbers out.
+        // Interleaved, so that a shared cursor would skip numbers.
         let used: Vec<Vec<u8>> = (0..6)
-            .map(|_| all.iter().map(|network| networks.receiver(network).unwrap().tail().value()).collect())
+            .map(|_| all.iter().map(|network| networks.next_receiver(network).unwrap().tail().value()).collect())
             .collect();
         let of = |place: usize| used.iter().map(|round| round[place]).collect::<Vec<_>>();
         assert_eq!(of(0), [1, 2, 1, 2, 1, 2]);
         assert_eq!(of(1), [3, 4, 3, 4, 3, 4]);
         assert_eq!(of(2), [5, 6, 5, 6, 5, 6]);
         assert_eq!(of(3), [7, 8, 9, 7, 8, 9]);
-        networks.hears(&"one".into(), &[number(7)], false);
-        let next: Vec<_> = (0..4).map(|_| networks.receiver(&all[3]).unwrap().tail().value()).collect();
-        assert_eq!(next, [8, 9, 8, 9], "a number that nobody hears takes no turn");
+        networks.set_receivers_available(&"one".into(), &[number(7)], false);
+        let next: Vec<_> = (0..4).map(|_| networks.next_receiver(&all[3]).unwrap().tail().value()).collect();
+        assert_eq!(next, [8, 9, 8, 9], "unavailable receivers are skipped");
     }
 
     #[test]
-    fn receivers_are_used_in_turn_while_somebody_hears_them() {
+    fn only_available_receivers_are_used() {
         let networks = Networks::default();
         let network = network();
         networks.replace(NetworkDirectory::new(vec![network.clone()], vec![], vec![number(3)]).unwrap());
-        let next = || networks.receiver(&network).map(|number| number.tail().value());
+        let next = || networks.next_receiver(&network).map(|number| number.tail().value());
         let two: HashSet<_> = [next(), next()].into();
         assert_eq!(two, HashSet::from([Some(1), Some(2)]));
 
         let (one, other): (Arc<str>, Arc<str>) = ("one".into(), "other".into());
-        networks.hears(&one, &[number(1), number(2)], false);
-        assert_eq!([next(), next()], [Some(3), Some(3)], "the next pool helps out");
-        networks.hears(&other, &[number(2)], true);
+        networks.set_receivers_available(&one, &[number(1), number(2)], false);
+        assert_eq!([next(), next()], [Some(3), Some(3)], "the next pool is used");
+        networks.set_receivers_available(&other, &[number(2)], true);
         assert_eq!([next(), next()], [Some(2), Some(2)]);
-        assert_eq!(networks.lines_of(&number(2)), [(one.clone(), false), (other.clone(), true)]);
-        assert_eq!(networks.lines_of(&number(3)), []);
-        networks.hears(&one, &[number(3)], false);
-        networks.hears(&other, &[number(2)], false);
+        assert_eq!(networks.connectors_of_receiver(&number(2)), [(one.clone(), false), (other.clone(), true)]);
+        assert_eq!(networks.connectors_of_receiver(&number(3)), []);
+        networks.set_receivers_available(&one, &[number(3)], false);
+        networks.set_receivers_available(&other, &[number(2)], false);
         assert_eq!(next(), None);
-        networks.forget("one");
+        networks.remove_connector("one");
         assert!(next().is_some());
     }
 }

@@ -1,7 +1,7 @@
-//! How many searches of a workspace run at the same time on this node.
+//! Limits the concurrent searches of a workspace on this node.
 //!
-//! Lists that counters or a few rows can answer are not limited here. A search that has to scan a project's checks takes
-//! a permit, which the store holds until its statements have ended, even if the client disconnects before.
+//! Only a search that scans a project's checks needs a permit. The store holds it until its statements have ended, even
+//! if the client disconnects earlier.
 
 use std::{
     collections::HashMap,
@@ -15,23 +15,23 @@ use ringtrue_domain::tenancy::WorkspaceId;
 
 use crate::ports::StoreError;
 
-/// Searches of one workspace that run, or wait for a connection, at the same time.
+/// Concurrent searches of a workspace, running or waiting for a connection.
 pub const MAX_SEARCHES_PER_WORKSPACE: u32 = 2;
 
 #[derive(Debug, Default)]
 pub struct SearchLimiter {
-    running: Arc<Running>,
+    running: Arc<RunningSearches>,
     rejected: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Running(Mutex<HashMap<WorkspaceId, u32>>);
+struct RunningSearches(Mutex<HashMap<WorkspaceId, u32>>);
 
-/// Permission for one search. Dropping it makes room for the next.
+/// Permit for one search, released on drop.
 #[derive(Debug)]
 pub struct SearchPermit {
     workspace: WorkspaceId,
-    running: Arc<Running>,
+    running: Arc<RunningSearches>,
 }
 
 impl SearchLimiter {
@@ -46,18 +46,18 @@ impl SearchLimiter {
         Ok(SearchPermit { workspace, running: Arc::clone(&self.running) })
     }
 
-    /// Searches that hold a permit now.
+    /// Number of permits held.
     pub fn running(&self) -> u64 {
         self.running.counts().values().copied().map(u64::from).sum()
     }
 
-    /// Searches that were rejected since the node started.
+    /// Number of searches rejected since the node started.
     pub fn rejected(&self) -> u64 {
         self.rejected.load(Ordering::Relaxed)
     }
 }
 
-impl Running {
+impl RunningSearches {
     fn counts(&self) -> MutexGuard<'_, HashMap<WorkspaceId, u32>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +68,7 @@ impl Drop for SearchPermit {
         let mut running = self.running.counts();
         match running.get_mut(&self.workspace) {
             Some(count) if *count > 1 => *count -= 1,
-            // Workspaces without a running search take no memory.
+            // Frees the memory of idle workspaces.
             _ => drop(running.remove(&self.workspace)),
         }
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workspace_has_two_permits_and_others_have_their_own() {
+    fn permits_are_limited_per_workspace() {
         let limiter = SearchLimiter::default();
         let [shop, bank] = [1, 2].map(|number| WorkspaceId(Uuid::from_u128(number)));
         let first = limiter.try_acquire(shop).unwrap();

@@ -1,33 +1,33 @@
-//! SIM Swap: the operator is asked while the caller waits, and the check is made with its end.
+//! SIM Swap: queries the operator synchronously and stores the check already concluded.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    id::time_ordered,
-    lifecycle::{Check, CheckId, ErrorCode, Lifecycle, Open, Reference},
+    id::uuid_v7,
+    lifecycle::{Check, CheckId, ErrorCode, Lifecycle, OpenState, Reference},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    sandbox::{self, Script},
+    sandbox::{self, SandboxScript},
     search::Filter,
-    sim_swap::{Period, SimSwapCheck},
+    sim_swap::{SimSwapCheck, SimSwapPeriod},
     tenancy::{Mode, Project, ProjectId},
 };
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, pass_gates, require_enabled, whole_millis},
-    idempotency::Once,
-    ports::{SimSwapQuestion, SimSwapRoute, StoreError},
+    checks::{CreateError, ReadError, require_eligible, require_enabled, truncate_to_millis},
+    idempotency::IdempotentRequest,
+    ports::{SimSwapConnector, SimSwapRequest, StoreError},
 };
 
-/// However slow an operator is, its caller has an answer by then.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// Limit for the operator's response.
+const OPERATOR_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a caller asks for. The number is still text: what it may be depends on the project's mode.
+/// Create request. The number is unparsed: its validation depends on the project's mode.
 #[derive(Clone)]
 pub struct CreateSimSwap {
     pub phone_number: String,
@@ -36,7 +36,7 @@ pub struct CreateSimSwap {
     pub reference: Option<Reference>,
 }
 
-/// Masked: it is all about a person.
+/// Masked: personal data.
 impl fmt::Debug for CreateSimSwap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CreateSimSwap").field("period", &self.period).finish_non_exhaustive()
@@ -48,84 +48,89 @@ impl Engine {
         &self,
         project: &Project,
         request: CreateSimSwap,
-        once: Option<Once<'_, SimSwapCheck>>,
+        idempotency: Option<IdempotentRequest<'_, SimSwapCheck>>,
     ) -> Result<SimSwapCheck, CreateError> {
         require_enabled(project)?;
-        let period = request.period.map(Period::try_from).transpose()?.unwrap_or(Period::DEFAULT);
+        let period = request.period.map(SimSwapPeriod::try_from).transpose()?.unwrap_or(SimSwapPeriod::DEFAULT);
         let number = Msisdn::parse(&request.phone_number, project.mode)?;
-        let (network, route) = self.swap_route(project, &number).await?;
+        let (network, connector) = self.select_sim_swap_route(project, &number).await?;
 
-        let created_at = whole_millis(self.clock().now());
-        let id = CheckId(time_ordered(created_at, self.entropy().bytes()));
-        let until = Instant::now() + DEADLINE;
-        let question =
-            SimSwapQuestion { check: id, project: project.id, number: &number, period, now: created_at, until };
-        let said = timeout_at(until, route.sim_history(question)).await.unwrap_or(Err(ErrorCode::MnoTimeout));
+        let created_at = truncate_to_millis(self.clock().now());
+        let id = CheckId(uuid_v7(created_at, self.entropy().bytes()));
+        let deadline = Instant::now() + OPERATOR_TIMEOUT;
+        let operator_request =
+            SimSwapRequest { check: id, project: project.id, number: &number, period, now: created_at, deadline };
+        let operator_result =
+            timeout_at(deadline, connector.sim_history(operator_request)).await.unwrap_or(Err(ErrorCode::MnoTimeout));
         let check = Check {
             id,
             project: project.id,
             product: Product::SimSwap,
             mode: project.mode,
             network: Some(network),
-            // The answer is all that is kept: nothing is compared with the number later.
+            // Not needed after the operator's response.
             claimed: None,
             reference: request.reference,
             callback_url: None,
             redirect_url: None,
             created_at,
-            // It never waits; the instant only has to be later than its end.
+            // Must only be later than the conclusion.
             expires_at: created_at.saturating_add(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MAX),
-            state: Lifecycle::Open(Open::Accepted),
+            state: Lifecycle::Open(OpenState::Accepted),
         };
-        self.require_same_mode(&check)?;
-        let ended = check.answer(said, period, whole_millis(self.clock().now()).max(created_at));
-        let ended = ended.map_err(|problem| StoreError::Refused(problem.to_string()))?;
-        let check = ended.check().clone();
-        let completion = self.completion(once, &check)?;
-        self.store().create_ended(ended.map(Into::into), completion).await?;
-        self.activity().created_and_ended(&check);
+        self.require_unchanged_mode(&check)?;
+        let concluded = check.conclude_with_history(
+            operator_result,
+            period,
+            truncate_to_millis(self.clock().now()).max(created_at),
+        );
+        let concluded = concluded.map_err(|problem| StoreError::Refused(problem.to_string()))?;
+        let check = concluded.check().clone();
+        let idempotent_response = self.seal_idempotent_response(idempotency, &check)?;
+        self.store().create_concluded_check(concluded.map(Into::into), idempotent_response).await?;
+        self.activity_recorder().record_created_and_concluded(&check);
         Ok(check)
     }
 
-    /// The number's network, and who asks its operator, if all gates are open.
-    async fn swap_route(
+    /// The number's network and the connector to its operator, if the project may use them.
+    async fn select_sim_swap_route(
         &self,
         project: &Project,
         number: &Msisdn,
-    ) -> Result<(NetworkId, Arc<dyn SimSwapRoute>), CreateError> {
+    ) -> Result<(NetworkId, Arc<dyn SimSwapConnector>), CreateError> {
         if project.mode == Mode::Sandbox {
             let network = sandbox::NETWORK_ID.parse().map_err(|_| CreateError::MnoNotSupported)?;
-            return match Script::of(number.tail()) {
-                Script::NothingSupported | Script::NoSubscriber => Err(CreateError::MnoNotSupported),
-                Script::LookupDown => Err(CreateError::LookupUnavailable),
-                Script::OperatorFault
-                | Script::Silence
-                | Script::NoSecureSna
-                | Script::OperatorTimeout
-                | Script::Even
-                | Script::Odd => {
+            return match SandboxScript::of(number.tail()) {
+                SandboxScript::NothingSupported | SandboxScript::NoSubscriber => Err(CreateError::MnoNotSupported),
+                SandboxScript::LookupDown => Err(CreateError::LookupUnavailable),
+                SandboxScript::OperatorFault
+                | SandboxScript::Silence
+                | SandboxScript::NoSecureSna
+                | SandboxScript::OperatorTimeout
+                | SandboxScript::Even
+                | SandboxScript::Odd => {
                     let route = self.networks().simulated_sim_swap().ok_or(CreateError::MnoNotSupported)?;
                     Ok((network, route))
                 }
             };
         }
-        let network = self.network_of(number).await?.ok_or(CreateError::MnoNotSupported)?;
+        let network = self.resolve_network(number).await?.ok_or(CreateError::MnoNotSupported)?;
         let route = self.networks().sim_swap_route(&network.id);
-        pass_gates(project, Product::SimSwap, &network.id, route.is_some())?;
+        require_eligible(project, Product::SimSwap, &network.id, route.is_some())?;
         Ok((network.id, route.ok_or(CreateError::MnoNotSupported)?))
     }
 
-    pub async fn sim_swap(&self, project: ProjectId, id: CheckId) -> Result<SimSwapCheck, ReadError> {
-        self.check(project, Product::SimSwap, id).await
+    pub async fn sim_swap_check(&self, project: ProjectId, id: CheckId) -> Result<SimSwapCheck, ReadError> {
+        self.read_check(project, Product::SimSwap, id).await
     }
 
-    /// The project's checks, newest first.
+    /// Newest first.
     pub async fn sim_swap_checks(
         &self,
         project: ProjectId,
         filter: Option<Filter>,
         page: PageRequest,
     ) -> Result<Page<SimSwapCheck>, StoreError> {
-        self.checks(project, Product::SimSwap, filter, page).await
+        self.list_checks(project, Product::SimSwap, filter, page).await
     }
 }

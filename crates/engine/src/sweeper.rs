@@ -1,13 +1,13 @@
-//! Ending checks: because something came, or because their time is up.
+//! Concluding checks, and the sweeper that expires overdue ones.
 //!
-//! Every end goes through [`Engine::conclude`], which records it with its callback in one transaction. The sweeper only
-//! sees to it that checks nobody asks about end too.
+//! Every conclusion goes through [`Engine::conclude`], which stores it with its callback in one transaction. Reads
+//! expire overdue checks as well; the sweeper expires those that no client reads.
 
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, Check, CheckId, Concluded, Ending, Sealed, Verdict},
+    lifecycle::{AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, Concluded, Sealed, Verdict},
     product::Product,
     tenancy::ProjectId,
     web_url::CallbackUrl,
@@ -17,33 +17,36 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Engine,
     callback::{payload, sealing},
-    ports::{LeasedCallback, NewCallback, Recorded, StoreError},
+    ports::{ConcludeOutcome, LeasedCallback, NewCallback, StoreError},
 };
 
-/// How often overdue checks are looked for. An end is recorded within a second of its time.
-const PAUSE: Duration = Duration::from_millis(250);
-/// How many are ended together: enough for full batches, few enough to keep little in memory.
-const BATCH: u32 = 2_000;
+/// Short enough to record an expiry within a second.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
+/// Enough for full batches, few enough to bound memory.
+const MAX_SWEEP_ROWS: u32 = 2_000;
 
 impl Engine {
-    /// Records the end of a check, and sends its callback if this was the first to end it.
-    pub(crate) async fn conclude<V: Into<AnyVerdict>>(&self, concluded: Concluded<V>) -> Result<Recorded, StoreError> {
-        self.conclude_by(concluded, None).await
+    /// Stores the conclusion of a check, and sends its callback unless the check was already concluded.
+    pub(crate) async fn conclude<V: Into<AnyVerdict>>(
+        &self,
+        concluded: Concluded<V>,
+    ) -> Result<ConcludeOutcome, StoreError> {
+        self.conclude_via_connector(concluded, None).await
     }
 
-    /// As [`conclude`](Engine::conclude), of a check that what a connector brought has ended.
-    pub(crate) async fn conclude_by<V: Into<AnyVerdict>>(
+    /// Like [`conclude`](Engine::conclude), naming the connector whose message concluded the check.
+    pub(crate) async fn conclude_via_connector<V: Into<AnyVerdict>>(
         &self,
         concluded: Concluded<V>,
         connector: Option<Arc<str>>,
-    ) -> Result<Recorded, StoreError> {
+    ) -> Result<ConcludeOutcome, StoreError> {
         let concluded = concluded.map(Into::into);
-        let callback = self.callback_of(&concluded)?;
-        let ending = Ending::from(&concluded).brought_by(connector);
-        let recorded = self.store().conclude(ending, callback.clone()).await?;
-        let is_first = matches!(recorded, Recorded::Now { .. });
+        let callback = self.build_callback(&concluded)?;
+        let conclusion = CheckConclusion::from(&concluded).via_connector(connector);
+        let outcome = self.store().conclude(conclusion, callback.clone()).await?;
+        let is_first = matches!(outcome, ConcludeOutcome::Concluded { .. });
         if is_first {
-            self.activity().ended(concluded.check());
+            self.activity_recorder().record_concluded(concluded.check());
         }
         if let (true, Some(NewCallback { url, body, due_at })) = (is_first, callback) {
             let Check { id: check, project, product, mode, .. } = concluded.into_check();
@@ -51,11 +54,11 @@ impl Engine {
             let leased = LeasedCallback { check, project, product, mode, url, body, failed_attempts, earlier_attempts };
             self.courier().deliver(leased, due_at);
         }
-        Ok(recorded)
+        Ok(outcome)
     }
 
-    /// The callback that tells of an end, if anybody wants to know.
-    fn callback_of(&self, concluded: &Concluded<AnyVerdict>) -> Result<Option<NewCallback>, StoreError> {
+    /// `None`: the check has no callback URL.
+    fn build_callback(&self, concluded: &Concluded<AnyVerdict>) -> Result<Option<NewCallback>, StoreError> {
         let check = concluded.check();
         let Some(url) = check.callback_url.clone() else { return Ok(None) };
         let now = self.clock().now();
@@ -63,16 +66,16 @@ impl Engine {
         let number = number.and_then(|number| self.open_number(check.id, number));
         let body = payload::render(concluded, number.as_ref());
         let body = sealing::seal_body(&self.control_plane().keys(), self.entropy(), now, check.id, &body);
-        let body = body.ok_or_else(no_seal_key)?;
-        Ok(Some(NewCallback { url, body, due_at: self.courier().first_due(check.project, now) }))
+        let body = body.ok_or_else(missing_seal_key)?;
+        Ok(Some(NewCallback { url, body, due_at: self.courier().initial_due_at(check.project, now) }))
     }
 
     pub(crate) fn seal_callback_url(&self, check: CheckId, url: &CallbackUrl) -> Result<Sealed, StoreError> {
         let now = self.clock().now();
-        sealing::seal_url(&self.control_plane().keys(), self.entropy(), now, check, url).ok_or_else(no_seal_key)
+        sealing::seal_url(&self.control_plane().keys(), self.entropy(), now, check, url).ok_or_else(missing_seal_key)
     }
 
-    /// Ends a check whose time is up, unless someone else has ended it.
+    /// Concludes an overdue check as expired, unless it is already concluded.
     pub(crate) async fn expire(&self, check: AnyCheck) -> Result<(), StoreError> {
         match check.expire() {
             Ok(concluded) => self.conclude(concluded).await.map(drop),
@@ -80,13 +83,13 @@ impl Engine {
         }
     }
 
-    /// Ends every check whose time is up. Gives how many were looked at.
+    /// Expires all overdue checks and returns their number.
     pub async fn sweep(&self) -> Result<usize, StoreError> {
         let now = self.clock().now();
         let mut swept = 0;
         loop {
-            let overdue = self.store().overdue(now, BATCH).await?;
-            let is_last = overdue.len() < usize::try_from(BATCH).unwrap_or(usize::MAX);
+            let overdue = self.store().overdue_checks(now, MAX_SWEEP_ROWS).await?;
+            let is_last = overdue.len() < usize::try_from(MAX_SWEEP_ROWS).unwrap_or(usize::MAX);
             swept += overdue.len();
             self.expire_all(overdue).await?;
             if is_last {
@@ -95,11 +98,11 @@ impl Engine {
         }
     }
 
-    /// Ends the overdue checks of one project, so that a list of it tells no tales.
+    /// Expires the overdue checks of one project, so that lists never show an expired check as open.
     pub(crate) async fn sweep_project(&self, project: ProjectId, product: Product) -> Result<(), StoreError> {
         let now = self.clock().now();
         loop {
-            let overdue = self.store().overdue_of(project, product, now, BATCH).await?;
+            let overdue = self.store().overdue_checks_of_project(project, product, now, MAX_SWEEP_ROWS).await?;
             if overdue.is_empty() {
                 return Ok(());
             }
@@ -107,21 +110,21 @@ impl Engine {
         }
     }
 
-    /// All at once, so that the store can record them together.
+    /// Concurrently, so that the store can batch the writes.
     async fn expire_all(&self, overdue: Vec<AnyCheck>) -> Result<(), StoreError> {
         join_all(overdue.into_iter().map(|check| self.expire(check))).await.into_iter().collect()
     }
 
-    /// Sweeps until `shutdown`. A sweep under way is finished: an end that was recorded must be told.
-    pub async fn keep_sweeping(&self, shutdown: CancellationToken) {
-        while shutdown.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
+    /// Sweeps until `shutdown`. A running sweep is completed, so that the callbacks of recorded conclusions are sent.
+    pub async fn run_sweeper(&self, shutdown: CancellationToken) {
+        while shutdown.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_some() {
             if let Err(error) = self.sweep().await {
-                tracing::warn!(%error, "overdue checks wait for the next sweep");
+                tracing::warn!(%error, "sweep of overdue checks failed; retrying at the next interval");
             }
         }
     }
 }
 
-pub(crate) fn no_seal_key() -> StoreError {
-    StoreError::Refused("no seal key is in use".to_owned())
+pub(crate) fn missing_seal_key() -> StoreError {
+    StoreError::Refused("no active seal key".to_owned())
 }

@@ -1,8 +1,7 @@
-//! Access tokens: minted for clients, checked at every call, revoked.
+//! Access tokens: minting, verification, revocation.
 //!
-//! A token is a JWT (`at+jwt`, RFC 9068) under an HMAC key that only this deployment has. It names its credential;
-//! checking it asks the control plane in memory whether that credential, its project and the token itself are still
-//! good. Nothing here waits for a database, except a revocation.
+//! A token is a JWT (`at+jwt`, RFC 9068) signed with an HMAC key of the deployment. Verification also looks up the
+//! credential, the project and revocations in the in-memory control plane. Only a revocation accesses the database.
 
 use std::{
     borrow::Cow,
@@ -13,7 +12,7 @@ use aws_lc_rs::{constant_time, digest, hmac};
 use base64::engine::{Engine as _, Simd, general_purpose::NO_PAD};
 use jiff::Timestamp;
 use ringtrue_domain::{
-    id::time_ordered,
+    id::uuid_v7,
     product::{Product, Scope},
     region::Region,
     tenancy::{ClientId, Credential, CredentialOwner, Project, SecretDigest, WorkspaceId},
@@ -24,20 +23,18 @@ use uuid::Uuid;
 use crate::{
     Engine,
     ports::{Revocation, StoreError, TokenId},
-    verified_tokens::{Parts, Verified},
+    verified_token_cache::{JwtParts, VerifiedToken},
 };
 
-/// Seconds that a token lives, unless its credential expires before.
-pub const TOKEN_LIFETIME: i64 = 3600;
+/// Lifetime of a token in seconds, unless its credential expires earlier.
+pub const TOKEN_LIFETIME_SECONDS: i64 = 3600;
 
-/// Seconds that a revocation is kept after its token has expired: a token must not come back to life where the time is
-/// told differently for a while.
-const REVOCATION_KEPT_AFTER_EXPIRY: i64 = 6 * 3600;
+/// Seconds for which a revocation is kept after its token has expired, to tolerate clock skew.
+const REVOCATION_RETENTION_SECONDS: i64 = 6 * 3600;
 
-/// base64url, by the instructions that this machine has for it.
-static BASE64: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
+/// base64url with SIMD instructions.
+static BASE64_URL: LazyLock<Simd> = LazyLock::new(|| Simd::url_safe(NO_PAD));
 
-/// What the token endpoint gives out.
 #[derive(Clone)]
 pub struct AccessToken {
     pub token: String,
@@ -51,11 +48,11 @@ impl std::fmt::Debug for AccessToken {
     }
 }
 
-/// Why a client is not served.
+/// A client authentication failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ClientError {
-    /// Unknown client and wrong secret are one answer.
-    #[error("the client id or the client secret is not right")]
+pub enum ClientAuthError {
+    /// Does not reveal whether the client exists.
+    #[error("invalid client id or client secret")]
     InvalidClient,
     #[error("the credential has been deleted or has expired")]
     CredentialRevoked,
@@ -63,12 +60,11 @@ pub enum ClientError {
     ProjectDisabled,
 }
 
-/// Why a scope is not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeError {
-    #[error("project credentials open products; the management scope needs workspace credentials")]
+    #[error("the management scope requires a workspace credential; this is a project credential")]
     NeedsWorkspaceCredential,
-    #[error("workspace credentials open the management scope only; products need project credentials")]
+    #[error("product scopes require a project credential; this is a workspace credential")]
     NeedsProjectCredential,
     #[error("the credential does not have this scope")]
     NotGranted,
@@ -76,11 +72,10 @@ pub enum ScopeError {
     ProductNotEnabled,
 }
 
-/// Why a token is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenRejected {
-    #[error("the access token is not one of this service")]
-    Foreign,
+pub enum AccessTokenError {
+    #[error("the access token is invalid or was not issued by this service")]
+    Invalid,
     #[error("the access token belongs to the region `{theirs}`; this is the region `{ours}`")]
     WrongRegion { theirs: Region, ours: Region },
     #[error("the access token has expired; request a new one")]
@@ -93,14 +88,14 @@ pub enum TokenRejected {
     ProjectDisabled,
 }
 
-/// Who is calling, as a good token says it.
+/// The credential and project that a valid token identifies.
 #[derive(Clone, Debug)]
 pub struct TokenBearer {
     pub credential: Arc<Credential>,
-    /// `None` where the token is for the workspace.
+    /// `None` for a token of a workspace credential.
     pub project: Option<Arc<Project>>,
     pub scope: Scope,
-    /// Whether the credential may still have this scope.
+    /// Whether the credential still has this scope.
     pub granted: Result<(), ScopeError>,
 }
 
@@ -110,7 +105,6 @@ impl TokenBearer {
     }
 }
 
-/// What is read of a token.
 #[derive(Deserialize)]
 struct Claims<'a> {
     #[serde(borrow)]
@@ -124,158 +118,161 @@ struct Claims<'a> {
 }
 
 impl Engine {
-    /// Checks a client's id and secret, in the same time whether or not the client exists.
+    /// Authenticates a client by its secret, in constant time even if the client does not exist.
     pub fn authenticate_client(
         &self,
         client_id: &str,
         secret: &str,
         now: Timestamp,
-    ) -> Result<Arc<Credential>, ClientError> {
+    ) -> Result<Arc<Credential>, ClientAuthError> {
         let credential = self.control_plane().credential(client_id);
-        let secret_is_right = self.has_secret(credential.as_deref().unwrap_or(&NOBODY), secret);
-        let credential = credential.filter(|_| secret_is_right).ok_or(ClientError::InvalidClient)?;
-        if !credential.is_live(now) {
-            return Err(ClientError::CredentialRevoked);
+        let is_secret_correct = self.is_correct_secret(credential.as_deref().unwrap_or(&DUMMY_CREDENTIAL), secret);
+        let credential = credential.filter(|_| is_secret_correct).ok_or(ClientAuthError::InvalidClient)?;
+        if !credential.is_active(now) {
+            return Err(ClientAuthError::CredentialRevoked);
         }
-        if self.project_is_disabled(credential.owner) {
-            return Err(ClientError::ProjectDisabled);
+        if self.is_project_disabled(credential.owner) {
+            return Err(ClientAuthError::ProjectDisabled);
         }
-        self.credential_uses().note(&credential.client_id, now);
+        self.last_use_tracker().record(&credential.client_id, now);
         Ok(credential)
     }
 
-    /// Whether this is the secret of a credential.
-    pub fn has_secret(&self, credential: &Credential, secret: &str) -> bool {
-        let given = self.control_plane().keys().credential_digest(credential, &hash_of(secret));
-        given.is_some_and(|given| constant_time::verify_slices_are_equal(&given.0, &credential.secret_digest.0).is_ok())
+    pub fn is_correct_secret(&self, credential: &Credential, secret: &str) -> bool {
+        let computed = self.control_plane().keys().credential_digest(credential, &sha256(secret));
+        computed.is_some_and(|computed| {
+            constant_time::verify_slices_are_equal(&computed.0, &credential.secret_digest.0).is_ok()
+        })
     }
 
-    /// The digest under which a secret is stored.
     pub(crate) fn credential_digest(&self, credential: &Credential, secret: &str) -> Result<SecretDigest, StoreError> {
-        let digest = self.control_plane().keys().credential_digest(credential, &hash_of(secret));
-        digest.ok_or_else(|| StoreError::Refused("no hash key is in use".to_owned()))
+        let digest = self.control_plane().keys().credential_digest(credential, &sha256(secret));
+        digest.ok_or_else(|| StoreError::Refused("no active hash key".to_owned()))
     }
 
-    pub fn mint(&self, credential: &Credential, scope: Scope, now: Timestamp) -> Result<AccessToken, MintError> {
-        self.may_have(credential, scope)?;
+    pub fn mint_token(&self, credential: &Credential, scope: Scope, now: Timestamp) -> Result<AccessToken, MintError> {
+        self.authorize_scope(credential, scope)?;
         let expires_in = credential
             .expires_at
-            .map_or(TOKEN_LIFETIME, |at| (at.as_second() - now.as_second()).clamp(1, TOKEN_LIFETIME));
-        let payload = claims(
-            self.token_claims(),
+            .map_or(TOKEN_LIFETIME_SECONDS, |at| (at.as_second() - now.as_second()).clamp(1, TOKEN_LIFETIME_SECONDS));
+        let payload = build_claims(
+            self.shared_token_claims(),
             &credential.client_id,
             scope,
             now.as_second(),
             expires_in,
-            time_ordered(now, self.entropy().bytes()),
+            uuid_v7(now, self.entropy().bytes()),
         );
         let keys = self.control_plane().keys();
         let (header, key) = keys.token_signer(now).ok_or(MintError::NoKey)?;
         Ok(AccessToken { token: sign(header, key, &payload), expires_in, scope })
     }
 
-    /// Checks a token that a caller presents, whatever its bytes are.
-    pub fn check_token(&self, token: &[u8], now: Timestamp) -> Result<TokenBearer, TokenRejected> {
-        let token = match self.verified_tokens().find(token) {
-            // A key that is gone takes with it what it has signed.
-            Some(known) if self.control_plane().keys().token_verifier(known.header(), now).is_some() => known,
-            _ => self.verify(std::str::from_utf8(token).map_err(|_| TokenRejected::Foreign)?, now)?,
+    /// Verifies a presented token, and its credential and project.
+    pub fn verify_token(&self, token: &[u8], now: Timestamp) -> Result<TokenBearer, AccessTokenError> {
+        let token = match self.verified_token_cache().find(token) {
+            // A cached token is invalid once its key is no longer valid.
+            Some(cached) if self.control_plane().keys().token_verifier(cached.header(), now).is_some() => cached,
+            _ => self.verify_uncached(std::str::from_utf8(token).map_err(|_| AccessTokenError::Invalid)?, now)?,
         };
         if token.expires_at <= now.as_second() {
-            return Err(TokenRejected::Expired);
+            return Err(AccessTokenError::Expired);
         }
         if self.control_plane().is_revoked(token.id) {
-            return Err(TokenRejected::Revoked);
+            return Err(AccessTokenError::Revoked);
         }
         let credential = self.control_plane().credential(token.client_id.as_str());
-        let credential = credential.ok_or(TokenRejected::CredentialRevoked)?;
-        if !credential.is_live(now) {
-            return Err(TokenRejected::CredentialRevoked);
+        let credential = credential.ok_or(AccessTokenError::CredentialRevoked)?;
+        if !credential.is_active(now) {
+            return Err(AccessTokenError::CredentialRevoked);
         }
         let project = credential.owner.project().map(|id| {
             let project = self.control_plane().project(id).filter(|project| !project.disabled);
-            project.ok_or(TokenRejected::ProjectDisabled)
+            project.ok_or(AccessTokenError::ProjectDisabled)
         });
         let project = project.transpose()?;
-        let has = |product: Product| project.as_ref().is_some_and(|project| project.products.contains(&product));
-        let granted = grant(&credential, token.scope, has);
-        self.credential_uses().note(&credential.client_id, now);
+        let has_product =
+            |product: Product| project.as_ref().is_some_and(|project| project.products.contains(&product));
+        let granted = scope_grant(&credential, token.scope, has_product);
+        self.last_use_tracker().record(&credential.client_id, now);
         Ok(TokenBearer { credential, project, scope: token.scope, granted })
     }
 
-    /// Takes a token apart that this deployment must have made, and remembers it.
-    fn verify(&self, token: &str, now: Timestamp) -> Result<Arc<Verified>, TokenRejected> {
-        let parts = Parts::of(token).ok_or(TokenRejected::Foreign)?;
-        let payload = self.open(token, now)?;
-        let claims = read(&payload).ok_or(TokenRejected::Foreign)?;
-        // A deployment that was set up from a copy of another region's database has the same keys.
+    /// Verifies a token's signature and claims, and caches it.
+    fn verify_uncached(&self, token: &str, now: Timestamp) -> Result<Arc<VerifiedToken>, AccessTokenError> {
+        let parts = JwtParts::of(token).ok_or(AccessTokenError::Invalid)?;
+        let payload = self.verify_signature(token, now)?;
+        let claims = parse_claims(&payload).ok_or(AccessTokenError::Invalid)?;
+        // A deployment set up from a copy of another region's database has the same keys.
         if claims.region != self.region().as_str() {
-            return Err(self.foreign(&payload));
+            return Err(self.unverifiable_token_error(&payload));
         }
-        let client_id = claims.client_id.parse().map_err(|_| TokenRejected::Foreign)?;
-        let scope = claims.scope.parse().map_err(|_| TokenRejected::Foreign)?;
-        let verified = Verified::new(parts, client_id, claims.exp, TokenId(claims.jti), scope);
-        Ok(self.verified_tokens().remember(parts, verified))
+        let client_id = claims.client_id.parse().map_err(|_| AccessTokenError::Invalid)?;
+        let scope = claims.scope.parse().map_err(|_| AccessTokenError::Invalid)?;
+        let verified = VerifiedToken::new(parts, client_id, claims.exp, TokenId(claims.jti), scope);
+        Ok(self.verified_token_cache().remember(parts, verified))
     }
 
-    /// Whose a token is that this deployment made, whether or not it is still good.
-    pub fn whose_token(&self, token: &[u8]) -> Option<Arc<Credential>> {
-        let payload = self.open(std::str::from_utf8(token).ok()?, self.clock().now()).ok()?;
-        self.control_plane().credential(&read(&payload)?.client_id)
+    /// The credential of a token issued by this deployment, even if the token has expired or was revoked.
+    pub fn credential_of_token(&self, token: &[u8]) -> Option<Arc<Credential>> {
+        let payload = self.verify_signature(std::str::from_utf8(token).ok()?, self.clock().now()).ok()?;
+        self.control_plane().credential(&parse_claims(&payload)?.client_id)
     }
 
-    /// Revokes a token of this client. A token of another client, and what is no good token, are left as they are.
+    /// Revokes a token of this client. Ignores invalid tokens and tokens of other clients (RFC 7009).
     pub async fn revoke_token(&self, client: &Credential, token: &str) -> Result<(), StoreError> {
         let now = self.clock().now();
-        let Ok(payload) = self.open(token, now) else { return Ok(()) };
-        let Some(claims) = read(&payload) else { return Ok(()) };
-        let is_theirs = claims.client_id == client.client_id.as_str();
+        let Ok(payload) = self.verify_signature(token, now) else { return Ok(()) };
+        let Some(claims) = parse_claims(&payload) else { return Ok(()) };
+        let is_own = claims.client_id == client.client_id.as_str();
         let has_expired = claims.exp <= now.as_second();
-        if !is_theirs || has_expired || self.control_plane().is_revoked(TokenId(claims.jti)) {
+        if !is_own || has_expired || self.control_plane().is_revoked(TokenId(claims.jti)) {
             return Ok(());
         }
-        let kept_until = claims.exp.saturating_add(REVOCATION_KEPT_AFTER_EXPIRY);
+        let kept_until = claims.exp.saturating_add(REVOCATION_RETENTION_SECONDS);
         let expires_at = Timestamp::from_second(kept_until).unwrap_or(Timestamp::MAX);
         let revocation = Revocation { token: TokenId(claims.jti), expires_at };
-        self.store().revoke(revocation).await?;
-        self.control_plane().revoke(revocation);
+        self.store().revoke_token(revocation).await?;
+        self.control_plane().apply_revocation(revocation);
         Ok(())
     }
 
-    /// Whether a credential may be given a scope.
-    fn may_have(&self, credential: &Credential, scope: Scope) -> Result<(), ScopeError> {
+    fn authorize_scope(&self, credential: &Credential, scope: Scope) -> Result<(), ScopeError> {
         let project = credential.owner.project();
-        grant(credential, scope, |product| {
-            project
-                .is_some_and(|id| self.control_plane().project_has(id, |project| project.products.contains(&product)))
+        scope_grant(credential, scope, |product| {
+            project.is_some_and(|id| {
+                self.control_plane().has_project_where(id, |project| project.products.contains(&product))
+            })
         })
     }
 
-    /// The payload of a token that this deployment made.
-    fn open(&self, token: &str, now: Timestamp) -> Result<Vec<u8>, TokenRejected> {
-        let Parts { signed, header, claims, signature } = Parts::of(token).ok_or(TokenRejected::Foreign)?;
-        let decode = |part: &str| BASE64.decode(part).map_err(|_| TokenRejected::Foreign);
+    /// Verifies a token's signature and returns its decoded payload.
+    fn verify_signature(&self, token: &str, now: Timestamp) -> Result<Vec<u8>, AccessTokenError> {
+        let JwtParts { signed, header, claims, signature } = JwtParts::of(token).ok_or(AccessTokenError::Invalid)?;
+        let decode = |part: &str| BASE64_URL.decode(part).map_err(|_| AccessTokenError::Invalid);
         let signature = decode(signature)?;
         let payload = decode(claims)?;
         let keys = self.control_plane().keys();
         let is_ours = keys
             .token_verifier(header, now)
             .is_some_and(|key| hmac::verify(key, signed.as_bytes(), &signature).is_ok());
-        if is_ours { Ok(payload) } else { Err(self.foreign(&payload)) }
+        if is_ours { Ok(payload) } else { Err(self.unverifiable_token_error(&payload)) }
     }
 
-    /// A token of another region cannot be verified here, but it can say where it belongs.
-    fn foreign(&self, payload: &[u8]) -> TokenRejected {
+    /// The error for a token that this deployment cannot verify. Reads the unverified region, for a helpful message.
+    fn unverifiable_token_error(&self, payload: &[u8]) -> AccessTokenError {
         let ours = self.region();
-        let theirs = read(payload).and_then(|claims| claims.region.parse().ok());
+        let theirs = parse_claims(payload).and_then(|claims| claims.region.parse().ok());
         match theirs {
-            Some(theirs) if theirs != ours => TokenRejected::WrongRegion { theirs, ours },
-            _ => TokenRejected::Foreign,
+            Some(theirs) if theirs != ours => AccessTokenError::WrongRegion { theirs, ours },
+            _ => AccessTokenError::Invalid,
         }
     }
 
-    fn project_is_disabled(&self, owner: CredentialOwner) -> bool {
-        owner.project().is_some_and(|project| !self.control_plane().project_has(project, |project| !project.disabled))
+    fn is_project_disabled(&self, owner: CredentialOwner) -> bool {
+        owner
+            .project()
+            .is_some_and(|project| !self.control_plane().has_project_where(project, |project| !project.disabled))
     }
 }
 
@@ -283,25 +280,29 @@ impl Engine {
 pub enum MintError {
     #[error(transparent)]
     Scope(#[from] ScopeError),
-    #[error("no token key is in use")]
+    #[error("no active token key")]
     NoKey,
 }
 
-/// Whether a credential may have a scope, in a project that `has` some products.
-fn grant(credential: &Credential, scope: Scope, has: impl FnOnce(Product) -> bool) -> Result<(), ScopeError> {
+/// Whether a credential has a scope. `has_product` tests the products of its project.
+fn scope_grant(
+    credential: &Credential,
+    scope: Scope,
+    has_product: impl FnOnce(Product) -> bool,
+) -> Result<(), ScopeError> {
     match (credential.owner, scope) {
         (CredentialOwner::Project(..), Scope::Management) => Err(ScopeError::NeedsWorkspaceCredential),
         (CredentialOwner::Workspace(_), Scope::Product(_)) => Err(ScopeError::NeedsProjectCredential),
         _ if !credential.scopes.contains(&scope) => Err(ScopeError::NotGranted),
         (CredentialOwner::Workspace(_), Scope::Management) => Ok(()),
-        (CredentialOwner::Project(..), Scope::Product(product)) if has(product) => Ok(()),
+        (CredentialOwner::Project(..), Scope::Product(product)) if has_product(product) => Ok(()),
         (CredentialOwner::Project(..), Scope::Product(_)) => Err(ScopeError::ProductNotEnabled),
     }
 }
 
-/// Stands in for a client that is not known, so that it takes as long to refuse as one that is.
-static NOBODY: LazyLock<Credential> = LazyLock::new(|| Credential {
-    #[expect(clippy::expect_used, reason = "these are letters")]
+/// Stands in for an unknown client, so that it takes as long to reject as a known one.
+static DUMMY_CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| Credential {
+    #[expect(clippy::expect_used, reason = "the constant is a valid client id")]
     client_id: "nobody".parse().expect("a client id"),
     owner: CredentialOwner::Workspace(WorkspaceId(Uuid::nil())),
     secret_digest: SecretDigest([0; 32]),
@@ -312,21 +313,21 @@ static NOBODY: LazyLock<Credential> = LazyLock::new(|| Credential {
     last_used_at: None,
 });
 
-/// The SHA-256 of a secret. Secrets are random with 256 bits, so a slow hash would only slow us down.
-fn hash_of(secret: &str) -> [u8; 32] {
+/// Secrets have 256 random bits, so they need no slow hash.
+fn sha256(secret: &str) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
     hash
 }
 
-/// The claims that all tokens of a deployment share, as the beginning of a JSON object.
-pub(crate) fn shared_claims(base_url: &str, region: Region) -> String {
+/// Beginning of the claims JSON, equal in all tokens of a deployment.
+pub(crate) fn build_shared_claims(base_url: &str, region: Region) -> String {
     let base_url = serde_json::Value::from(base_url);
     format!(r#"{{"iss":{base_url},"aud":{base_url},"region":"{region}""#)
 }
 
-/// Written by hand: this is on the way of every token, and none of these values can need an escape.
-fn claims(shared: &str, client: &ClientId, scope: Scope, issued_at: i64, expires_in: i64, id: Uuid) -> String {
+/// Concatenates JSON for speed. None of the values needs escaping.
+fn build_claims(shared: &str, client: &ClientId, scope: Scope, issued_at: i64, expires_in: i64, id: Uuid) -> String {
     let mut claims = String::with_capacity(shared.len() + 256);
     let mut id_text = Uuid::encode_buffer();
     for part in [
@@ -354,14 +355,14 @@ fn sign(header: &str, key: &hmac::Key, payload: &str) -> String {
     let mut token = String::with_capacity(header.len() + payload.len() * 4 / 3 + 50);
     token.push_str(header);
     token.push('.');
-    BASE64.encode_string(payload, &mut token);
+    BASE64_URL.encode_string(payload, &mut token);
     let signature = hmac::sign(key, token.as_bytes());
     token.push('.');
-    BASE64.encode_string(signature, &mut token);
+    BASE64_URL.encode_string(signature, &mut token);
     token
 }
 
-fn read(payload: &[u8]) -> Option<Claims<'_>> {
+fn parse_claims(payload: &[u8]) -> Option<Claims<'_>> {
     serde_json::from_slice(payload).ok()
 }
 
@@ -372,28 +373,27 @@ mod tests {
 
     use super::*;
 
-    /// What another library reads in a token of ours.
     #[test]
-    fn a_token_is_a_jwt_as_others_know_it() {
+    fn token_is_accepted_by_another_jwt_library() {
         let secret = [7; 32];
-        let header = BASE64.encode(r#"{"alg":"HS256","typ":"at+jwt","kid":"k1"}"#);
+        let header = BASE64_URL.encode(r#"{"alg":"HS256","typ":"at+jwt","kid":"k1"}"#);
         let base_url = "https://eu.api.example.com/\"quoted\"";
-        let id = time_ordered(Timestamp::UNIX_EPOCH, [1; 10]);
+        let id = uuid_v7(Timestamp::UNIX_EPOCH, [1; 10]);
         let client: ClientId = "prj_abc-DEF".parse().unwrap();
-        let shared = shared_claims(base_url, Region::Eu);
-        let payload = claims(&shared, &client, Scope::Management, 4_000_000_000, 3600, id);
+        let shared = build_shared_claims(base_url, Region::Eu);
+        let payload = build_claims(&shared, &client, Scope::Management, 4_000_000_000, 3600, id);
         let token = sign(&header, &hmac::Key::new(hmac::HMAC_SHA256, &secret), &payload);
 
         let mut validation = Validation::new(Algorithm::HS256);
         validation.set_audience(&[base_url]);
         validation.set_issuer(&[base_url]);
-        let read = decode::<Value>(&token, &DecodingKey::from_secret(&secret), &validation).unwrap().claims;
-        assert_eq!(read["exp"], 4_000_003_600_i64);
-        assert_eq!(read["sub"], "prj_abc-DEF");
-        assert_eq!(read["jti"], id.to_string());
-        assert_eq!(read["scope"], "management");
+        let decoded = decode::<Value>(&token, &DecodingKey::from_secret(&secret), &validation).unwrap().claims;
+        assert_eq!(decoded["exp"], 4_000_003_600_i64);
+        assert_eq!(decoded["sub"], "prj_abc-DEF");
+        assert_eq!(decoded["jti"], id.to_string());
+        assert_eq!(decoded["scope"], "management");
         assert_eq!(decode_header(&token).unwrap().kid.as_deref(), Some("k1"));
         assert!(decode::<Value>(&token, &DecodingKey::from_secret(&[8; 32]), &validation).is_err());
-        assert_eq!(self::read(payload.as_bytes()).unwrap().client_id, "prj_abc-DEF");
+        assert_eq!(parse_claims(payload.as_bytes()).unwrap().client_id, "prj_abc-DEF");
     }
 }

@@ -1,4 +1,4 @@
-//! Verifiers that are not ours accept what we sign, and nothing that was changed by one byte.
+//! Third-party verifiers accept signed callbacks and reject changed ones.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -10,7 +10,7 @@ use std::{
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ringtrue_engine::{
-    callback::signature::{Covered, Request, digest, sign, verify},
+    callback::signature::{CallbackRequest, CoveredComponents, digest_header, sign, verify},
     keys::CallbackSigner,
 };
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ struct Callback {
 impl Callback {
     fn signed(signer: &CallbackSigner, target: &str, host: &str) -> Callback {
         let body = br#"{"check_id":"018f","status":"COMPLETED","match":true}"#.to_vec();
-        let (date, source, digest) = ("Sat, 14 Nov 2026 09:30:00 GMT", "reverse_sms", digest(&body));
-        let covered = Covered { method: "POST", target, host, date, source, digest: &digest };
+        let (date, source, digest) = ("Sat, 14 Nov 2026 09:30:00 GMT", "reverse_sms", digest_header(&body));
+        let covered = CoveredComponents { method: "POST", target, host, date, source, digest: &digest };
         let authorization = sign(&covered, signer);
         let headers = [
             ("host", host),
@@ -66,8 +66,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// What a verifier says of each callback: nothing, or why it is not to be trusted.
-fn verdicts(program: &Path, script: &str, signer: &CallbackSigner, callbacks: &[Callback]) -> Vec<Option<String>> {
+/// The error of each callback, or `None` if it verified.
+fn run_verifier(program: &Path, script: &str, signer: &CallbackSigner, callbacks: &[Callback]) -> Vec<Option<String>> {
     let public = signer.public();
     let key = json!({ "kty": "RSA", "use": "sig", "alg": "RS256", "kid": public.kid, "n": public.n, "e": public.e });
     let input = json!({ "keys": [key], "requests": callbacks.iter().map(Callback::json).collect::<Vec<_>>() });
@@ -85,13 +85,13 @@ fn verdicts(program: &Path, script: &str, signer: &CallbackSigner, callbacks: &[
     serde_json::from_slice(&output.stdout).expect("a list of verdicts")
 }
 
-fn our_verdict(callback: &Callback, signer: &CallbackSigner) -> bool {
+fn is_verified_by_engine(callback: &Callback, signer: &CallbackSigner) -> bool {
     let Callback { target, headers, body } = callback;
-    verify(&Request { method: "POST", target, headers, body }, &[signer.public().clone()]).is_ok()
+    verify(&CallbackRequest { method: "POST", target, headers, body }, &[signer.public().clone()]).is_ok()
 }
 
 #[test]
-fn others_verify_our_callbacks_and_notice_every_changed_byte() {
+fn third_party_verifiers_accept_callbacks_and_reject_changes() {
     let signer = CallbackSigner::from_pkcs8(&CallbackSigner::generate()).unwrap();
     let other = CallbackSigner::from_pkcs8(&CallbackSigner::generate()).unwrap();
     let good: Vec<Callback> = [
@@ -110,26 +110,26 @@ fn others_verify_our_callbacks_and_notice_every_changed_byte() {
         ("date", sample.with_header("date", |date| date.replace(":00 GMT", ":01 GMT"))),
         ("host", sample.with_header("host", |host| host.replace("9000", "9001"))),
         ("path", sample.with_target("%2F", "%2f")),
-        ("path's slashes", sample.with_target("//", "/")),
+        ("slashes of the path", sample.with_target("//", "/")),
         ("query", sample.with_target("order=7", "order=8")),
         ("source", sample.with_header("x-service-callback", |_| "secure_sna".to_owned())),
-        ("digest", sample.with_header("digest", |_| digest(b"{}"))),
-        ("another's signature", forged),
+        ("digest", sample.with_header("digest", |_| digest_header(b"{}"))),
+        ("signature of another key", forged),
     ];
     let callbacks: Vec<Callback> =
         good.iter().cloned().chain(bad.iter().map(|(_, callback)| callback.clone())).collect();
 
     let python = root().join("target/python/bin/python");
     for (program, script) in [(Path::new("node"), "verify.mjs"), (python.as_path(), "verify.py")] {
-        let verdicts = verdicts(program, script, &signer, &callbacks);
+        let verdicts = run_verifier(program, script, &signer, &callbacks);
         assert_eq!(verdicts.len(), callbacks.len(), "{script}");
         for (callback, verdict) in good.iter().zip(&verdicts) {
             assert_eq!(*verdict, None, "{script}: {} at {}", callback.target, callback.headers[0].1);
         }
         for ((what, _), verdict) in bad.iter().zip(&verdicts[good.len()..]) {
-            assert!(verdict.is_some(), "{script} does not notice a changed {what}");
+            assert!(verdict.is_some(), "{script} accepts a changed {what}");
         }
     }
-    assert!(good.iter().all(|callback| our_verdict(callback, &signer)));
-    assert!(bad.iter().all(|(_, callback)| !our_verdict(callback, &signer)));
+    assert!(good.iter().all(|callback| is_verified_by_engine(callback, &signer)));
+    assert!(bad.iter().all(|(_, callback)| !is_verified_by_engine(callback, &signer)));
 }

@@ -1,4 +1,4 @@
-//! How a server knows that it is us: client authentication of OAuth 2.0, and the tokens that it gives for it.
+//! OAuth 2.0 client authentication at operators' endpoints.
 
 use std::fmt;
 
@@ -13,39 +13,38 @@ use serde_json::json;
 use url::form_urlencoded::{Serializer, byte_serialize};
 use zeroize::Zeroizing;
 
-use crate::jwt::{SigningKey, base64url};
+use crate::jwt::{SigningKey, encode_base64url};
 
-const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-/// How long a signed object is good, in seconds: as long as the profile of CAMARA lets it.
-pub(crate) const GOOD_FOR: i64 = 300;
+const CLIENT_ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// Lifetime of assertions and request objects: the maximum that the CAMARA profile allows.
+pub(crate) const ASSERTION_LIFETIME_SECS: i64 = 300;
 
-/// How the operator knows that it is us.
 #[derive(Clone, Debug)]
 pub enum ClientAuthentication {
-    /// A signed assertion (RFC 7523), as the profile demands.
+    /// A signed assertion (RFC 7523), as the CAMARA profile requires.
     PrivateKeyJwt {
         key: SigningKey,
         audience: Audience,
     },
     SecretBasic(ClientSecret),
     SecretPost(ClientSecret),
-    /// A signed token that names an application, in the header, as Vonage has it.
+    /// A signed token that names an application, in the `Authorization` header (Vonage).
     BearerJwt {
         key: SigningKey,
     },
 }
 
-/// For whom a signed object is meant. Servers disagree, and not only with each other: assertions and request objects
-/// each have their own.
+/// The `aud` claim of a signed object. Servers differ, and may expect different values in assertions and request
+/// objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Audience {
-    /// The endpoint that it is sent to.
+    /// The endpoint that receives the object.
     #[default]
     Endpoint,
     Issuer,
 }
 
-/// A password that the operator gave us. Masked, and wiped when dropped.
+/// Client secret issued by the operator. Masked, and wiped when dropped.
 #[derive(Clone)]
 pub struct ClientSecret(Zeroizing<Box<str>>);
 
@@ -67,16 +66,16 @@ impl fmt::Debug for ClientSecret {
     }
 }
 
-/// To whom we say who we are, and what we are called there.
+/// The endpoint to authenticate at, and our identity there.
 #[derive(Clone, Copy)]
-pub(crate) struct Introduction<'a> {
+pub(crate) struct AuthenticationContext<'a> {
     pub client_id: &'a str,
     pub issuer: &'a str,
     pub endpoint: &'a str,
     pub now: Timestamp,
 }
 
-/// What is added to a request: a header, and fields of its form.
+/// `Authorization` header and form fields that authenticate a request.
 #[derive(Default)]
 pub(crate) struct Credentials {
     header: Option<HeaderValue>,
@@ -84,43 +83,48 @@ pub(crate) struct Credentials {
 }
 
 impl ClientAuthentication {
-    /// `None`: nothing can be signed, or what is configured cannot be sent.
-    pub(crate) fn credentials(&self, to: Introduction<'_>, entropy: &dyn Entropy) -> Option<Credentials> {
-        let id = to.client_id;
-        let named = ("client_id", id.to_owned());
+    /// `None`: signing failed, or a configured value is not valid in a header.
+    pub(crate) fn credentials(&self, context: AuthenticationContext<'_>, entropy: &dyn Entropy) -> Option<Credentials> {
+        let id = context.client_id;
+        let client_id_field = ("client_id", id.to_owned());
         Some(match self {
             ClientAuthentication::PrivateKeyJwt { key, audience } => {
                 let audience = match audience {
-                    Audience::Endpoint => to.endpoint,
-                    Audience::Issuer => to.issuer,
+                    Audience::Endpoint => context.endpoint,
+                    Audience::Issuer => context.issuer,
                 };
-                let now = to.now.as_second();
+                let now = context.now.as_second();
                 let claims = json!({
-                    "iss": id, "sub": id, "aud": audience, "iat": now, "exp": now + GOOD_FOR, "jti": identifier(entropy),
+                    "iss": id, "sub": id, "aud": audience, "iat": now, "exp": now + ASSERTION_LIFETIME_SECS, "jti": random_jti(entropy),
                 });
                 let assertion = key.sign("JWT", &claims)?;
-                let fields =
-                    vec![named, ("client_assertion_type", ASSERTION.to_owned()), ("client_assertion", assertion)];
+                let fields = vec![
+                    client_id_field,
+                    ("client_assertion_type", CLIENT_ASSERTION_TYPE.to_owned()),
+                    ("client_assertion", assertion),
+                ];
                 Credentials { header: None, fields }
             }
-            ClientAuthentication::SecretPost(secret) => {
-                Credentials { header: None, fields: vec![named, ("client_secret", secret.as_str().to_owned())] }
-            }
+            ClientAuthentication::SecretPost(secret) => Credentials {
+                header: None,
+                fields: vec![client_id_field, ("client_secret", secret.as_str().to_owned())],
+            },
             ClientAuthentication::SecretBasic(secret) => {
-                // Both are form-encoded first (RFC 6749, 2.3.1), or a colon in one would end it.
+                // Both are form-encoded first (RFC 6749, 2.3.1), so that neither contains a colon.
                 let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-                Credentials { header: Some(basic(&encoded(id), &encoded(secret.as_str()))?), fields: vec![] }
+                Credentials { header: Some(basic_header(&encoded(id), &encoded(secret.as_str()))?), fields: vec![] }
             }
-            ClientAuthentication::BearerJwt { key } => {
-                Credentials { header: Some(application_token(key, id, to.now, entropy)?), fields: vec![named] }
-            }
+            ClientAuthentication::BearerJwt { key } => Credentials {
+                header: Some(vonage_application_token(key, id, context.now, entropy)?),
+                fields: vec![client_id_field],
+            },
         })
     }
 }
 
 impl Credentials {
-    /// The head and the body of a request that they are added to.
-    pub fn complete(self, mut form: Serializer<'_, String>) -> (HeaderMap, Vec<u8>) {
+    /// Headers and body of a form request with these credentials.
+    pub fn into_form_request(self, mut form: Serializer<'_, String>) -> (HeaderMap, Vec<u8>) {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         if let Some(value) = self.header {
@@ -131,40 +135,39 @@ impl Credentials {
     }
 }
 
-/// `Bearer …`, with a token that names an application of Vonage's.
-pub(crate) fn application_token(
+/// `Bearer …` with a Vonage application token.
+pub(crate) fn vonage_application_token(
     key: &SigningKey,
     application: &str,
     now: Timestamp,
     entropy: &dyn Entropy,
 ) -> Option<HeaderValue> {
     let now = now.as_second();
-    let claims =
-        json!({ "application_id": application, "iat": now, "exp": now + GOOD_FOR, "jti": identifier(entropy) });
-    bearer(&key.sign("JWT", &claims)?)
+    let claims = json!({ "application_id": application, "iat": now, "exp": now + ASSERTION_LIFETIME_SECS, "jti": random_jti(entropy) });
+    bearer_header(&key.sign("JWT", &claims)?)
 }
 
 /// `Basic …` (RFC 7617).
-pub(crate) fn basic(name: &str, password: &str) -> Option<HeaderValue> {
+pub(crate) fn basic_header(name: &str, password: &str) -> Option<HeaderValue> {
     let pair = Zeroizing::new(format!("{name}:{password}"));
-    secret_header(&format!("Basic {}", BASE64_STANDARD.encode(&*pair)))
+    sensitive_header(&format!("Basic {}", BASE64_STANDARD.encode(&*pair)))
 }
 
-/// `Bearer …`. `None`: that is no token.
-pub(crate) fn bearer(token: &str) -> Option<HeaderValue> {
-    let is_whole = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+/// `Bearer …`. `None`: not a valid token.
+pub(crate) fn bearer_header(token: &str) -> Option<HeaderValue> {
+    let is_valid = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     let header = Zeroizing::new(format!("Bearer {token}"));
-    secret_header(&header).filter(|_| is_whole)
+    sensitive_header(&header).filter(|_| is_valid)
 }
 
-/// One that is not shown by whoever shows headers.
-pub(crate) fn secret_header(text: &str) -> Option<HeaderValue> {
+/// Header value that `Debug` output masks.
+pub(crate) fn sensitive_header(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-/// Of something that may be used once.
-pub(crate) fn identifier(entropy: &dyn Entropy) -> String {
-    base64url(entropy.bytes::<16>())
+/// Random `jti` for a single-use object.
+pub(crate) fn random_jti(entropy: &dyn Entropy) -> String {
+    encode_base64url(entropy.bytes::<16>())
 }

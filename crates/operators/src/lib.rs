@@ -1,18 +1,18 @@
-//! Connectors: how operators reach us, and how we reach whom callers name.
+//! Connectors to mobile operators and SMS vendors, and the HTTP client for callback URLs.
 //!
-//! A connector translates and decides nothing. What an operator brings becomes a value of the domain and goes to the
-//! engine's [`Inbox`](ringtrue_engine::ports::Inbox); the operator is answered after the engine has answered.
+//! Connectors only translate. They turn an operator's message into a domain value, pass it to the engine's
+//! [`Inbox`](ringtrue_engine::ports::Inbox), and acknowledge it after the engine has processed it.
 
 mod authentication;
 mod breaker;
 pub mod camara;
 pub mod client;
 pub mod header_enrichment;
+mod health;
 pub mod ip_routing;
 mod jwt;
 pub mod number_lookup;
 pub mod outbound;
 pub mod smpp;
 pub mod sms_http;
-mod token_keeper;
-mod vital_signs;
+mod token_cache;

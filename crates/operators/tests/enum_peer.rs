@@ -1,13 +1,13 @@
-//! ENUM and name servers that are not ours: Debian's `knot` serves a zone that is written here, and `dnslib` of Python, in
-//! `e2e/number_lookup/dns.py`, says what no zone can. `make setup` installs both; without them this fails.
+//! ENUM against external name servers: Debian's `knot` with a zone, and Python's `dnslib` in `e2e/number_lookup/dns_server.py`
+//! for replies that no zone can produce. Requires `make setup`.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 use std::{fmt::Write as _, fs, path::Path, process, process::Stdio, sync::Arc, time::Duration};
 
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{NumberSource, Resolved, SourceFault, SystemClock, SystemEntropy};
-use ringtrue_operators::number_lookup::{EnumConfig, EnumDns, enum_dns::Reading};
+use ringtrue_engine::ports::{LookupError, LookupResult, LookupSource, SystemClock, SystemEntropy};
+use ringtrue_operators::number_lookup::{EnumConfig, EnumDns, enum_dns::RecordRules};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
@@ -15,57 +15,56 @@ use tokio::{
     time::timeout,
 };
 
-/// Long enough for a busy machine, short enough to notice.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 struct Peer {
     process: Child,
-    said: Lines<BufReader<ChildStdout>>,
+    output: Lines<BufReader<ChildStdout>>,
 }
 
 impl Peer {
     fn start(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         let mut process = command.spawn().expect("the peer is installed; see `make setup`");
-        let said = BufReader::new(process.stdout.take().unwrap()).lines();
-        Peer { process, said }
+        let output = BufReader::new(process.stdout.take().unwrap()).lines();
+        Peer { process, output }
     }
 
-    async fn says(&mut self) -> String {
-        let line = timeout(PATIENCE, self.said.next_line()).await.expect("the peer goes on").unwrap();
-        line.expect("the peer lives; what it needs comes by `make setup`")
+    async fn next_line(&mut self) -> String {
+        let line = timeout(TIMEOUT, self.output.next_line()).await.expect("the peer responds in time").unwrap();
+        line.expect("the peer is running; `make setup` installs its packages")
     }
 
-    async fn ends(mut self) {
+    async fn stop(mut self) {
         self.process.kill().await.unwrap();
     }
 }
 
-fn source(server: &str, reading: Reading) -> EnumDns {
+fn source(server: &str, rules: RecordRules) -> EnumDns {
     let servers = vec![server.parse().unwrap()];
-    let config = EnumConfig { timeout: PATIENCE, reading, ..EnumConfig::new("enum", servers) };
+    let config = EnumConfig { timeout: TIMEOUT, rules, ..EnumConfig::new("enum", servers) };
     EnumDns::new(config, Arc::new(SystemClock), Arc::new(SystemEntropy::default())).unwrap()
 }
 
-fn reading() -> Reading {
+fn rules() -> RecordRules {
     let network = |id: &str| id.parse().unwrap();
-    Reading {
-        known: ["23410", "26202", "310012"].into_iter().map(network).collect(),
+    RecordRules {
+        known_networks: ["23410", "26202", "310012"].into_iter().map(network).collect(),
         routing_numbers: [("d27*", network("25001")), ("+1-215-555-0199", network("310260"))].into_iter().collect(),
         service_providers: [("41077", network("23410"))].into_iter().collect(),
-        ..Reading::default()
+        ..RecordRules::default()
     }
 }
 
-async fn told(source: &EnumDns, last_digit: usize) -> Result<Resolved, SourceFault> {
+async fn look_up(source: &EnumDns, last_digit: usize) -> Result<LookupResult, LookupError> {
     source.resolve(&Msisdn::parse(&format!("+44770090012{last_digit}"), Mode::Live).unwrap()).await
 }
 
-fn network(id: &str) -> Result<Resolved, SourceFault> {
-    id.parse().map(Resolved::Network).map_err(|_| SourceFault::Nonsense)
+fn network(id: &str) -> Result<LookupResult, LookupError> {
+    id.parse().map(LookupResult::Network).map_err(|_| LookupError::InvalidResponse)
 }
 
-/// An address of this machine that nobody else has: no port is taken from anybody.
+/// A loopback address unique to this process.
 fn own_address() -> String {
     let id = process::id();
     format!("127.53.{}.{}", id / 250 % 250 + 1, id % 250 + 1)
@@ -73,13 +72,12 @@ fn own_address() -> String {
 
 struct Knot {
     peer: Peer,
-    /// What it reads and writes lives as long as it does.
     _folder: TempDir,
     server: String,
 }
 
 impl Knot {
-    /// With the records of the numbers that end so. A zone file takes one backslash of two.
+    /// Records by the last digit of the number. Zone files double backslashes.
     async fn serving(records: &[&[&str]]) -> Self {
         let (folder, address) = (tempfile::tempdir().unwrap(), own_address());
         let mut zone = "$ORIGIN e164.arpa.\n$TTL 60\n\
@@ -105,7 +103,7 @@ impl Knot {
         let mut peer = Peer::start(command);
         let mut awaited = vec!["server started", "[e164.arpa.] loaded"];
         while !awaited.is_empty() {
-            let line = peer.says().await;
+            let line = peer.next_line().await;
             assert!(!line.contains(" error: "), "{line}");
             awaited.retain(|words| !line.contains(words));
         }
@@ -114,7 +112,7 @@ impl Knot {
 }
 
 #[tokio::test]
-async fn knot_serves_a_zone_of_numbers() {
+async fn knot_zone_is_resolved() {
     let padding: Vec<String> = (0..30)
         .map(|at| {
             format!(r#"NAPTR 10 {at} "u" "E2U+email:mailto" "!^.*$!mailto:somebody-{at:02}@numbers.example.com!" ."#)
@@ -138,52 +136,52 @@ async fn knot_serves_a_zone_of_numbers() {
         &[r#"TXT "nothing for us""#],
     ])
     .await;
-    let source_of = |reading| source(&knot.server, reading);
-    let usual = source_of(reading());
+    let source_of = |rules| source(&knot.server, rules);
+    let usual = source_of(rules());
     for (last_digit, outcome) in [
         network("310012"),
         network("310012"),
         network("23410"),
         network("25001"),
         network("23410"),
-        Ok(Resolved::NoData),
+        Ok(LookupResult::NoData),
         network("26202"),
         network("26202"),
-        Ok(Resolved::NoData),
-        Ok(Resolved::NoData),
+        Ok(LookupResult::NoData),
+        Ok(LookupResult::NoData),
     ]
     .into_iter()
     .enumerate()
     {
-        assert_eq!(told(&usual, last_digit).await, outcome, "{last_digit}");
+        assert_eq!(look_up(&usual, last_digit).await, outcome, "{last_digit}");
     }
-    let authority = source_of(Reading { is_authoritative: true, ..reading() });
-    assert_eq!(told(&authority, 9).await, Ok(Resolved::NoSubscriber), "no such name");
-    assert_eq!(told(&authority, 8).await, Ok(Resolved::NoData), "a name without such records");
+    let authority = source_of(RecordRules { is_authoritative: true, ..rules() });
+    assert_eq!(look_up(&authority, 9).await, Ok(LookupResult::NoSubscriber), "no such name");
+    assert_eq!(look_up(&authority, 8).await, Ok(LookupResult::NoData), "a name without such records");
 
     let elsewhere = vec![knot.server.parse().unwrap()];
     let config = EnumConfig { suffix: "enum.example".to_owned(), ..EnumConfig::new("enum", elsewhere) };
     let foreign = EnumDns::new(config, Arc::new(SystemClock), Arc::new(SystemEntropy::default())).unwrap();
-    assert_eq!(told(&foreign, 0).await, Err(SourceFault::Refused), "a zone that it does not serve");
-    knot.peer.ends().await;
+    assert_eq!(look_up(&foreign, 0).await, Err(LookupError::Refused), "a zone that it does not serve");
+    knot.peer.stop().await;
 }
 
 #[tokio::test]
-async fn dnslib_says_what_no_zone_can() {
+async fn dnslib_special_replies_are_handled() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(root.join("target/python/bin/python"));
-    command.arg(root.join("e2e/number_lookup/dns.py"));
+    command.arg(root.join("e2e/number_lookup/dns_server.py"));
     let mut peer = Peer::start(command);
-    let port = peer.says().await;
-    let source = source(&format!("127.0.0.1:{port}"), reading());
+    let port = peer.next_line().await;
+    let source = source(&format!("127.0.0.1:{port}"), rules());
     for (last_digit, outcome, what) in [
-        (1, Err(SourceFault::Refused), "a refusal with an answer"),
+        (1, Err(LookupError::Refused), "a refusal with an answer"),
         (2, network("23410"), "more than a datagram holds"),
         (3, network("23410"), "a host that is named after the network"),
-        (4, Ok(Resolved::NoData), "no such name"),
+        (4, Ok(LookupResult::NoData), "no such name"),
         (5, network("23410"), "doubled backslashes"),
     ] {
-        assert_eq!(told(&source, last_digit).await, outcome, "{what}");
+        assert_eq!(look_up(&source, last_digit).await, outcome, "{what}");
     }
-    peer.ends().await;
+    peer.stop().await;
 }

@@ -1,5 +1,5 @@
-//! The SMPP connector and a message centre that is not ours: npm `smpp`, in `e2e/smpp/smsc.mjs`. `make setup` installs
-//! it; without it, or without node, this fails.
+//! The SMPP connector against an external message centre: npm `smpp`, in `e2e/smpp/smsc.mjs`. Requires node and
+//! `make setup`.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -16,14 +16,14 @@ use std::{
 use async_trait::async_trait;
 use ringtrue_domain::{
     phone::Msisdn,
-    reverse_sms::{InboundSms, Sender},
+    reverse_sms::{InboundSms, SmsSender},
     tenancy::Mode,
 };
 use ringtrue_engine::{
     networks::Networks,
-    ports::{Disposition, Glimpse, Inbox, StoreError, SystemClock, SystemEntropy},
+    ports::{Inbox, PartialSms, SmsOutcome, StoreError, SystemClock, SystemEntropy},
 };
-use ringtrue_operators::smpp::{Connector, Counters, Outcome, SmppConfig, Surroundings};
+use ringtrue_operators::smpp::{SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
@@ -31,13 +31,12 @@ use tokio::{
     time::timeout,
 };
 
-/// Long enough for a busy machine, short enough to notice.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 struct Peer {
     process: Child,
-    said: Lines<BufReader<ChildStdout>>,
-    told: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    input: ChildStdin,
     port: u16,
 }
 
@@ -47,28 +46,28 @@ impl Peer {
         let mut command = Command::new("node");
         command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut process = command.spawn().expect("node is installed; see `make setup`");
-        let said = BufReader::new(process.stdout.take().unwrap()).lines();
-        let told = process.stdin.take().unwrap();
-        let mut peer = Self { process, said, told, port: 0 };
-        peer.port = u16::try_from(peer.says().await["port"].as_u64().unwrap()).unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap()).lines();
+        let input = process.stdin.take().unwrap();
+        let mut peer = Self { process, output, input, port: 0 };
+        peer.port = u16::try_from(peer.next_event().await["port"].as_u64().unwrap()).unwrap();
         peer
     }
 
-    /// The next thing that happened there.
-    async fn says(&mut self) -> Value {
-        let line = timeout(PATIENCE, self.said.next_line()).await.expect("the peer goes on").unwrap();
-        serde_json::from_str(&line.expect("the peer lives; its packages come by `make setup`")).unwrap()
+    /// The next event.
+    async fn next_event(&mut self) -> Value {
+        let line = timeout(TIMEOUT, self.output.next_line()).await.expect("the peer responds in time").unwrap();
+        serde_json::from_str(&line.expect("the peer is running; `make setup` installs its packages")).unwrap()
     }
 
-    async fn answered(&mut self, label: &str, command: &str, status: u32) {
+    async fn expect_response(&mut self, label: &str, command: &str, status: u32) {
         let expected = json!({ "answered": label, "command": command, "status": status });
-        assert_eq!(self.says().await, expected);
+        assert_eq!(self.next_event().await, expected);
     }
 
-    /// Answers that come in any order.
-    async fn answered_all(&mut self, mut labels: Vec<&str>) {
+    /// Expects these responses, in any order.
+    async fn expect_responses(&mut self, mut labels: Vec<&str>) {
         while !labels.is_empty() {
-            let answer = self.says().await;
+            let answer = self.next_event().await;
             assert_eq!(answer["status"], 0, "{answer}");
             labels.retain(|label| answer["answered"] != *label);
         }
@@ -78,7 +77,7 @@ impl Peer {
 #[derive(Default)]
 struct FakeInbox {
     received: Mutex<Vec<InboundSms>>,
-    glimpses: AtomicUsize,
+    partials: AtomicUsize,
     failures: AtomicUsize,
 }
 
@@ -94,22 +93,22 @@ impl FakeInbox {
 
 #[async_trait]
 impl Inbox for FakeInbox {
-    async fn receive(&self, sms: InboundSms) -> Result<Disposition, StoreError> {
+    async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
         let fails = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if fails.is_ok() {
             return Err(StoreError::Unavailable("as told".to_owned()));
         }
         self.received.lock().unwrap().push(sms);
-        Ok(Disposition::Concluded)
+        Ok(SmsOutcome::Concluded)
     }
 
-    async fn glimpse(&self, _: Glimpse) -> Result<(), StoreError> {
-        self.glimpses.fetch_add(1, Ordering::SeqCst);
+    async fn receive_partial(&self, _: PartialSms) -> Result<(), StoreError> {
+        self.partials.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 }
 
-fn start(port: u16, password: &str, inbox: &Arc<FakeInbox>, counters: &Arc<Counters>) -> Connector {
+fn start(port: u16, password: &str, inbox: &Arc<FakeInbox>, counters: &Arc<SmppCounters>) -> SmppConnector {
     let receiver = Msisdn::parse("+447700900999", Mode::Live).unwrap();
     let config = SmppConfig {
         system_id: "ringtrue".to_owned(),
@@ -119,38 +118,38 @@ fn start(port: u16, password: &str, inbox: &Arc<FakeInbox>, counters: &Arc<Count
         reconnect_min: Duration::from_millis(50),
         ..SmppConfig::new("peer", "127.0.0.1", port, vec![receiver])
     };
-    let surroundings = Surroundings {
+    let dependencies = SmppDependencies {
         inbox: inbox.clone(),
         networks: Arc::new(Networks::default()),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy::default()),
         counters: counters.clone(),
     };
-    Connector::start(config, surroundings)
+    SmppConnector::start(config, dependencies)
 }
 
 #[tokio::test]
-async fn a_message_centre_that_is_not_ours() {
-    let (inbox, counters) = (Arc::<FakeInbox>::default(), Arc::<Counters>::default());
+async fn external_message_centre_interoperates() {
+    let (inbox, counters) = (Arc::<FakeInbox>::default(), Arc::<SmppCounters>::default());
     let mut peer = Peer::start().await;
     let connector = start(peer.port, "secret", &inbox, &counters);
     for _ in 0..2 {
-        assert_eq!(peer.says().await, json!({ "bound": "ringtrue", "version": 0x34 }));
+        assert_eq!(peer.next_event().await, json!({ "bound": "ringtrue", "version": 0x34 }));
     }
 
     for label in ["gsm", "ascii", "latin1", "ucs2", "octets", "class", "payload"] {
-        peer.answered(label, "deliver_sm_resp", 0).await;
+        peer.expect_response(label, "deliver_sm_resp", 0).await;
     }
-    peer.answered("data", "data_sm_resp", 0).await;
+    peer.expect_response("data", "data_sm_resp", 0).await;
     for label in ["receipt", "foreign", "name", "national"] {
-        peer.answered(label, "deliver_sm_resp", 0).await;
+        peer.expect_response(label, "deliver_sm_resp", 0).await;
     }
     let parts = vec!["narrow 1", "narrow 2", "narrow 3", "wide 1", "wide 2", "sar 1", "sar 2"];
-    peer.answered_all(parts).await;
+    peer.expect_responses(parts).await;
     let received = inbox.take();
-    let handset = Sender::Number(Msisdn::parse("+447700900001", Mode::Live).unwrap());
+    let handset = SmsSender::Number(Msisdn::parse("+447700900001", Mode::Live).unwrap());
     for sms in &received {
-        let expected = if sms.text == "from a name" { &Sender::Unattributed } else { &handset };
+        let expected = if sms.text == "from a name" { &SmsSender::Unattributed } else { &handset };
         assert_eq!(sms.from, *expected, "{sms:?}");
     }
     let texts: Vec<_> = received.iter().map(|sms| &*sms.text).collect();
@@ -172,44 +171,44 @@ async fn a_message_centre_that_is_not_ours() {
             "sar a sar b",
         ]
     );
-    assert_eq!(inbox.glimpses.load(Ordering::SeqCst), 3);
-    assert_eq!(counters.get(Outcome::PartOnTrust), 0, "no part was acknowledged before its SMS");
-    assert_eq!((counters.get(Outcome::NotAnSms), counters.get(Outcome::OtherReceiver)), (1, 1));
+    assert_eq!(inbox.partials.load(Ordering::SeqCst), 3);
+    assert_eq!(counters.get(SmppOutcome::PartAcknowledgedEarly), 0, "no part was acknowledged before its SMS");
+    assert_eq!((counters.get(SmppOutcome::NotAnSms), counters.get(SmppOutcome::OtherReceiver)), (1, 1));
 
-    let malformed = peer.says().await;
+    let malformed = peer.next_event().await;
     assert_eq!((&malformed["answered"], &malformed["sequence"]), (&json!("malformed"), &json!(0xFFFF)));
     assert_ne!(malformed["status"], 0);
-    peer.answered("unknown", "generic_nack", 3).await;
-    assert_eq!(peer.says().await, json!({ "next": "the inbox fails" }));
+    peer.expect_response("unknown", "generic_nack", 3).await;
+    assert_eq!(peer.next_event().await, json!({ "next": "the inbox fails" }));
     inbox.failures.store(2, Ordering::SeqCst);
-    peer.told.write_all(b"it does\n").await.unwrap();
+    peer.input.write_all(b"it does\n").await.unwrap();
     for status in [0x64, 0x64, 0] {
-        peer.answered("again", "deliver_sm_resp", status).await;
+        peer.expect_response("again", "deliver_sm_resp", status).await;
     }
-    assert_eq!(peer.says().await, json!({ "burst": 200 }));
+    assert_eq!(peer.next_event().await, json!({ "burst": 200 }));
     let texts = inbox.take_texts();
     assert_eq!((&*texts[0], texts.len()), ("again and again", 201));
 
-    // The links are cut without a word.
+    // The peer closes the connections without unbind.
     for _ in 0..2 {
-        assert_eq!(peer.says().await, json!({ "bound": "ringtrue", "version": 0x34 }));
+        assert_eq!(peer.next_event().await, json!({ "bound": "ringtrue", "version": 0x34 }));
     }
-    peer.answered("rebound", "deliver_sm_resp", 0).await;
-    assert_eq!(peer.says().await, json!({ "done": true }));
+    peer.expect_response("rebound", "deliver_sm_resp", 0).await;
+    assert_eq!(peer.next_event().await, json!({ "done": true }));
     assert_eq!(inbox.take_texts(), ["after the links were lost"]);
-    timeout(PATIENCE, connector.shutdown()).await.unwrap();
+    timeout(TIMEOUT, connector.shutdown()).await.unwrap();
     for _ in 0..2 {
-        assert_eq!(peer.says().await, json!({ "unbound": true }));
+        assert_eq!(peer.next_event().await, json!({ "unbound": true }));
     }
     peer.process.kill().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_wrong_password() {
-    let (inbox, counters) = (Arc::<FakeInbox>::default(), Arc::<Counters>::default());
+async fn wrong_password_is_reported() {
+    let (inbox, counters) = (Arc::<FakeInbox>::default(), Arc::<SmppCounters>::default());
     let peer = Peer::start().await;
     let connector = start(peer.port, "wrong", &inbox, &counters);
-    let status = timeout(PATIENCE, connector.wait_until(|status| !status.hears)).await.unwrap();
-    assert!(status.last_error.unwrap().what.contains("ESME_RINVPASWD"));
-    timeout(PATIENCE, connector.shutdown()).await.unwrap();
+    let status = timeout(TIMEOUT, connector.wait_until(|status| !status.receivers_available)).await.unwrap();
+    assert!(status.last_error.unwrap().message.contains("ESME_RINVPASWD"));
+    timeout(TIMEOUT, connector.shutdown()).await.unwrap();
 }

@@ -1,19 +1,19 @@
-//! A small mobile operator on real sockets: what tests, demonstrations and `ringtrue dev` have in place of a network.
+//! Simulated mobile operator on real sockets, for tests, demonstrations and `ringtrue dev`.
 //!
-//! - [`smsc`]: a message centre that delivers what simulated handsets send, over SMPP, and misbehaves on request.
-//! - [`camara`]: an OpenID provider with the APIs Number Verification and SIM Swap, over simulated SIMs.
-//! - [`directory`]: a table of subscribers that tells their networks, by ENUM and as an HLR over HTTP.
-//! - [`sim_drawer`]: SIMs that were swapped on purpose.
+//! - [`smsc`]: SMSC that delivers SMS of simulated handsets over SMPP, with scripted faults.
+//! - [`camara`]: OpenID provider and the CAMARA APIs Number Verification and SIM Swap, for simulated SIMs.
+//! - [`directory`]: number directory, queried by ENUM and as an HLR over HTTP.
+//! - [`sim_registry`]: SIM swaps requested by users.
 //!
-//! It knows nothing of the service that it is used against, so that it cannot share a misunderstanding with it. Faults
-//! are chosen message by message, or answer by answer, and are the same in every run with the same seed. Time is Tokio's,
-//! and dates are by a clock that is handed in, so a test can stop both.
+//! It shares no code with the service, so that it cannot share its misunderstandings. Faults are set for each message
+//! or response, and are deterministic for a seed. Timers use Tokio's clock and dates an injected clock, so that tests
+//! can control both.
 //!
-//! `Debug` of numbers, texts and passwords is masked, and none of them is logged.
+//! `Debug` masks numbers, texts and passwords; none of them is logged.
 
+mod accept;
 pub mod camara;
 pub mod directory;
-mod doorway;
 mod random;
-pub mod sim_drawer;
+pub mod sim_registry;
 pub mod smsc;

@@ -1,4 +1,4 @@
-// Buttons that copy what stands beside them. Without this script they are not there.
+// Shows the copy buttons, which are hidden without JavaScript.
 'use strict';
 for (const button of document.querySelectorAll('button[data-copies]')) {
   const source = document.getElementById(button.dataset.copies);

@@ -1,5 +1,4 @@
-// Keeps the list of the newest checks up to date by server-sent events. Without this script the list stays as it was
-// when the page was loaded.
+// Updates the list of the newest checks by server-sent events.
 "use strict";
 
 (() => {
@@ -8,49 +7,49 @@
 
   const part = (name) => live.querySelector(`[data-${name}]`);
   const [state, pause, empty, table, rows] = ["state", "pause", "empty", "table", "rows"].map(part);
-  const most = Number(live.dataset.most);
-  // A screen reader is told what happened, and not more often than this.
-  const quietFor = 10000;
+  const maxRows = Number(live.dataset.maxRows);
+  // Minimum interval of announcements to screen readers.
+  const announceIntervalMs = 10000;
   const count = { new: 0, change: 0 };
   let source = null;
-  let spokenAt = 0;
+  let announcedAt = 0;
   let timer = null;
 
-  const say = (text, tone) => {
+  const setStatus = (text, tone) => {
     state.textContent = text;
     live.dataset.tone = tone;
   };
 
-  const several = (number, one, many) => (number === 1 ? `1 ${one}` : `${number} ${many}`);
+  const plural = (number, one, many) => (number === 1 ? `1 ${one}` : `${number} ${many}`);
 
-  const report = () => {
+  const announce = () => {
     timer = null;
     if (!source) return;
-    const told = [];
-    if (count.new > 0) told.push(several(count.new, "new check", "new checks"));
-    if (count.change > 0) told.push(several(count.change, "change", "changes"));
+    const parts = [];
+    if (count.new > 0) parts.push(plural(count.new, "new check", "new checks"));
+    if (count.change > 0) parts.push(plural(count.change, "change", "changes"));
     count.new = count.change = 0;
-    spokenAt = Date.now();
-    say(told.length > 0 ? `Live. ${told.join(", ")}.` : "Live.", "on");
+    announcedAt = Date.now();
+    setStatus(parts.length > 0 ? `Live. ${parts.join(", ")}.` : "Live.", "on");
   };
 
-  const reportSoon = () => {
-    if (timer === null) timer = setTimeout(report, Math.max(0, spokenAt + quietFor - Date.now()));
+  const scheduleAnnouncement = () => {
+    if (timer === null) timer = setTimeout(announce, Math.max(0, announcedAt + announceIntervalMs - Date.now()));
   };
 
-  const parsed = (data) => {
+  const parseRows = (data) => {
     const template = document.createElement("template");
     template.innerHTML = data;
     return [...template.content.querySelectorAll("tr")];
   };
 
-  const settle = () => {
-    while (rows.rows.length > most) rows.rows[rows.rows.length - 1].remove();
+  const updateTable = () => {
+    while (rows.rows.length > maxRows) rows.rows[rows.rows.length - 1].remove();
     empty.hidden = rows.rows.length > 0;
     table.hidden = rows.rows.length === 0;
   };
 
-  const put = (row) => {
+  const putRow = (row) => {
     const old = document.getElementById(row.id);
     const hadFocus = old !== null && old.contains(document.activeElement);
     if (old !== null) old.remove();
@@ -59,12 +58,12 @@
     if (hadFocus) row.querySelector("a").focus({ preventScroll: true });
   };
 
-  const present = (data) => {
+  const showSnapshot = (data) => {
     const focused = document.activeElement && document.activeElement.closest("[data-rows] tr");
-    rows.replaceChildren(...parsed(data));
-    const again = focused && document.getElementById(focused.id);
-    if (again) again.querySelector("a").focus({ preventScroll: true });
-    settle();
+    rows.replaceChildren(...parseRows(data));
+    const restored = focused && document.getElementById(focused.id);
+    if (restored) restored.querySelector("a").focus({ preventScroll: true });
+    updateTable();
   };
 
   const stop = (text, tone) => {
@@ -73,40 +72,40 @@
     clearTimeout(timer);
     timer = null;
     pause.textContent = "Resume";
-    say(text, tone);
+    setStatus(text, tone);
   };
 
   const follow = () => {
-    say("Connecting…", "off");
+    setStatus("Connecting…", "off");
     pause.textContent = "Pause";
     source = new EventSource(live.dataset.events);
     source.addEventListener("present", (event) => {
-      present(event.data);
-      say("Live.", "on");
+      showSnapshot(event.data);
+      setStatus("Live.", "on");
     });
     for (const kind of ["new", "change"]) {
       source.addEventListener(kind, (event) => {
-        parsed(event.data).forEach(put);
-        settle();
+        parseRows(event.data).forEach(putRow);
+        updateTable();
         count[kind] += 1;
-        reportSoon();
+        scheduleAnnouncement();
       });
     }
     source.addEventListener("missed", (event) => {
-      say(`${several(Number(event.data), "change was", "changes were")} skipped: too many came at once.`, "on");
+      setStatus(`${plural(Number(event.data), "change was", "changes were")} skipped because there were too many.`, "on");
     });
     source.addEventListener("ended", () => {
-      stop("Your session has ended. Load the page again to sign in.", "off");
+      stop("Your session has ended. Reload the page to sign in.", "off");
     });
     source.addEventListener("replaced", () => {
-      stop("Not live: you have opened others since.", "off");
+      stop("Stopped: you have opened too many live views.", "off");
     });
     source.addEventListener("error", () => {
       if (!source) return;
       if (source.readyState === EventSource.CLOSED) {
-        stop("Not live. Your session has ended, or too many windows are open.", "off");
+        stop("Stopped. Your session has ended, or too many live views are open.", "off");
       } else {
-        say("The connection was lost. Trying again…", "off");
+        setStatus("Connection lost. Reconnecting…", "off");
       }
     });
   };
@@ -115,7 +114,7 @@
     if (source) stop("Paused.", "off");
     else follow();
   });
-  // A page that goes must not keep its place.
+  // A page in the back/forward cache must not hold a subscription.
   window.addEventListener("pagehide", () => source && stop("Paused.", "off"));
   window.addEventListener("pageshow", (event) => event.persisted && !source && follow());
   pause.hidden = false;

@@ -1,7 +1,6 @@
-//! The connectors of a node, as the configuration wants them at the moment.
+//! Connectors of a node, according to the current configuration.
 //!
-//! When the configuration is read again, a connector whose settings are the same stays as it is: no link is dropped for
-//! a change that does not concern it.
+//! A reload keeps connectors with unchanged settings: unrelated changes never interrupt an SMPP bind.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,220 +13,220 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use ringtrue_engine::{
     Engine,
-    networks::{Route, SwapRoute},
-    ports::{Clock, ConnectorReport, Entropy, Reporting},
+    networks::{SilentNetworkRoute, SimSwapNetworkRoute},
+    ports::{Clock, ConnectorStatus, Entropy, MonitoredConnector},
 };
 use ringtrue_operators::{
     camara::Camara,
-    client::{CertificateClock, Client, ClientSettings, NoRoots},
+    client::{CertificateClock, Client, ClientSettings, TlsConfigError},
     header_enrichment::{HeaderEnrichment, HeaderEnrichmentConfig},
-    smpp::{self, Counters, SmppConfig, Surroundings},
-    sms_http::{self, SoundConfig, Webhook},
+    smpp::{self, SmppConfig, SmppCounters, SmppDependencies},
+    sms_http::{self, ValidatedWebhookConfig, Webhook},
 };
 use url::Url;
 
-use crate::config::{CamaraSection, Config, Connector, ConnectorSection, Fingerprint};
+use crate::config::{CamaraSection, Config, Connector, ConnectorFingerprint, ConnectorSection};
 
-/// What connectors are made with: no network, no database.
+/// Builds connectors without using the network or the database.
 #[derive(Clone)]
-pub struct Workbench {
+pub struct ConnectorFactory {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Where operators send devices back to.
+    /// Base of the redirect URIs for operators.
     base_url: String,
-    /// Where devices find the listener for enriched requests.
+    /// Public URL of the header enrichment listener.
     enrichment_url: Option<Url>,
 }
 
-impl std::fmt::Debug for Workbench {
+impl std::fmt::Debug for ConnectorFactory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workbench").field("base_url", &self.base_url).finish_non_exhaustive()
+        f.debug_struct("ConnectorFactory").field("base_url", &self.base_url).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug)]
 pub struct Connectors {
     engine: Engine,
-    workbench: Workbench,
-    running: Mutex<BTreeMap<Arc<str>, Running>>,
+    factory: ConnectorFactory,
+    running: Mutex<BTreeMap<Arc<str>, RunningConnector>>,
     webhooks: ArcSwap<HashMap<Arc<str>, Arc<Webhook>>>,
-    /// Of links. They outlive their connectors: a counter that goes back is taken for a restart. A webhook that is
-    /// replaced counts anew.
-    counters: Mutex<BTreeMap<Arc<str>, Arc<Counters>>>,
-    /// Those of the simulated operator, which no configuration names.
-    simulated: OnceLock<Vec<Arc<dyn Reporting>>>,
+    /// SMPP counters. They outlive their connectors, as a decreasing counter looks like a restart. Counters of replaced
+    /// webhooks start again.
+    counters: Mutex<BTreeMap<Arc<str>, Arc<SmppCounters>>>,
+    /// Connectors of the sandbox operator, which are not in the configuration.
+    sandbox_reporters: OnceLock<Vec<Arc<dyn MonitoredConnector>>>,
 }
 
 #[derive(Debug)]
-struct Running {
-    fingerprint: Fingerprint,
-    kind: Kind,
+struct RunningConnector {
+    fingerprint: ConnectorFingerprint,
+    kind: ConnectorKind,
 }
 
 #[derive(Debug)]
-enum Kind {
-    Link(smpp::Connector),
+enum ConnectorKind {
+    Smpp(smpp::SmppConnector),
     Webhook(Arc<Webhook>),
-    Asking(Asking),
+    OperatorApi(OperatorRoutes),
 }
 
-/// How an operator is asked: about devices, about SIM cards, or about both.
+/// Routes served by an operator API: device verification, SIM Swap, or both.
 #[derive(Debug)]
-struct Asking {
-    devices: Option<Route>,
-    sim_cards: Option<SwapRoute>,
-    reporter: Arc<dyn Reporting>,
+struct OperatorRoutes {
+    devices: Option<SilentNetworkRoute>,
+    sim_swaps: Option<SimSwapNetworkRoute>,
+    reporter: Arc<dyn MonitoredConnector>,
 }
 
-/// A connector that can be started.
-enum Prepared {
-    Link(Box<SmppConfig>),
-    Webhook(Box<SoundConfig>),
-    Asking(Asking),
+enum PreparedConnector {
+    Smpp(Box<SmppConfig>),
+    Webhook(Box<ValidatedWebhookConfig>),
+    OperatorApi(OperatorRoutes),
 }
 
-/// Connectors that can be put to work.
-pub struct AllPrepared(BTreeMap<Arc<str>, (Fingerprint, Prepared)>);
+/// Validated connectors.
+pub struct PreparedConnectors(BTreeMap<Arc<str>, (ConnectorFingerprint, PreparedConnector)>);
 
-impl std::fmt::Debug for AllPrepared {
+impl std::fmt::Debug for PreparedConnectors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
 impl Connectors {
-    pub fn new(engine: &Engine, workbench: Workbench) -> Self {
+    pub fn new(engine: &Engine, factory: ConnectorFactory) -> Self {
         Connectors {
             engine: engine.clone(),
-            workbench,
+            factory,
             running: Mutex::default(),
             webhooks: ArcSwap::default(),
             counters: Mutex::default(),
-            simulated: OnceLock::new(),
+            sandbox_reporters: OnceLock::new(),
         }
     }
 
-    pub fn workbench(&self) -> &Workbench {
-        &self.workbench
+    pub fn factory(&self) -> &ConnectorFactory {
+        &self.factory
     }
 
-    /// Tells of the simulated operator's connectors, which report as the others do.
-    pub fn set_simulated(&self, connectors: Vec<Arc<dyn Reporting>>) {
-        // Set once, when the node is assembled.
-        let _ = self.simulated.set(connectors);
+    /// Adds the sandbox operator's connectors to the reports.
+    pub fn set_sandbox_reporters(&self, connectors: Vec<Arc<dyn MonitoredConnector>>) {
+        // Set once at startup.
+        let _ = self.sandbox_reporters.set(connectors);
     }
 
-    /// How they all are, on this node.
-    pub fn reports(&self) -> Vec<ConnectorReport> {
+    /// Current status of all connectors of this node.
+    pub fn statuses(&self) -> Vec<ConnectorStatus> {
         let running = lock(&self.running);
         let configured = running.values().map(|running| match &running.kind {
-            Kind::Link(connector) => connector.report(),
-            Kind::Webhook(webhook) => webhook.report(),
-            Kind::Asking(asking) => asking.reporter.report(),
+            ConnectorKind::Smpp(connector) => connector.connector_status(),
+            ConnectorKind::Webhook(webhook) => webhook.connector_status(),
+            ConnectorKind::OperatorApi(routes) => routes.reporter.connector_status(),
         });
-        let simulated = self.simulated.get().into_iter().flatten().map(|connector| connector.report());
-        configured.chain(simulated).collect()
+        let sandbox_reporters =
+            self.sandbox_reporters.get().into_iter().flatten().map(|connector| connector.connector_status());
+        configured.chain(sandbox_reporters).collect()
     }
 
-    /// The webhook of this name, if there is one.
     pub fn webhook(&self, name: &str) -> Option<Arc<Webhook>> {
         self.webhooks.load().get(name).cloned()
     }
 
-    /// What was counted, by connector and outcome.
-    pub fn counts(&self) -> Vec<(Arc<str>, &'static str, u64)> {
-        let links = lock(&self.counters);
-        let of_links = links.iter().flat_map(|(name, counters)| {
-            smpp::Outcome::ALL.map(|outcome| (Arc::clone(name), outcome.as_str(), counters.get(outcome)))
+    /// Inbound SMS by connector and outcome.
+    pub fn inbound_counts(&self) -> Vec<(Arc<str>, &'static str, u64)> {
+        let counters = lock(&self.counters);
+        let smpp_counts = counters.iter().flat_map(|(name, counters)| {
+            smpp::SmppOutcome::ALL.map(|outcome| (Arc::clone(name), outcome.as_str(), counters.get(outcome)))
         });
         let webhooks = self.webhooks.load();
-        let of_webhooks = webhooks.iter().flat_map(|(name, webhook)| {
-            sms_http::Outcome::ALL.map(|outcome| (Arc::clone(name), outcome.as_str(), webhook.tally().get(outcome)))
+        let webhook_counts = webhooks.iter().flat_map(|(name, webhook)| {
+            sms_http::WebhookOutcome::ALL
+                .map(|outcome| (Arc::clone(name), outcome.as_str(), webhook.counters().get(outcome)))
         });
-        of_links.chain(of_webhooks).collect()
+        smpp_counts.chain(webhook_counts).collect()
     }
 
-    pub fn binds_up(&self) -> Vec<(Arc<str>, usize)> {
+    pub fn bind_counts(&self) -> Vec<(Arc<str>, usize)> {
         lock(&self.counters).iter().map(|(name, counters)| (Arc::clone(name), counters.binds_up())).collect()
     }
 
-    /// Starts what is new, stops what is gone, replaces what has changed, and leaves the rest alone.
-    pub async fn put_to_work(&self, AllPrepared(prepared): AllPrepared) {
-        let is_gone = |name: &Arc<str>, running: &mut Running| {
+    /// Starts new connectors, stops removed ones and replaces changed ones.
+    pub async fn apply(&self, PreparedConnectors(prepared): PreparedConnectors) {
+        let is_obsolete = |name: &Arc<str>, running: &mut RunningConnector| {
             prepared.get(name).is_none_or(|(fingerprint, _)| *fingerprint != running.fingerprint)
         };
-        let gone: Vec<_> = lock(&self.running).extract_if(.., is_gone).collect();
-        join_all(gone.iter().map(|(_, running)| running.stop())).await;
-        for (name, _) in &gone {
-            tracing::info!(connector = &**name, "a connector has stopped");
-            self.engine.networks().forget(name);
+        let stopped: Vec<_> = lock(&self.running).extract_if(.., is_obsolete).collect();
+        join_all(stopped.iter().map(|(_, running)| running.stop())).await;
+        for (name, _) in &stopped {
+            tracing::info!(connector = &**name, "connector stopped");
+            self.engine.networks().remove_connector(name);
         }
         let mut running = lock(&self.running);
         for (name, (fingerprint, prepared)) in prepared {
             running.entry(name).or_insert_with_key(|name| {
-                tracing::info!(connector = &**name, "a connector starts");
-                Running { fingerprint, kind: self.start(prepared) }
+                tracing::info!(connector = &**name, "connector starting");
+                RunningConnector { fingerprint, kind: self.start(prepared) }
             });
         }
         let webhooks = running.iter().filter_map(|(name, running)| match &running.kind {
-            Kind::Webhook(webhook) => Some((Arc::clone(name), Arc::clone(webhook))),
-            Kind::Link(_) | Kind::Asking(_) => None,
+            ConnectorKind::Webhook(webhook) => Some((Arc::clone(name), Arc::clone(webhook))),
+            ConnectorKind::Smpp(_) | ConnectorKind::OperatorApi(_) => None,
         });
         self.webhooks.store(Arc::new(webhooks.collect()));
-        let asking = running.values().filter_map(|running| match &running.kind {
-            Kind::Asking(asking) => Some(asking),
-            Kind::Link(_) | Kind::Webhook(_) => None,
+        let routes = running.values().filter_map(|running| match &running.kind {
+            ConnectorKind::OperatorApi(routes) => Some(routes),
+            ConnectorKind::Smpp(_) | ConnectorKind::Webhook(_) => None,
         });
-        self.set_routes(asking);
+        self.set_routes(routes);
     }
 
-    /// Lets the engine know what these connectors could do, without starting any. Numbers that links and webhooks bring
-    /// count as heard: that they are not, only a node that runs can find out.
-    pub fn announce(&self, AllPrepared(prepared): &AllPrepared) {
+    /// Registers routes of connectors with the engine without starting them. Receivers count as in service: only a
+    /// running node can tell otherwise.
+    pub fn register_without_starting(&self, PreparedConnectors(prepared): &PreparedConnectors) {
         self.set_routes(prepared.values().filter_map(|(_, prepared)| match prepared {
-            Prepared::Asking(asking) => Some(asking),
-            Prepared::Link(_) | Prepared::Webhook(_) => None,
+            PreparedConnector::OperatorApi(routes) => Some(routes),
+            PreparedConnector::Smpp(_) | PreparedConnector::Webhook(_) => None,
         }));
     }
 
-    fn set_routes<'a>(&self, asking: impl Iterator<Item = &'a Asking> + Clone) {
+    fn set_routes<'a>(&self, routes: impl Iterator<Item = &'a OperatorRoutes> + Clone) {
         let networks = self.engine.networks();
-        networks.set_routes(asking.clone().filter_map(|asking| asking.devices.clone()).collect());
-        networks.set_sim_swap_routes(asking.filter_map(|asking| asking.sim_cards.clone()).collect());
+        networks.set_silent_routes(routes.clone().filter_map(|routes| routes.devices.clone()).collect());
+        networks.set_sim_swap_routes(routes.filter_map(|routes| routes.sim_swaps.clone()).collect());
     }
 
     pub async fn shutdown(&self) {
         let all = std::mem::take(&mut *lock(&self.running));
-        join_all(all.values().map(Running::stop)).await;
+        join_all(all.values().map(RunningConnector::stop)).await;
     }
 
-    fn start(&self, prepared: Prepared) -> Kind {
+    fn start(&self, prepared: PreparedConnector) -> ConnectorKind {
         match prepared {
-            Prepared::Link(config) => {
+            PreparedConnector::Smpp(config) => {
                 let counters = Arc::clone(lock(&self.counters).entry(Arc::clone(&config.name)).or_default());
-                let surroundings = Surroundings {
+                let dependencies = SmppDependencies {
                     inbox: Arc::new(self.engine.clone()),
                     networks: Arc::clone(self.engine.networks()),
                     clock: self.engine.shared_clock(),
                     entropy: self.engine.shared_entropy(),
                     counters,
                 };
-                Kind::Link(smpp::Connector::start(*config, surroundings))
+                ConnectorKind::Smpp(smpp::SmppConnector::start(*config, dependencies))
             }
-            Prepared::Asking(asking) => Kind::Asking(asking),
-            Prepared::Webhook(config) => {
+            PreparedConnector::OperatorApi(routes) => ConnectorKind::OperatorApi(routes),
+            PreparedConnector::Webhook(config) => {
                 let inbox = Arc::new(self.engine.clone());
-                let webhook = Arc::new(Webhook::of_sound(*config, inbox, self.engine.shared_clock()));
-                // Nobody can tell whether a vendor will call; that it cannot is not known either.
-                self.engine.networks().hears(&webhook.name().into(), webhook.receivers(), true);
-                Kind::Webhook(webhook)
+                let webhook = Arc::new(Webhook::from_validated(*config, inbox, self.engine.shared_clock()));
+                // A webhook has no connection state, so its receivers count as in service.
+                self.engine.networks().set_receivers_available(&webhook.name().into(), webhook.receivers(), true);
+                ConnectorKind::Webhook(webhook)
             }
         }
     }
 }
 
-impl Workbench {
-    /// `enriched` is where the listener for enriched requests is, if there is one.
+impl ConnectorFactory {
+    /// `enriched` is the address of the header enrichment listener.
     pub fn new(
         config: &Config,
         base_url: String,
@@ -235,39 +234,41 @@ impl Workbench {
         (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
     ) -> anyhow::Result<Self> {
         let enrichment_url = enriched.map(|address| enrichment_url(config, address)).transpose()?;
-        Ok(Workbench { clock, entropy, base_url, enrichment_url })
+        Ok(ConnectorFactory { clock, entropy, base_url, enrichment_url })
     }
 
-    /// All that can be wrong with connectors is found here, before any of them is touched.
-    pub fn prepare_all(&self, wanted: Vec<ConnectorSection>) -> anyhow::Result<AllPrepared> {
-        let prepared = wanted.into_iter().map(|section| {
+    /// Validates all connectors before any of them is changed.
+    pub fn prepare_all(&self, sections: Vec<ConnectorSection>) -> anyhow::Result<PreparedConnectors> {
+        let prepared = sections.into_iter().map(|section| {
             let name: Arc<str> = section.name().into();
             Ok((name, (section.fingerprint, self.prepare(section.connector)?)))
         });
-        prepared.collect::<anyhow::Result<_>>().map(AllPrepared)
+        prepared.collect::<anyhow::Result<_>>().map(PreparedConnectors)
     }
 
-    fn prepare(&self, connector: Connector) -> anyhow::Result<Prepared> {
+    fn prepare(&self, connector: Connector) -> anyhow::Result<PreparedConnector> {
         Ok(match connector {
             Connector::Smpp(mut config) => {
                 if let Some(tls) = &mut config.tls {
                     Arc::make_mut(&mut tls.config).time_provider = Arc::new(CertificateClock(Arc::clone(&self.clock)));
                 }
-                Prepared::Link(config)
+                PreparedConnector::Smpp(config)
             }
-            Connector::SmsHttp(config) => Prepared::Webhook(Box::new(config.sound()?)),
-            Connector::Camara(section) => Prepared::Asking(self.camara_of(*section)?),
-            Connector::HeaderEnrichment(config) => Prepared::Asking(self.enrichment_of(*config)?),
+            Connector::SmsHttp(config) => PreparedConnector::Webhook(Box::new(config.validate()?)),
+            Connector::Camara(section) => PreparedConnector::OperatorApi(self.prepare_camara(*section)?),
+            Connector::HeaderEnrichment(config) => {
+                PreparedConnector::OperatorApi(self.prepare_header_enrichment(*config)?)
+            }
         })
     }
 
-    /// A client for an operator's endpoints.
-    pub fn client(&self, settings: ClientSettings) -> Result<Client, NoRoots> {
+    /// Builds an HTTP client for an operator's endpoints.
+    pub fn client(&self, settings: ClientSettings) -> Result<Client, TlsConfigError> {
         let certificate_clock = CertificateClock(Arc::clone(&self.clock));
         Client::new(&ClientSettings { certificate_clock, ..settings })
     }
 
-    fn camara_of(&self, section: CamaraSection) -> anyhow::Result<Asking> {
+    fn prepare_camara(&self, section: CamaraSection) -> anyhow::Result<OperatorRoutes> {
         let CamaraSection { mut config, has_own_redirect_uri, client } = section;
         if !has_own_redirect_uri {
             config.redirect_uri = camara_redirect_uri(&self.base_url, &config.name)?;
@@ -277,42 +278,44 @@ impl Workbench {
         let client = Arc::new(self.client(client).with_context(named)?);
         let camara = Camara::new(config, client, Arc::clone(&self.clock), Arc::clone(&self.entropy));
         let camara = Arc::new(camara.with_context(named)?);
-        let devices = camara.sends_devices().then(|| Route { networks: networks.clone(), connector: camara.clone() });
-        let sim_cards = camara.serves_sim_swap().then(|| SwapRoute { networks, connector: camara.clone() });
-        Ok(Asking { devices, sim_cards, reporter: camara })
+        let devices = camara
+            .supports_number_verification()
+            .then(|| SilentNetworkRoute { networks: networks.clone(), connector: camara.clone() });
+        let sim_swaps = camara.supports_sim_swap().then(|| SimSwapNetworkRoute { networks, connector: camara.clone() });
+        Ok(OperatorRoutes { devices, sim_swaps, reporter: camara })
     }
 
-    fn enrichment_of(&self, config: HeaderEnrichmentConfig) -> anyhow::Result<Asking> {
-        let base_url = self.enrichment_url.clone().context("`header_enrichment.listen` is off")?;
+    fn prepare_header_enrichment(&self, config: HeaderEnrichmentConfig) -> anyhow::Result<OperatorRoutes> {
+        let base_url = self.enrichment_url.clone().context("`header_enrichment.listen` is not set")?;
         let (named, networks) = (format!("connectors.{}", config.name), config.networks.clone());
         let connector = HeaderEnrichment::new(HeaderEnrichmentConfig { base_url, ..config }).context(named)?;
         let connector = Arc::new(connector);
-        let devices = Some(Route { networks, connector: connector.clone() });
-        Ok(Asking { devices, sim_cards: None, reporter: connector })
+        let devices = Some(SilentNetworkRoute { networks, connector: connector.clone() });
+        Ok(OperatorRoutes { devices, sim_swaps: None, reporter: connector })
     }
 }
 
-impl Running {
-    /// Only links have something to stop: the others are no longer found.
+impl RunningConnector {
+    /// Only SMPP connectors hold connections.
     async fn stop(&self) {
         match &self.kind {
-            Kind::Link(connector) => connector.shutdown().await,
-            Kind::Webhook(_) | Kind::Asking(_) => {}
+            ConnectorKind::Smpp(connector) => connector.shutdown().await,
+            ConnectorKind::Webhook(_) | ConnectorKind::OperatorApi(_) => {}
         }
     }
 }
 
-/// Where operators send devices back to.
+/// Redirect URI to register with the operator.
 pub fn camara_redirect_uri(base_url: &str, connector: &str) -> anyhow::Result<Url> {
     let uri = format!("{base_url}/southbound/camara/{connector}/callback");
-    Url::parse(&uri).context("`base_url` is not a URL that devices can be sent back to")
+    Url::parse(&uri).context("`base_url` is not valid as a redirect target for devices")
 }
 
-/// Where devices find the listener for enriched requests.
+/// Public URL of the header enrichment listener.
 fn enrichment_url(config: &Config, address: SocketAddr) -> anyhow::Result<Url> {
     let public = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
     let url = public.map_or_else(|| format!("http://{address}"), ToString::to_string);
-    Url::parse(&url).context("`header_enrichment.public_url` is not a URL that devices can be sent to")
+    Url::parse(&url).context("`header_enrichment.public_url` is not valid as a redirect target for devices")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,15 +1,15 @@
-//! The binary's parts: configuration, command line, listeners, HTTP API, pages, telemetry, and the wiring of it all.
+//! Server crate: configuration, command line, listeners, HTTP API, pages, telemetry and wiring.
 
 pub mod cli;
 pub mod config;
 mod connectors;
 pub mod console;
-mod groundwork;
 mod handsets;
 pub mod http;
 mod listener;
 mod number_sources;
 pub mod pages;
+mod prepared;
 mod sandbox_operator;
 mod state_file;
 pub mod telemetry;

@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use ringtrue_server::{cli, config::Environment};
 
-// It takes the place of `malloc` for everybody in the process, SQLite included, and Rust's own allocator asks that. The
-// crate's allocator would ask for each block with its alignment, which costs more: mimalloc then rarely takes the short way.
+// Linking the crate replaces `malloc` for the whole process, including SQLite and Rust's system allocator. The crate's
+// own `GlobalAlloc` passes an alignment with every allocation, which misses mimalloc's fast path.
 #[cfg(feature = "mimalloc")]
 use mimalloc as _;
 
 fn main() -> ExitCode {
-    // There may be more than one provider in the tree; whoever asks for "the" provider gets this one.
+    // Several rustls providers may be compiled in; select the process default.
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         return ExitCode::FAILURE;
     }
-    cli::run(std::env::args_os(), Environment::of_process())
+    cli::run(std::env::args_os(), Environment::from_process())
 }

@@ -1,8 +1,7 @@
-//! The built-in operator of sandbox projects: a message centre and a CAMARA side on loopback sockets, and the connectors
-//! that reach them as they would real ones.
+//! Built-in operator of sandbox projects: an SMSC and CAMARA APIs on loopback sockets, used through the regular
+//! connectors.
 //!
-//! Devices cannot reach a loopback socket of ours, so their way to the operator leads through the public door, which
-//! hands them on: see [`Authorizer`].
+//! Devices cannot reach a loopback socket, so the public API forwards them: see [`SandboxAuthorizer`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,91 +19,90 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     Engine,
-    ports::{Reporting, SimSwapQuestion, SimSwapRoute},
+    ports::{MonitoredConnector, SimSwapConnector, SimSwapRequest},
 };
 use ringtrue_operators::{
     camara::{
         BreakerSettings, Camara, CamaraConfig, ClientAuthentication, Endpoints, LoginHint, Provider, SimSwapConfig,
         SimSwapFlow,
     },
-    client::{Answer, Client, ClientError, ClientSettings},
-    smpp::{Connector, Counters, Reach, SmppConfig, Succession, Surroundings, Tag},
+    client::{Client, ClientError, ClientResponse, ClientSettings},
+    smpp::{PartOrder, ProjectScope, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, TlvTag},
 };
 use ringtrue_sandbox::{
     camara::{self, Clock, Endpoint, Operator, OperatorConfig},
-    sim_drawer::SimDrawer,
+    sim_registry::SimRegistry,
     smsc::{Smsc, SmscConfig},
 };
 use url::Url;
 
 use crate::{connectors::camara_redirect_uri, handsets::Handsets};
 
-/// Where devices find the simulated operator's authorization endpoint, under the base URL.
-pub const AUTHORIZE: &str = "/v1/sandbox/operator/authorize";
+/// Path of the operator's authorization endpoint under the base URL.
+pub const AUTHORIZE_PATH: &str = "/v1/sandbox/operator/authorize";
 
-const NAME: &str = "sandbox";
-/// Names the project whose handset has sent an SMS; in the range that SMPP leaves to vendors.
-const PROJECT_TAG: Tag = Tag(0x1400);
+const CONNECTOR_NAME: &str = "sandbox";
+/// TLV with the project of the handset that sent an SMS, in the vendor-specific range of SMPP.
+const PROJECT_TAG: TlvTag = TlvTag(0x1400);
 
 #[derive(Debug)]
 pub struct SandboxOperator {
     smsc: Arc<Smsc>,
-    connector: Arc<Connector>,
-    /// The connector to its CAMARA side.
+    connector: Arc<SmppConnector>,
+    /// Connector to the CAMARA APIs.
     camara: Arc<Camara>,
     operator: Arc<Operator>,
-    desk: Arc<Desk>,
-    drawer: Arc<SimDrawer>,
+    authorize_endpoint: Arc<AuthorizeEndpoint>,
+    sim_registry: Arc<SimRegistry>,
 }
 
 impl SandboxOperator {
     pub async fn start(engine: &Engine) -> anyhow::Result<Self> {
-        // Nobody else on this machine is to bind.
+        // Random, so that other processes on this machine cannot bind.
         let password = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<6>());
         let smsc = SmscConfig { password: password.clone(), account_tag: Some(PROJECT_TAG), ..SmscConfig::default() };
-        let smsc = Smsc::start(smsc).await.context("the sandbox operator cannot listen on a loopback address")?;
+        let smsc = Smsc::start(smsc).await.context("the sandbox operator failed to listen on a loopback address")?;
         let receivers = RECEIVERS.iter().map(|number| Msisdn::parse(number, Mode::Sandbox));
         let receivers = receivers.collect::<Result<Vec<_>, _>>()?;
         let address = smsc.address();
         let config = SmppConfig {
-            reach: Reach::SandboxProject { tag: PROJECT_TAG },
+            project_scope: ProjectScope::SandboxProject { tag: PROJECT_TAG },
             system_id: "sandbox".to_owned(),
             password: password.into(),
-            // The handsets wait for each part to be taken before they send the next.
-            succession: Succession::OneByOne,
+            // Handsets wait for the acknowledgement of each part before sending the next.
+            part_order: PartOrder::OneByOne,
             reconnect_min: Duration::from_millis(50),
             reconnect_max: Duration::from_secs(1),
-            ..SmppConfig::new(NAME, address.ip().to_string(), address.port(), receivers)
+            ..SmppConfig::new(CONNECTOR_NAME, address.ip().to_string(), address.port(), receivers)
         };
-        let connector = Arc::new(Connector::start(
+        let connector = Arc::new(SmppConnector::start(
             config,
-            Surroundings {
+            SmppDependencies {
                 inbox: Arc::new(engine.clone()),
                 networks: Arc::clone(engine.networks()),
                 clock: engine.shared_clock(),
                 entropy: engine.shared_entropy(),
-                counters: Arc::new(Counters::default()),
+                counters: Arc::new(SmppCounters::default()),
             },
         ));
         let client = Arc::new(Client::new(&ClientSettings::default())?);
-        let drawer = Arc::new(SimDrawer::default());
-        let (operator, camara) = camara_side(engine, &client, &drawer).await?;
+        let sim_registry = Arc::new(SimRegistry::default());
+        let (operator, camara) = start_camara(engine, &client, &sim_registry).await?;
         let operator = Arc::new(operator);
         let endpoint = Url::parse(&format!("http://{}{}", operator.address(), Endpoint::Authorize.path()))?;
-        let desk = Arc::new(Desk { endpoint, client, _operator: Arc::clone(&operator) });
-        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, camara, operator, desk, drawer })
+        let authorize_endpoint = Arc::new(AuthorizeEndpoint { endpoint, client, _operator: Arc::clone(&operator) });
+        Ok(SandboxOperator { smsc: Arc::new(smsc), connector, camara, operator, authorize_endpoint, sim_registry })
     }
 
-    pub fn authorizer(&self) -> Authorizer {
-        Authorizer(Some(Arc::clone(&self.desk)))
+    pub fn authorizer(&self) -> SandboxAuthorizer {
+        SandboxAuthorizer(Some(Arc::clone(&self.authorize_endpoint)))
     }
 
     pub fn handsets(&self) -> Handsets {
-        Handsets::new(Arc::clone(&self.smsc), Arc::clone(&self.drawer))
+        Handsets::new(Arc::clone(&self.smsc), Arc::clone(&self.sim_registry))
     }
 
-    /// The connectors that reach it, which say how they are.
-    pub fn reporters(&self) -> Vec<Arc<dyn Reporting>> {
+    pub fn monitored_connectors(&self) -> Vec<Arc<dyn MonitoredConnector>> {
         vec![self.connector.clone(), self.camara.clone()]
     }
 
@@ -115,47 +113,49 @@ impl SandboxOperator {
     }
 }
 
-/// Starts the operator's CAMARA side, and the connector that asks it.
-async fn camara_side(
+/// Starts the CAMARA APIs and the connector to them.
+async fn start_camara(
     engine: &Engine,
     client: &Arc<Client>,
-    drawer: &Arc<SimDrawer>,
+    sim_registry: &Arc<SimRegistry>,
 ) -> anyhow::Result<(Operator, Arc<Camara>)> {
-    let redirect_uri = camara_redirect_uri(engine.base_url(), NAME)?;
+    let redirect_uri = camara_redirect_uri(engine.base_url(), CONNECTOR_NAME)?;
     let secret = BASE64_URL_SAFE_NO_PAD.encode(engine.entropy().bytes::<24>());
     let clock = engine.shared_clock();
-    // The same on every node: a device may come back to another one than it left from.
+    // The same on every node, as a device may return to another node.
     let issuer = format!("{}/v1/sandbox/operator", engine.base_url());
     let operator = Operator::start(OperatorConfig {
         issuer: Some(issuer.clone()),
-        seal_key: Some(engine.sandbox_operator_key()?),
-        authorization_endpoint: Some(format!("{}{AUTHORIZE}", engine.base_url())),
-        clients: vec![camara::Client::new(NAME).with_secret(&secret).redirecting_to(redirect_uri.as_str())],
+        seal_key: Some(engine.derive_sandbox_operator_key()?),
+        authorization_endpoint: Some(format!("{}{AUTHORIZE_PATH}", engine.base_url())),
+        clients: vec![
+            camara::OAuthClient::new(CONNECTOR_NAME).with_secret(&secret).with_redirect_uri(redirect_uri.as_str()),
+        ],
         default_sim: Some(DEFAULT_SIM.parse()?),
         clock: Clock::new(move || clock.now()),
         ..OperatorConfig::default()
     });
-    let operator = operator.await.context("the sandbox operator cannot listen on a loopback address")?;
+    let operator = operator.await.context("the sandbox operator failed to listen on a loopback address")?;
     let local = |endpoint: Endpoint| Url::parse(&format!("http://{}{}", operator.address(), endpoint.path()));
     let config = CamaraConfig {
         mode: Mode::Sandbox,
-        // The simulated network tells devices apart by this.
+        // The simulated network identifies devices by the login hint.
         login_hint: LoginHint::Tel,
         sim_swap: Some(SimSwapConfig::new(SimSwapFlow::ClientCredentials)),
-        // Its faults are asked for, and must not keep others from it.
-        breaker: BreakerSettings { failures: u32::MAX, ..BreakerSettings::default() },
+        // Requested faults must not open the circuit breaker for others.
+        breaker: BreakerSettings { failure_threshold: u32::MAX, ..BreakerSettings::default() },
         ..CamaraConfig::new(
-            NAME,
+            CONNECTOR_NAME,
             Provider::Endpoints(Box::new(Endpoints {
                 issuer,
                 authorization: Some(Url::parse(&operator.url(Endpoint::Authorize))?),
                 token: local(Endpoint::Token)?,
                 backchannel: None,
-                keys: Some(local(Endpoint::Jwks)?),
-                names_itself: true,
+                jwks: Some(local(Endpoint::Jwks)?),
+                supports_iss_parameter: true,
             })),
             Url::parse(&format!("http://{}", operator.address()))?,
-            NAME,
+            CONNECTOR_NAME,
             ClientAuthentication::SecretBasic(secret.into()),
             redirect_uri,
         )
@@ -163,51 +163,49 @@ async fn camara_side(
     let connector = Camara::new(config, Arc::clone(client), engine.shared_clock(), engine.shared_entropy())?;
     let connector = Arc::new(connector);
     engine.networks().set_simulated_route(connector.clone());
-    let sims = OwnSims { operator: Arc::clone(&connector), drawer: Arc::clone(drawer) };
+    let sims = ProjectSimSwaps { operator: Arc::clone(&connector), sim_registry: Arc::clone(sim_registry) };
     engine.networks().set_simulated_sim_swap(Arc::new(sims));
     Ok((operator, connector))
 }
 
-/// The simulated operator's word on SIMs, as each project hears it: what the project itself has swapped comes on top. An
-/// operator that fails for a number still does.
+/// Overlays a project's own SIM swaps on the operator's responses. Errors of the operator take precedence.
 #[derive(Debug)]
-struct OwnSims {
+struct ProjectSimSwaps {
     operator: Arc<Camara>,
-    drawer: Arc<SimDrawer>,
+    sim_registry: Arc<SimRegistry>,
 }
 
 #[async_trait]
-impl SimSwapRoute for OwnSims {
+impl SimSwapConnector for ProjectSimSwaps {
     fn name(&self) -> &str {
-        SimSwapRoute::name(&*self.operator)
+        SimSwapConnector::name(&*self.operator)
     }
 
-    async fn sim_history(&self, question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode> {
-        let told = self.operator.sim_history(question).await?;
-        let swapped = self.drawer.swapped_at(question.project.0.as_u128(), question.number.as_str());
-        Ok(swapped.and_then(|at| Timestamp::from_second(at).ok()).map_or(told, SimHistory::ChangedAt))
+    async fn sim_history(&self, question: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+        let reported = self.operator.sim_history(question).await?;
+        let swapped = self.sim_registry.swapped_at(question.project.0.as_u128(), question.number.as_str());
+        Ok(swapped.and_then(|at| Timestamp::from_second(at).ok()).map_or(reported, SimHistory::ChangedAt))
     }
 }
 
-/// Where devices are handed on.
 #[derive(Debug)]
-struct Desk {
+struct AuthorizeEndpoint {
     endpoint: Url,
     client: Arc<Client>,
-    /// It stops when nobody holds it.
+    /// The operator stops when the last reference is dropped.
     _operator: Arc<Operator>,
 }
 
-/// Hands devices on to the simulated operator. Cheap to clone; without an operator it has nobody to hand on to.
+/// Forwards devices to the sandbox operator's authorization endpoint. Cheap to clone; inactive without an operator.
 #[derive(Clone, Debug, Default)]
-pub struct Authorizer(Option<Arc<Desk>>);
+pub struct SandboxAuthorizer(Option<Arc<AuthorizeEndpoint>>);
 
-impl Authorizer {
-    /// What the operator answers to a device with this query. `None`: there is no operator.
-    pub async fn ask(&self, query: &str) -> Option<Result<Answer, ClientError>> {
-        let desk = self.0.as_ref()?;
-        let mut url = desk.endpoint.clone();
+impl SandboxAuthorizer {
+    /// Returns the operator's response to a device with this query, or `None` without an operator.
+    pub async fn forward(&self, query: &str) -> Option<Result<ClientResponse, ClientError>> {
+        let authorize_endpoint = self.0.as_ref()?;
+        let mut url = authorize_endpoint.endpoint.clone();
         url.set_query(Some(query));
-        Some(desk.client.request(Method::GET, &url, HeaderMap::new(), "").await)
+        Some(authorize_endpoint.client.request(Method::GET, &url, HeaderMap::new(), "").await)
     }
 }

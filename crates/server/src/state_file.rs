@@ -1,6 +1,6 @@
-//! What a node remembers of its database across restarts: the generation, which only grows.
+//! Persists the database generation, which only increases, across restarts.
 //!
-//! The file lies outside the database, so a database that was restored from a backup is behind it. See
+//! The file is stored outside the database, so a database restored from a backup is behind it. See
 //! `ringtrue_engine::restore`.
 
 use std::{
@@ -22,8 +22,8 @@ pub struct StateFile {
 }
 
 impl StateFile {
-    /// The configured file; otherwise one beside the file of a SQLite database. `None`: nothing is remembered.
-    pub fn of(store: &StoreSection) -> Option<Self> {
+    /// Uses the configured file, otherwise one next to the SQLite database. Returns `None` for other databases.
+    pub fn for_store(store: &StoreSection) -> Option<Self> {
         let beside = |database: &Path| {
             let mut path = database.as_os_str().to_owned();
             path.push(".state");
@@ -33,13 +33,13 @@ impl StateFile {
         Some(StateFile { path })
     }
 
-    /// The generation that was remembered. A file that is missing or damaged remembers none.
+    /// Returns `None` for a missing or invalid file.
     pub fn read(&self) -> Option<i64> {
         match fs::read_to_string(&self.path) {
             Ok(text) => {
                 let generation = text.trim().parse().ok();
                 if generation.is_none() {
-                    tracing::warn!(path = %self.path.display(), "the state file holds no number; it will be replaced");
+                    tracing::warn!(path = %self.path.display(), "state file is invalid and will be replaced");
                 }
                 generation
             }
@@ -51,16 +51,16 @@ impl StateFile {
         }
     }
 
-    /// Replaces the file as a whole.
+    /// Replaces the file atomically.
     fn write(&self, generation: i64) -> io::Result<()> {
-        let mut unfinished = self.path.as_os_str().to_owned();
-        unfinished.push(".new");
-        fs::write(&unfinished, format!("{generation}\n"))?;
-        fs::rename(&unfinished, &self.path)
+        let mut temporary = self.path.as_os_str().to_owned();
+        temporary.push(".new");
+        fs::write(&temporary, format!("{generation}\n"))?;
+        fs::rename(&temporary, &self.path)
     }
 
-    /// Remembers the generation that a node has seen last.
-    pub async fn remember(self: &Arc<Self>, engine: &Engine) {
+    /// Writes the last generation that this node has seen.
+    pub async fn write_generation(self: &Arc<Self>, engine: &Engine) {
         let (file, generation) = (Arc::clone(self), engine.database_generation());
         let written = tokio::task::spawn_blocking(move || file.write(generation)).await;
         if let Ok(Err(error)) = written {
@@ -71,10 +71,10 @@ impl StateFile {
         }
     }
 
-    /// Remembers the generation every few seconds until the future is dropped.
-    pub async fn keep(self: Arc<Self>, engine: Engine) {
+    /// Writes the generation every few seconds until the future is dropped.
+    pub async fn run(self: Arc<Self>, engine: Engine) {
         loop {
-            self.remember(&engine).await;
+            self.write_generation(&engine).await;
             tokio::time::sleep(WRITE_INTERVAL).await;
         }
     }

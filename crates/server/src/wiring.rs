@@ -1,11 +1,11 @@
-//! Everything is assembled here, and everything stops from here.
+//! Assembles, reloads and stops a node.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, bail};
 use ipnet::IpNet;
 use ringtrue_engine::{
-    Engine, Parts, Settings,
+    Engine, EngineDependencies, EngineSettings,
     keys::MasterKey,
     ports::{Clock, Entropy, Store},
 };
@@ -13,21 +13,20 @@ use ringtrue_sandbox::directory::Directory;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use crate::groundwork::OwnPlaces;
+pub use crate::prepared::OwnEndpoints;
 use crate::{
     config::Config,
-    connectors::{Connectors, Workbench},
-    groundwork::{Groundwork, Unfit, Ways},
+    connectors::{ConnectorFactory, Connectors},
     handsets::Handsets,
-    http::{self, App, Readiness, Shared, Site, ToldNetworks},
+    http::{self, App, AppState, DocsPages, NetworksCache, ReadinessCache},
     listener::{self, Tls},
-    sandbox_operator::{Authorizer, SandboxOperator},
+    prepared::{InvalidConfig, PreparedNode, Routing},
+    sandbox_operator::{SandboxAuthorizer, SandboxOperator},
     state_file::StateFile,
     telemetry::metrics::Metrics,
 };
 
-/// What a node is made of.
-pub struct Assembly {
+pub struct NodeParts {
     pub config: Config,
     pub store: Arc<dyn Store>,
     pub master: MasterKey,
@@ -35,26 +34,25 @@ pub struct Assembly {
     pub entropy: Arc<dyn Entropy>,
 }
 
-impl std::fmt::Debug for Assembly {
+impl std::fmt::Debug for NodeParts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Assembly").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("NodeParts").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
-/// A node that serves.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningNode {
     pub base_url: String,
     pub address: SocketAddr,
     pub metrics_address: Option<SocketAddr>,
-    /// Where operators' webhooks come in.
+    /// Listener for SMS webhooks.
     pub ingress_address: Option<SocketAddr>,
-    /// Where devices come whose operator adds a header.
+    /// Listener for header enrichment.
     pub enrichment_address: Option<SocketAddr>,
     pub engine: Engine,
     connectors: Arc<Connectors>,
     sandbox: Option<SandboxOperator>,
-    /// The simulated operator's directory of numbers.
+    /// Number directory of the sandbox operator.
     pub directory: Option<Directory>,
     certificates: Vec<Arc<Tls>>,
     state_file: Option<Arc<StateFile>>,
@@ -62,46 +60,47 @@ pub struct Running {
     shutdown: CancellationToken,
 }
 
-/// The proxies in front of a listener.
 #[derive(Clone, Copy)]
 struct Proxies<'a> {
     trusted: &'a [IpNet],
-    /// Whether they say by the PROXY protocol whose connection they carry.
-    introduce_clients: bool,
+    /// Whether they send PROXY protocol headers.
+    proxy_protocol: bool,
 }
 
-/// Enough for a burst of new connections while the accept loop is busy.
-const BACKLOG: u32 = 4096;
+/// Fits a burst of new connections while the accept loop is busy.
+const LISTEN_BACKLOG: u32 = 4096;
 
-/// Starts a node. It serves until `shutdown` is cancelled; [`Running::finished`] waits for its end.
-pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::Result<Running> {
-    let Assembly { config, store, master, clock, entropy } = assembly;
+/// Starts a node. It serves until `shutdown` is cancelled; [`RunningNode::wait_until_stopped`] waits for its end.
+pub async fn start(parts: NodeParts, shutdown: CancellationToken) -> anyhow::Result<RunningNode> {
+    let NodeParts { config, store, master, clock, entropy } = parts;
     let listener = bind(config.http.listen)?;
     let address = listener.local_addr()?;
-    // Devices are told where it is, so it is opened before there is anybody to tell them.
+    // Opened early: connectors need its address.
     let enrichment = config.header_enrichment.as_ref().map(|enrichment| bind(enrichment.listen)).transpose()?;
     let enrichment_address = enrichment.as_ref().map(TcpListener::local_addr).transpose()?;
-    let groundwork = Groundwork::prepare(&config, address, enrichment_address, (&clock, &entropy)).map_err(Unfit)?;
-    let Groundwork { tls, ingress_tls, settings, transport, workbench, ways } = groundwork;
+    let prepared =
+        PreparedNode::prepare(&config, address, enrichment_address, (&clock, &entropy)).map_err(InvalidConfig)?;
+    let PreparedNode { tls, ingress_tls, settings, transport, factory, routing } = prepared;
     let base_url = settings.base_url.clone();
     let transport = Arc::new(transport);
-    let engine = Engine::start(Parts { store, clock, entropy, transport, master }, settings).await?;
-    let state_file = StateFile::of(&config.store).map(Arc::new);
-    engine.recognise_database(state_file.as_ref().and_then(|file| file.read())).await?;
-    let connectors = Arc::new(Connectors::new(&engine, workbench));
-    let prepared = ways.tell(&engine);
+    let engine =
+        Engine::start(EngineDependencies { store, clock, entropy, transport, master_key: master }, settings).await?;
+    let state_file = StateFile::for_store(&config.store).map(Arc::new);
+    engine.detect_rollback(state_file.as_ref().and_then(|file| file.read())).await?;
+    let connectors = Arc::new(Connectors::new(&engine, factory));
+    let prepared = routing.apply_to(&engine);
     let sandbox = if config.sandbox.enabled { Some(SandboxOperator::start(&engine).await?) } else { None };
-    let directory = directory(&config).await?;
-    connectors.set_simulated(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::reporters));
+    let directory = start_directory(&config).await?;
+    connectors.set_sandbox_reporters(sandbox.as_ref().map_or_else(Vec::new, SandboxOperator::monitored_connectors));
     let tasks = TaskTracker::new();
     let metrics = Arc::new(Metrics::new(&engine, &connectors));
     let app = |trusted_proxies: &[IpNet]| {
-        App::new(Shared {
+        App::new(AppState {
             engine: engine.clone(),
             metrics: Arc::clone(&metrics),
             connectors: Arc::clone(&connectors),
             handsets: sandbox.as_ref().map_or_else(Handsets::default, SandboxOperator::handsets),
-            authorizer: sandbox.as_ref().map_or_else(Authorizer::default, SandboxOperator::authorizer),
+            authorizer: sandbox.as_ref().map_or_else(SandboxAuthorizer::default, SandboxOperator::authorizer),
             trusted_proxies: trusted_proxies.to_vec(),
             request_log: config.log.requests,
             traces: config.telemetry.otlp_endpoint.is_some(),
@@ -110,19 +109,19 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
             idle_timeout: config.http.idle_timeout,
             tasks: tasks.clone(),
             shutdown: shutdown.clone(),
-            readiness: Readiness::default(),
-            site: Site::new(&base_url),
-            told_networks: ToldNetworks::default(),
+            readiness_cache: ReadinessCache::default(),
+            docs_pages: DocsPages::new(&base_url),
+            networks_cache: NetworksCache::default(),
         })
     };
-    connectors.put_to_work(prepared).await;
-    work_in_background(&tasks, &shutdown, &engine);
+    connectors.apply(prepared).await;
+    spawn_engine_tasks(&tasks, &shutdown, &engine);
     if let Some(file) = state_file.clone() {
-        background(&tasks, &shutdown, &engine, |engine| file.keep(engine));
+        spawn_until_shutdown(&tasks, &shutdown, &engine, |engine| file.run(engine));
     }
 
-    let serve = |listener: TcpListener, tls: Option<Arc<Tls>>, door: http::Door, proxies: Proxies<'_>| {
-        let limits = listener::Limits {
+    let serve = |listener: TcpListener, tls: Option<Arc<Tls>>, service: http::HttpService, proxies: Proxies<'_>| {
+        let limits = listener::ListenerLimits {
             max_connections: config.http.max_connections,
             max_connections_per_address: config.http.max_connections_per_address,
             max_connections_per_proxy: config.http.max_connections_per_proxy,
@@ -130,18 +129,18 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
             idle_timeout: config.http.idle_timeout,
             write_timeout: config.http.write_timeout,
             trusted_proxies: proxies.trusted.to_vec(),
-            proxy_protocol: proxies.introduce_clients,
+            proxy_protocol: proxies.proxy_protocol,
         };
         let metrics = Arc::clone(&metrics);
-        tasks.spawn(listener::serve(listener, tls, door, limits, metrics, tasks.clone(), shutdown.clone()));
+        tasks.spawn(listener::serve(listener, tls, service, limits, metrics, tasks.clone(), shutdown.clone()));
     };
-    let proxies = Proxies { trusted: &config.http.trusted_proxies, introduce_clients: config.http.proxy_protocol };
+    let proxies = Proxies { trusted: &config.http.trusted_proxies, proxy_protocol: config.http.proxy_protocol };
     let public = app(proxies.trusted);
     let mut metrics_address = None;
     if let Some(listen) = config.metrics.listen {
         let listener = bind(listen)?;
         metrics_address = Some(listener.local_addr()?);
-        serve(listener, None, http::operator_door(public.clone()), Proxies { introduce_clients: false, ..proxies });
+        serve(listener, None, http::metrics_service(public.clone()), Proxies { proxy_protocol: false, ..proxies });
     }
     let mut certificates: Vec<_> = tls.iter().cloned().collect();
     let mut ingress_address = None;
@@ -149,15 +148,15 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
         let listener = bind(ingress.listen)?;
         ingress_address = Some(listener.local_addr()?);
         certificates.extend(ingress_tls.clone());
-        let proxies = Proxies { trusted: &ingress.trusted_proxies, introduce_clients: ingress.proxy_protocol };
-        serve(listener, ingress_tls, http::ingress_door(app(proxies.trusted)), proxies);
+        let proxies = Proxies { trusted: &ingress.trusted_proxies, proxy_protocol: ingress.proxy_protocol };
+        serve(listener, ingress_tls, http::ingress_service(app(proxies.trusted)), proxies);
     }
     if let (Some(listener), Some(section)) = (enrichment, &config.header_enrichment) {
-        let proxies = Proxies { trusted: &section.trusted_proxies, introduce_clients: false };
-        serve(listener, None, http::enrichment_door(app(proxies.trusted)), proxies);
+        let proxies = Proxies { trusted: &section.trusted_proxies, proxy_protocol: false };
+        serve(listener, None, http::enrichment_service(app(proxies.trusted)), proxies);
     }
-    serve(listener, tls, http::public_door(public), proxies);
-    Ok(Running {
+    serve(listener, tls, http::public_service(public), proxies);
+    Ok(RunningNode {
         base_url,
         address,
         metrics_address,
@@ -174,126 +173,127 @@ pub async fn start(assembly: Assembly, shutdown: CancellationToken) -> anyhow::R
     })
 }
 
-/// The simulated operator's directory of numbers, for those who point their sources to it.
-async fn directory(config: &Config) -> anyhow::Result<Option<Directory>> {
-    let Some(wanted) = config.sandbox.directory.clone().filter(|_| config.sandbox.enabled) else { return Ok(None) };
-    let started = Directory::start(wanted).await;
-    started.map(Some).context("the sandbox operator cannot listen on `sandbox.enum_listen` and `sandbox.hlr_listen`")
+/// Starts the sandbox operator's number directory, if configured.
+async fn start_directory(config: &Config) -> anyhow::Result<Option<Directory>> {
+    let Some(section) = config.sandbox.directory.clone().filter(|_| config.sandbox.enabled) else { return Ok(None) };
+    let started = Directory::start(section).await;
+    started.map(Some).context("the sandbox operator failed to listen on `sandbox.enum_listen` or `sandbox.hlr_listen`")
 }
 
-/// What a configuration decides for an engine.
-pub fn settings(config: &Config, base_url: String, own: OwnPlaces) -> Settings {
-    Settings {
+/// Engine settings from the configuration.
+pub fn engine_settings(config: &Config, base_url: String, own: OwnEndpoints) -> EngineSettings {
+    EngineSettings {
         region: config.region,
         base_url,
-        limits: config.rate_limits,
-        urls: config.callbacks.policy(own.hosts, own.loopback_listeners),
-        number_guard: config.number_guard,
+        rate_limits: config.rate_limits,
+        url_policy: config.callbacks.url_policy(own.hosts, own.loopback_listeners),
+        number_limit: config.number_guard,
         tenant_limits: config.tenant_limits,
         courier: config.courier,
-        retention: config.retention,
+        number_retention: config.retention,
         discovery_retention: config.discovery_retention,
         audit_retention: config.audit_retention,
-        cached_lookups: 100_000,
-        keep_requests: config.keep_requests,
-        max_members: config.max_members,
+        number_lookup_cache_capacity: 100_000,
+        request_log_retention: config.keep_requests,
+        max_members_per_workspace: config.max_members,
     }
 }
 
-/// Tells an engine all that it would know in a node, and opens nothing: no listener, no link.
-pub fn rehearse(engine: &Engine, config: &Config) -> anyhow::Result<()> {
+/// Passes networks, sources and routes to an engine without opening listeners or connections.
+pub fn dry_run(engine: &Engine, config: &Config) -> anyhow::Result<()> {
     let listen = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
     let base_url = engine.base_url().to_owned();
-    let workbench = Workbench::new(config, base_url, listen, (engine.shared_clock(), engine.shared_entropy()))?;
-    let prepared = Ways::prepare(config, &workbench).map_err(Unfit)?.tell(engine);
-    Connectors::new(engine, workbench).announce(&prepared);
+    let factory = ConnectorFactory::new(config, base_url, listen, (engine.shared_clock(), engine.shared_entropy()))?;
+    let prepared = Routing::prepare(config, &factory).map_err(InvalidConfig)?.apply_to(engine);
+    Connectors::new(engine, factory).register_without_starting(&prepared);
     Ok(())
 }
 
-fn work_in_background(tasks: &TaskTracker, shutdown: &CancellationToken, engine: &Engine) {
-    background(tasks, shutdown, engine, |engine| async move { engine.follow_changes().await });
-    background(tasks, shutdown, engine, |engine| async move { engine.keep_beating().await });
-    background(tasks, shutdown, engine, |engine| async move { engine.keep_tidy().await });
-    background(tasks, shutdown, engine, |engine| async move { engine.keep_flushing_activity().await });
+fn spawn_engine_tasks(tasks: &TaskTracker, shutdown: &CancellationToken, engine: &Engine) {
+    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.run_control_plane_refresh().await });
+    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.run_heartbeat().await });
+    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.run_housekeeping().await });
+    spawn_until_shutdown(tasks, shutdown, engine, |engine| async move { engine.run_activity_flush().await });
     let (sweeping, until) = (engine.clone(), shutdown.clone());
-    tasks.spawn(async move { sweeping.keep_sweeping(until).await });
+    tasks.spawn(async move { sweeping.run_sweeper(until).await });
     let (writing, until) = (engine.clone(), shutdown.clone());
-    tasks.spawn(async move { writing.keep_writing_requests(until).await });
+    tasks.spawn(async move { writing.run_request_log_writer(until).await });
     let (looking, until) = (engine.clone(), shutdown.clone());
-    tasks.spawn(async move { looking.keep_looking(until).await });
+    tasks.spawn(async move { looking.run_live_feed(until).await });
     let (courier, shutdown) = (engine.courier().clone(), shutdown.clone());
-    // The courier ends by itself: it finishes what is under way, and gives the rest back.
+    // The courier stops by itself: it finishes deliveries in progress and releases the rest.
     tasks.spawn(async move { courier.run(shutdown).await });
 }
 
-impl Running {
-    /// Takes over what may change while running: certificates, networks, receivers, connectors, number sources, address
-    /// tables.
+impl RunningNode {
+    /// Reloads certificates, networks, receivers, connectors, number sources and address tables.
     pub async fn reload(&self, config: anyhow::Result<Config>) {
         for tls in &self.certificates {
             match tls.reload() {
-                Ok(()) => tracing::info!("a certificate was read again"),
-                Err(error) => tracing::error!(%error, "a certificate was not replaced"),
+                Ok(()) => tracing::info!("certificate reloaded"),
+                Err(error) => tracing::error!(%error, "failed to reload certificate; keeping the current one"),
             }
         }
         let applied = async {
             let config = config?;
             if config.ingress.is_some() != self.ingress_address.is_some() {
-                bail!("`ingress.listen` cannot be switched on or off while running");
+                bail!("`ingress.listen` cannot be enabled or disabled by a reload; restart the node");
             }
             if config.header_enrichment.is_some() != self.enrichment_address.is_some() {
-                bail!("`header_enrichment.listen` cannot be switched on or off while running");
+                bail!("`header_enrichment.listen` cannot be enabled or disabled by a reload; restart the node");
             }
-            let workbench = self.connectors.workbench().clone();
-            // Databases are large, and looked into whole.
-            let ways = tokio::task::spawn_blocking(move || Ways::prepare(&config, &workbench)).await??;
-            // Nobody is to be sent to a number whose connector is about to stop.
-            self.engine.networks().replace(ways.networks);
-            self.connectors.put_to_work(ways.connectors).await;
-            self.engine.networks().set_addresses(Box::new(ways.addresses));
-            self.engine.number_lookup().replace(ways.sources);
+            let factory = self.connectors.factory().clone();
+            // Loading address tables takes long and blocks.
+            let routing = tokio::task::spawn_blocking(move || Routing::prepare(&config, &factory)).await??;
+            // Replace networks first, so that no check is assigned a receiver whose connector is about to stop.
+            self.engine.networks().replace(routing.networks);
+            self.connectors.apply(routing.connectors).await;
+            self.engine.networks().set_ip_locator(Box::new(routing.addresses));
+            self.engine.number_lookup().replace(routing.sources);
             anyhow::Ok(())
         };
         match applied.await {
             Ok(()) => {
-                tracing::info!("networks, receivers, connectors, number sources and address tables were read again");
+                tracing::info!(
+                    "configuration reloaded: networks, receivers, connectors, number sources and address tables"
+                );
             }
-            // With its causes: the outermost often says no more than which section it is about.
+            // Include the causes: the outermost context often only names the section.
             Err(error) => tracing::error!(
                 error = format!("{error:#}"),
-                "networks, receivers, connectors, number sources and address tables stay as they were"
+                "failed to reload configuration; networks, receivers, connectors, number sources and address tables are unchanged"
             ),
         }
     }
 
-    /// Waits until the node has been told to stop and requests under way have ended.
-    pub async fn finished(self) {
+    /// Waits for shutdown and for requests in progress.
+    pub async fn wait_until_stopped(self) {
         self.shutdown.cancelled().await;
-        // No new messages while the rest is finished.
+        // Stop inbound messages first.
         self.connectors.shutdown().await;
         self.tasks.close();
         self.tasks.wait().await;
-        // Those that were under way may have needed their operator.
+        // Requests in progress may have needed the sandbox operator.
         if let Some(sandbox) = &self.sandbox {
             sandbox.shutdown().await;
         }
         if let Some(directory) = &self.directory {
             directory.shutdown().await;
         }
-        // All checks that were to end have ended by now, and all has been counted.
-        self.engine.courier().give_back().await;
+        // All checks have concluded and all activity is counted by now.
+        self.engine.courier().release_leases().await;
         if let Err(error) = self.engine.flush_activity().await {
-            tracing::warn!(%error, "the counts of the last seconds are lost");
+            tracing::warn!(%error, "failed to flush activity counters; counts of the last seconds are lost");
         }
-        self.engine.leave().await;
+        self.engine.deregister_node().await;
         if let Some(file) = &self.state_file {
-            file.remember(&self.engine).await;
+            file.write_generation(&self.engine).await;
         }
     }
 }
 
-/// Runs an endless task until shutdown.
-fn background<F: Future<Output = ()> + Send + 'static>(
+/// Spawns an endless task that stops on shutdown.
+fn spawn_until_shutdown<F: Future<Output = ()> + Send + 'static>(
     tasks: &TaskTracker,
     shutdown: &CancellationToken,
     engine: &Engine,
@@ -308,6 +308,6 @@ fn background<F: Future<Output = ()> + Send + 'static>(
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
-    socket.bind(address).with_context(|| format!("cannot listen on {address}"))?;
-    Ok(socket.listen(BACKLOG)?)
+    socket.bind(address).with_context(|| format!("failed to listen on {address}"))?;
+    Ok(socket.listen(LISTEN_BACKLOG)?)
 }

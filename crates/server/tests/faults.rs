@@ -1,5 +1,5 @@
-//! What is under the service fails: the disk, or the database's server. Whoever asks is told so at once, nothing that was
-//! answered is lost, and the service goes on when it can.
+//! Failures of the disk or the database server: requests fail immediately, acknowledged writes survive, and the service
+//! recovers.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -18,23 +18,23 @@ use std::{
 
 use deployment::{
     CHECKS, Deployment, Server,
-    client::{self, Answer, Request},
+    client::{self, HttpResponse, Request},
     database::Database,
-    load::Answers,
+    load::ResponseCounter,
 };
 use own_postgres::OwnPostgres;
 use serde_json::json;
 use tokio::task::JoinSet;
 
 #[track_caller]
-fn assert_unavailable(answer: &Answer) {
-    assert_eq!((answer.status, answer.code().as_str()), (503, "service_unavailable"), "{}", answer.text());
-    assert!(answer.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
+fn assert_unavailable(response: &HttpResponse) {
+    assert_eq!((response.status, response.code().as_str()), (503, "service_unavailable"), "{}", response.text());
+    assert!(response.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
 }
 
-/// A sync that has failed may have lost what it was to keep, and the next one does not say so any more.
+/// A failed sync may have lost data, and the next one does not report it.
 #[tokio::test]
-async fn a_disk_that_has_failed_once_is_not_trusted_before_a_restart() {
+async fn writes_are_refused_after_a_disk_failure_until_restart() {
     let database = Database::sqlite().await;
     let deployment = Deployment::new(database.address());
     let server = deployment.serve_with_fault("fdatasync", "error=EIO:when=20").expect("it gets ready before");
@@ -43,11 +43,11 @@ async fn a_disk_that_has_failed_once_is_not_trusted_before_a_restart() {
     let create = || Request::post(&credentials).bearer(&manager).json(&json!({}));
     let mut created = vec![];
     let refused = loop {
-        let answer = server.send(create()).await;
-        if answer.status != 201 {
-            break answer;
+        let response = server.send(create()).await;
+        if response.status != 201 {
+            break response;
         }
-        created.push(answer.json()["client_id"].as_str().unwrap().to_owned());
+        created.push(response.json()["client_id"].as_str().unwrap().to_owned());
         assert!(created.len() < 1_000, "the disk does not fail");
     };
     assert_unavailable(&refused);
@@ -69,22 +69,22 @@ async fn a_disk_that_has_failed_once_is_not_trusted_before_a_restart() {
     server.send(create()).await.assert(201);
 }
 
-/// How long the server is away: longer than anybody waits for it.
-const AWAY: Duration = Duration::from_secs(8);
-/// No answer may take longer, whatever it is.
-const LONGEST: Duration = Duration::from_secs(15);
-const RECOVERED_WITHIN: Duration = Duration::from_secs(10);
+/// Downtime of the server: longer than any timeout.
+const DOWNTIME: Duration = Duration::from_secs(8);
+/// Maximum response time.
+const MAX_RESPONSE_TIME: Duration = Duration::from_secs(15);
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const WRITERS: usize = 8;
-/// What is written before, and again after, the server is away.
-const ENOUGH: usize = 100;
+/// Checks created before and after the outage.
+const CHECKS_BEFORE_AND_AFTER: usize = 100;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgres_that_is_stopped_hard_is_waited_for_and_loses_nothing() {
+async fn nothing_is_lost_when_postgres_is_killed() {
     let postgres = OwnPostgres::start().await;
-    under_writers(&postgres, async |server, writing| {
+    create_checks_during(&postgres, async |server, writing| {
         postgres.halt();
         let stopped = Instant::now();
-        while stopped.elapsed() < AWAY {
+        while stopped.elapsed() < DOWNTIME {
             assert_unavailable(&writing.create().await);
             assert_eq!(server.send(Request::get("/readyz")).await.status, 503);
             assert_eq!(server.send(Request::get("/livez")).await.status, 200);
@@ -95,13 +95,13 @@ async fn a_postgres_that_is_stopped_hard_is_waited_for_and_loses_nothing() {
     .await;
 }
 
-/// Commits wait for the standby, so whatever was answered is there when it takes over.
+/// Commits wait for the standby, so it has all acknowledged writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standby_that_takes_over_has_all_that_was_answered() {
+async fn promoted_standby_has_all_acknowledged_writes() {
     let postgres = OwnPostgres::start_pair().await;
-    under_writers(&postgres, async |server, writing| {
+    create_checks_during(&postgres, async |server, writing| {
         postgres.halt();
-        // The standby is there, and takes no writes yet.
+        // The standby is up but read-only.
         assert_unavailable(&writing.create().await);
         assert_eq!(server.send(Request::get("/readyz")).await.status, 503);
         postgres.promote_standby();
@@ -109,39 +109,39 @@ async fn a_standby_that_takes_over_has_all_that_was_answered() {
     .await;
 }
 
-/// Has checks created all the time while something happens to the database, until well after it is back.
-async fn under_writers(postgres: &OwnPostgres, happen: impl AsyncFnOnce(&Server, &Writing)) {
+/// Creates checks continuously during a fault, until well after recovery.
+async fn create_checks_during(postgres: &OwnPostgres, happen: impl AsyncFnOnce(&Server, &CheckWriters)) {
     let deployment = Deployment::new(&postgres.url);
     let server = deployment.serve();
-    let writing = Arc::new(Writing {
+    let writing = Arc::new(CheckWriters {
         address: server.address,
         token: deployment.product_token(&server, json!({})).await,
         created: Mutex::default(),
-        written: Answers::default(),
+        written: ResponseCounter::default(),
         unavailable: AtomicUsize::new(0),
         numbers: AtomicUsize::new(0),
     });
     let mut writers = JoinSet::new();
     for _ in 0..WRITERS {
         let writing = Arc::clone(&writing);
-        writers.spawn(async move { writing.go_on().await });
+        writers.spawn(async move { writing.run().await });
     }
-    writing.written.reach(ENOUGH).await;
+    writing.written.reach(CHECKS_BEFORE_AND_AFTER).await;
 
     happen(&server, &writing).await;
     let back = Instant::now();
     while writing.create().await.status != 201 || server.send(Request::get("/readyz")).await.status != 200 {
-        assert!(back.elapsed() < RECOVERED_WITHIN, "it does not notice that its database is back");
+        assert!(back.elapsed() < RECOVERY_TIMEOUT, "it does not notice that its database is back");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    writing.written.reach(writing.written.so_far() + ENOUGH).await;
-    // Whoever has not been answered yet is not waited for.
+    writing.written.reach(writing.written.so_far() + CHECKS_BEFORE_AND_AFTER).await;
+    // Pending requests are not awaited.
     writers.shutdown().await;
 
-    is_all_there(&server, &writing).await;
+    assert_all_exist(&server, &writing).await;
 }
 
-async fn is_all_there(server: &Server, writing: &Writing) {
+async fn assert_all_exist(server: &Server, writing: &CheckWriters) {
     let created = writing.created.lock().unwrap().clone();
     for id in &created {
         let found = server.get(&format!("{CHECKS}/{id}"), &writing.token).await;
@@ -153,40 +153,41 @@ async fn is_all_there(server: &Server, writing: &Writing) {
     assert!((created.len() as u64..=tried).contains(&total), "{total} checks are counted");
 }
 
-/// People who create checks all the time.
-struct Writing {
+/// Clients that create checks continuously.
+struct CheckWriters {
     address: std::net::SocketAddr,
     token: String,
-    /// The ids that a 201 has named.
+    /// Ids returned with 201.
     created: Mutex<Vec<String>>,
-    written: Answers,
-    /// Answers that asked to come again.
+    written: ResponseCounter,
+    /// Responses with 503.
     unavailable: AtomicUsize,
     numbers: AtomicUsize,
 }
 
-impl Writing {
-    async fn go_on(&self) {
+impl CheckWriters {
+    async fn run(&self) {
         loop {
             if self.create().await.status != 201 {
-                // As somebody does who was told to wait.
+                // Waits before retrying, as a client would.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
 
-    /// One more check. It is created, or whoever asks is told to come again: soon, and nothing else.
-    async fn create(&self) -> Answer {
+    /// Creates a check, or gets a 503 in time.
+    async fn create(&self) -> HttpResponse {
         let number = format!("+9901{:06}00", self.numbers.fetch_add(1, Ordering::SeqCst));
         let request = Request::post(CHECKS).bearer(&self.token).json(&json!({"phone_number": number}));
-        let answer = tokio::time::timeout(LONGEST, client::send(self.address, &request)).await.expect("an answer");
-        if answer.status == 201 {
-            self.created.lock().unwrap().push(answer.json()["check_id"].as_str().unwrap().to_owned());
+        let response =
+            tokio::time::timeout(MAX_RESPONSE_TIME, client::send(self.address, &request)).await.expect("a response");
+        if response.status == 201 {
+            self.created.lock().unwrap().push(response.json()["check_id"].as_str().unwrap().to_owned());
             self.written.count();
         } else {
-            assert_unavailable(&answer);
+            assert_unavailable(&response);
             self.unavailable.fetch_add(1, Ordering::SeqCst);
         }
-        answer
+        response
     }
 }

@@ -1,7 +1,7 @@
-//! `kill -9` under load: nothing that was answered with a 2xx is lost, on either store.
+//! `kill -9` under load: no acknowledged write is lost, on either store.
 //!
-//! Writers create and delete credentials, create projects with idempotency keys, and revoke tokens, each remembering
-//! what it was told. The process is killed in the middle, started again, and asked. Then all over again.
+//! Writers create and delete credentials, create projects with idempotency keys, and revoke tokens, and record the
+//! responses. The process is killed, restarted and compared with the records, several times.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -16,123 +16,126 @@ use std::{
 
 use deployment::{
     Deployment, Server,
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     database::Database,
-    load::{Answers, Writers},
+    load::{ResponseCounter, Writers},
     try_send,
 };
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 5;
 const WRITERS: usize = 8;
-/// How many answers a round waits for before it kills.
-const ANSWERS: usize = 60;
+/// Responses per round before the kill.
+const RESPONSES_PER_ROUND: usize = 60;
 
 #[tokio::test]
 async fn sqlite() {
     let database = Database::sqlite().await;
-    nothing_answered_is_lost(database.address()).await;
+    no_acknowledged_write_is_lost(database.address()).await;
 }
 
 #[tokio::test]
 async fn postgres() {
     let database = Database::postgres().await;
-    nothing_answered_is_lost(database.address()).await;
+    no_acknowledged_write_is_lost(database.address()).await;
 }
 
-async fn nothing_answered_is_lost(store: &str) {
+async fn no_acknowledged_write_is_lost(store: &str) {
     let deployment = Deployment::new(store);
-    let mut told = Told::default();
+    let mut written = WriteLog::default();
     for round in 0..ROUNDS {
         let server = deployment.serve();
         let manager = deployment.manager(server.address).await;
-        check(&server, &deployment, &manager, &told).await;
-        told = load_until_killed(server, &deployment, &manager, told, round).await;
+        assert_writes_exist(&server, &deployment, &manager, &written).await;
+        written = load_until_killed(server, &deployment, &manager, written, round).await;
     }
     let server = deployment.serve();
     let manager = deployment.manager(server.address).await;
-    check(&server, &deployment, &manager, &told).await;
-    assert!(told.created.len() > ROUNDS && !told.deleted.is_empty() && !told.revoked.is_empty(), "{told:?}");
+    assert_writes_exist(&server, &deployment, &manager, &written).await;
+    assert!(
+        written.created.len() > ROUNDS && !written.deleted.is_empty() && !written.revoked.is_empty(),
+        "{written:?}"
+    );
 }
 
-/// What the service has answered, over all rounds.
+/// Responses of all rounds.
 #[derive(Debug, Default)]
-struct Told {
-    /// Client ids that a 201 named and no delete was sent for.
+struct WriteLog {
+    /// Client ids created with 201 and not deleted.
     created: BTreeSet<String>,
-    /// Client ids whose delete was answered with 204.
+    /// Client ids deleted with 204.
     deleted: BTreeSet<String>,
-    /// Idempotency keys, with the answer that came, if one came.
+    /// Idempotency keys with their responses, if any.
     projects: BTreeMap<String, Option<Value>>,
     revoked: Vec<String>,
 }
 
-/// Everything that was answered is there, and every unanswered create can be repeated to get one project.
-async fn check(server: &Server, deployment: &Deployment, manager: &str, told: &Told) {
+/// Checks that all acknowledged writes exist and that unacknowledged creates can be repeated.
+async fn assert_writes_exist(server: &Server, deployment: &Deployment, manager: &str, written: &WriteLog) {
     let path = format!("{}/credentials", deployment.path());
-    for client_id in &told.created {
-        let answer = server.get(&format!("{path}/{client_id}"), manager).await;
-        assert_eq!(answer.status, 200, "the credential {client_id} was created, and is lost");
+    for client_id in &written.created {
+        let response = server.get(&format!("{path}/{client_id}"), manager).await;
+        assert_eq!(response.status, 200, "the credential {client_id} was created, and is lost");
     }
-    for client_id in &told.deleted {
-        let answer = server.get(&format!("{path}/{client_id}"), manager).await;
-        assert_eq!(answer.status, 404, "the credential {client_id} was deleted, and is back");
+    for client_id in &written.deleted {
+        let response = server.get(&format!("{path}/{client_id}"), manager).await;
+        assert_eq!(response.status, 404, "the credential {client_id} was deleted, and is back");
     }
-    for token in &told.revoked {
-        let answer = server.get("/v1/management/workspaces", token).await;
-        assert_eq!(answer.status, 401, "a revoked token is good again");
+    for token in &written.revoked {
+        let response = server.get("/v1/management/workspaces", token).await;
+        assert_eq!(response.status, 401, "a revoked token is valid again");
     }
-    for (key, answered) in &told.projects {
+    for (key, answered) in &written.projects {
         let again = server.send(create_project(deployment, manager, key)).await;
-        // A claim that its holder did not live to complete runs out after its lease.
+        // The claim of a killed request expires with its lease.
         if again.status == 409 && answered.is_none() {
             continue;
         }
         assert_eq!(again.status, 201, "{}", String::from_utf8_lossy(&again.body));
         if let Some(answered) = answered {
             assert_eq!(again.header("idempotent-replayed"), Some("true"));
-            assert_eq!(&again.json(), answered, "the answer that was given before");
+            assert_eq!(&again.json(), answered, "the response given before");
         }
     }
     let search = format!("{}/projects?size=1&search=name==%22key-*%22", deployment.path());
     let total = server.get(&search, manager).await.json()["page"]["total_elements"].as_u64().unwrap();
-    assert!(total <= told.projects.len() as u64, "{total} projects for {} keys", told.projects.len());
+    assert!(total <= written.projects.len() as u64, "{total} projects for {} keys", written.projects.len());
 }
 
-/// Lets the writers loose, kills the process after a number of answers, and gathers what they were told.
+/// Runs the writers, kills the process after a number of responses, and collects their records.
 async fn load_until_killed(
     mut server: Server,
     deployment: &Deployment,
     manager: &str,
-    told: Told,
+    written: WriteLog,
     round: usize,
-) -> Told {
-    let answers = Answers::default();
-    let told = Arc::new(Mutex::new(told));
+) -> WriteLog {
+    let responses = ResponseCounter::default();
+    let written = Arc::new(Mutex::new(written));
     let mut writers = Writers::default();
     for writer in 0..WRITERS {
         let writer = Writer {
             address: server.address,
             deployment: deployment.clone(),
             manager: manager.to_owned(),
-            told: Arc::clone(&told),
-            answers: answers.clone(),
+            written: Arc::clone(&written),
+            responses: responses.clone(),
             name: format!("{round}-{writer}"),
         };
         writers.spawn(async move { writer.write().await });
     }
-    writers.get(&answers, ANSWERS).await;
+    writers.get(&responses, RESPONSES_PER_ROUND).await;
     server.kill();
     writers.leave().await;
-    Arc::into_inner(told).unwrap().into_inner().unwrap()
+    Arc::into_inner(written).unwrap().into_inner().unwrap()
 }
 
 struct Writer {
     address: SocketAddr,
     deployment: Deployment,
     manager: String,
-    told: Arc<Mutex<Told>>,
-    answers: Answers,
+    written: Arc<Mutex<WriteLog>>,
+    responses: ResponseCounter,
     name: String,
 }
 
@@ -151,36 +154,36 @@ impl Writer {
         let created = self.send(Request::new("POST", &credentials).bearer(&self.manager).json(&json!({}))).await?;
         assert_eq!(created.status, 201, "{}", String::from_utf8_lossy(&created.body));
         let client_id = created.json()["client_id"].as_str().unwrap().to_owned();
-        self.told.lock().unwrap().created.insert(client_id.clone());
+        self.written.lock().unwrap().created.insert(client_id.clone());
 
         if step.is_multiple_of(2) {
-            // From here on its fate is open until the answer is here.
-            self.told.lock().unwrap().created.remove(&client_id);
+            // The result is unknown until the response arrives.
+            self.written.lock().unwrap().created.remove(&client_id);
             let path = format!("{credentials}/{client_id}");
             let deleted = self.send(Request::new("DELETE", &path).bearer(&self.manager)).await?;
             assert_eq!(deleted.status, 204);
-            self.told.lock().unwrap().deleted.insert(client_id);
+            self.written.lock().unwrap().deleted.insert(client_id);
         }
 
         let key = format!("key-{}-{step}", self.name);
-        self.told.lock().unwrap().projects.insert(key.clone(), None);
+        self.written.lock().unwrap().projects.insert(key.clone(), None);
         let project = self.send(create_project(&self.deployment, &self.manager, &key)).await?;
         assert_eq!(project.status, 201, "{}", String::from_utf8_lossy(&project.body));
-        self.told.lock().unwrap().projects.insert(key, Some(project.json()));
+        self.written.lock().unwrap().projects.insert(key, Some(project.json()));
 
         let token = self.send(self.deployment.token_request()).await?;
         let token = token.json()["access_token"].as_str().unwrap().to_owned();
         let revoked = self.send(self.deployment.revoke_request(&token)).await?;
         assert_eq!(revoked.status, 200);
-        self.told.lock().unwrap().revoked.push(token);
+        self.written.lock().unwrap().revoked.push(token);
         Some(())
     }
 
-    /// `None`: the service is gone, and it is not known what became of the request.
-    async fn send(&self, request: Request) -> Option<Answer> {
-        let answer = try_send(self.address, &request).await?;
-        self.answers.count();
-        Some(answer)
+    /// Returns `None` if the service is gone and the result is unknown.
+    async fn send(&self, request: Request) -> Option<HttpResponse> {
+        let response = try_send(self.address, &request).await?;
+        self.responses.count();
+        Some(response)
     }
 }
 

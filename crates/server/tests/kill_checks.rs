@@ -1,11 +1,11 @@
-//! `kill -9` under load, with people in the middle of their checks, on either store: no check that was answered with a
-//! 201 is lost, each ends once, and each end is told to its receiver.
+//! `kill -9` under load with checks in progress, on either store: no acknowledged check is lost, each concludes once,
+//! and each callback is delivered.
 //!
-//! The process dies at a random moment, or at a certain one: the n-th time that one of its threads calls the system to
-//! write, to sync, to send or to receive.
+//! The process is killed at a random time, or at the n-th system call of a kind in one of its threads: write, sync,
+//! send or receive.
 //!
-//! The rounds follow each other without waiting for the leases of the dead. When they are over, all checks are brought
-//! to their end, and only then is it asked whether every callback has come.
+//! Rounds do not wait for leases of the killed process. At the end, all checks are concluded and all callbacks must
+//! have arrived.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -23,21 +23,21 @@ use std::{
 
 use deployment::{
     CHECKS, Deployment, Server,
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     database::Database,
     is_ended,
-    load::{Answers, Writers},
+    load::{ResponseCounter, Writers},
     receiver::Receiver,
     try_send,
 };
 use ringtrue_engine::ports::{Entropy, SystemEntropy};
 use serde_json::{Value, json};
 
-/// On each store, besides those that end at a certain moment. `KILL_ROUNDS` asks for more.
+/// On each store, in addition to the system call rounds. `KILL_ROUNDS` sets more.
 const ROUNDS: usize = 25;
-/// Within a transaction, after its commit and before the disk has it, before an answer or a callback goes out, before
-/// something that came is taken in.
-const MOMENTS_ON_SQLITE: [Moment; 12] = [
+/// Within a transaction, between commit and sync, before sending a response or callback, and before processing received
+/// data.
+const SQLITE_KILL_POINTS: [KillPoint; 12] = [
     ("pwrite64", 50),
     ("pwrite64", 400),
     ("pwrite64", 1_200),
@@ -51,8 +51,8 @@ const MOMENTS_ON_SQLITE: [Moment; 12] = [
     ("recvfrom", 50),
     ("recvfrom", 300),
 ];
-/// Before a statement, an answer or a callback goes out, or what came is taken in.
-const MOMENTS_ON_POSTGRES: [Moment; 12] = [
+/// Before sending a statement, response or callback, or processing received data.
+const POSTGRES_KILL_POINTS: [KillPoint; 12] = [
     ("sendto", 20),
     ("sendto", 60),
     ("sendto", 150),
@@ -67,70 +67,70 @@ const MOMENTS_ON_POSTGRES: [Moment; 12] = [
     ("writev", 80),
 ];
 const WRITERS: usize = 8;
-/// A round ends after so many answers, more or less.
-const ANSWERS: u8 = 200;
-/// The shortest that there is: what nobody texts about must end within the test.
+/// Approximate responses per round.
+const RESPONSES_PER_ROUND: u8 = 200;
+/// The minimum, so that checks expire within the test.
 const TTL: u64 = 60;
-const ALL_HAVE_ENDED: Duration = Duration::from_secs(TTL + 10);
-/// Until the last lease has run out and what failed once was tried again, with time to spare.
-const ALL_ARE_TOLD: Duration = Duration::from_secs(75);
+const CONCLUSION_TIMEOUT: Duration = Duration::from_secs(TTL + 10);
+/// Until the last lease has expired and failed deliveries were retried, with a margin.
+const CALLBACK_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// A call of the system, and how many of them a thread has made before it is killed at the next.
-type Moment = (&'static str, u32);
+/// A system call and the number of calls of a thread before it is killed.
+type KillPoint = (&'static str, u32);
 
 #[tokio::test]
 async fn sqlite() {
     let database = Database::sqlite().await;
-    every_end_is_told(database.address(), &MOMENTS_ON_SQLITE).await;
+    every_concluded_check_has_its_callback(database.address(), &SQLITE_KILL_POINTS).await;
 }
 
 #[tokio::test]
 async fn postgres() {
     let database = Database::postgres().await;
-    every_end_is_told(database.address(), &MOMENTS_ON_POSTGRES).await;
+    every_concluded_check_has_its_callback(database.address(), &POSTGRES_KILL_POINTS).await;
 }
 
-/// What the service has said of a check that it has acknowledged.
+/// Responses about an acknowledged check.
 #[derive(Clone, Debug)]
 struct Check {
     number: String,
     to: String,
     body: String,
-    /// How it ended, once somebody has seen that.
+    /// The final state, once observed.
     end: Option<Value>,
 }
 
-type Told = Arc<Mutex<BTreeMap<String, Check>>>;
+type CheckLog = Arc<Mutex<BTreeMap<String, Check>>>;
 
-async fn every_end_is_told(store: &str, moments: &[Moment]) {
+async fn every_concluded_check_has_its_callback(store: &str, moments: &[KillPoint]) {
     let mut world = World {
         deployment: Deployment::new(store),
         receiver: Receiver::start().await,
-        told: Told::default(),
+        log: CheckLog::default(),
         numbers: Arc::default(),
         token: None,
     };
     let rounds = rounds();
     for _ in 0..rounds {
-        let [answers] = (&SystemEntropy::default() as &dyn Entropy).bytes();
-        world.round(world.deployment.serve(), Some(usize::from(answers % ANSWERS))).await;
+        let [responses] = (&SystemEntropy::default() as &dyn Entropy).bytes();
+        world.round(world.deployment.serve(), Some(usize::from(responses % RESPONSES_PER_ROUND))).await;
     }
     for (call, count) in moments {
         match world.deployment.serve_with_fault(call, &format!("signal=KILL:when={count}")) {
             Some(server) => world.round(server, None).await,
-            // It has died on its way up.
+            // The process died during startup.
             None => world.receiver.next_round().await,
         }
     }
     let server = world.deployment.serve();
     let token = world.token.unwrap();
-    let checks = world.told.lock().unwrap().clone();
-    assert!(checks.len() > rounds * 4, "a load of {} checks is none", checks.len());
-    let ends = bring_to_an_end(&server, &world.receiver, &token, checks).await;
-    are_told(&world.receiver, &ends).await;
+    let checks = world.log.lock().unwrap().clone();
+    assert!(checks.len() > rounds * 4, "only {} checks were created", checks.len());
+    let ends = assert_checks_conclude(&server, &world.receiver, &token, checks).await;
+    assert_callbacks_arrived(&world.receiver, &ends).await;
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever has the time asks for more")]
+#[expect(clippy::disallowed_methods, reason = "long runs set it")]
 fn rounds() -> usize {
     std::env::var("KILL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().expect("KILL_ROUNDS is a number"))
 }
@@ -138,13 +138,13 @@ fn rounds() -> usize {
 struct World {
     deployment: Deployment,
     receiver: Receiver,
-    told: Told,
+    log: CheckLog,
     numbers: Arc<AtomicUsize>,
     token: Option<String>,
 }
 
 impl World {
-    /// Lets the writers loose until the process is dead: by our hand after a number of answers, or by itself.
+    /// Runs the writers until the process is dead: killed after a number of responses, or by the injected fault.
     async fn round(&mut self, mut server: Server, kill_after: Option<usize>) {
         let token = if let Some(token) = &self.token {
             token
@@ -152,15 +152,15 @@ impl World {
             let settings = json!({"ttl": TTL, "callback_url": self.receiver.url()});
             self.token.insert(self.deployment.product_token(&server, settings).await)
         };
-        let answers = Answers::default();
+        let responses = ResponseCounter::default();
         let mut writers = Writers::default();
         for _ in 0..WRITERS {
-            let (told, numbers, answers) = (Arc::clone(&self.told), Arc::clone(&self.numbers), answers.clone());
-            let writer = Writer { address: server.address, token: token.clone(), told, numbers, answers };
+            let (log, numbers, responses) = (Arc::clone(&self.log), Arc::clone(&self.numbers), responses.clone());
+            let writer = Writer { address: server.address, token: token.clone(), log, numbers, responses };
             writers.spawn(async move { while writer.step().await.is_some() {} });
         }
         if let Some(enough) = kill_after {
-            writers.get(&answers, enough).await;
+            writers.get(&responses, enough).await;
             server.kill();
         }
         writers.leave().await;
@@ -169,8 +169,8 @@ impl World {
     }
 }
 
-/// Everything acknowledged is there, says what it has said before, and comes to its end.
-async fn bring_to_an_end(
+/// Checks that everything acknowledged exists, is consistent with earlier responses, and concludes.
+async fn assert_checks_conclude(
     server: &Server,
     receiver: &Receiver,
     token: &str,
@@ -189,50 +189,50 @@ async fn bring_to_an_end(
     for id in checks.into_keys() {
         let mut check = read(server, token, &id).await;
         if !is_ended(&check) {
-            receiver.hear_of(&id, ALL_HAVE_ENDED).await;
+            receiver.wait_for_callback(&id, CONCLUSION_TIMEOUT).await;
             check = read(server, token, &id).await;
-            assert!(is_ended(&check), "an end that is none is told: {check}");
+            assert!(is_ended(&check), "callback of an open check: {check}");
         }
         ends.insert(id, check);
     }
     ends
 }
 
-async fn are_told(receiver: &Receiver, ends: &BTreeMap<String, Value>) {
-    receiver.take_all(&ends.keys().cloned().collect(), ALL_ARE_TOLD).await;
-    for (id, arrivals) in receiver.arrivals() {
-        for (one, next) in arrivals.iter().zip(&arrivals[1..]) {
-            assert_eq!(one.body, next.body, "{id} is told in two ways");
+async fn assert_callbacks_arrived(receiver: &Receiver, ends: &BTreeMap<String, Value>) {
+    receiver.wait_for_all(&ends.keys().cloned().collect(), CALLBACK_TIMEOUT).await;
+    for (id, received) in receiver.received() {
+        for (one, next) in received.iter().zip(&received[1..]) {
+            assert_eq!(one.body, next.body, "{id} is log in two ways");
             let is_repeated = one.attempt == next.attempt && one.round < next.round;
-            assert!(is_repeated || one.attempt + 1 == next.attempt, "{id}: {arrivals:?}");
+            assert!(is_repeated || one.attempt + 1 == next.attempt, "{id}: {received:?}");
         }
-        assert_eq!(arrivals[0].attempt, 1, "{id}");
+        assert_eq!(received[0].attempt, 1, "{id}");
         if let Some(end) = ends.get(&id) {
-            let mut said: Value = serde_json::from_slice(&arrivals[0].body).unwrap();
+            let mut said: Value = serde_json::from_slice(&received[0].body).unwrap();
             if said["status"] == "EXPIRED" {
                 assert_eq!(said.as_object_mut().unwrap().remove("error_code"), Some(json!("check_expired")));
             }
-            assert_eq!(&said, end, "the callback says what the check says");
+            assert_eq!(&said, end, "the callback matches the check");
         }
     }
 }
 
 async fn read(server: &Server, token: &str, id: &str) -> Value {
-    let answer = server.get(&format!("{CHECKS}/{id}"), token).await;
-    assert_eq!(answer.status, 200, "the check {id} was created, and is lost: {}", answer.text());
-    answer.json()
+    let response = server.get(&format!("{CHECKS}/{id}"), token).await;
+    assert_eq!(response.status, 200, "the check {id} was created, and is lost: {}", response.text());
+    response.json()
 }
 
 struct Writer {
     address: std::net::SocketAddr,
     token: String,
-    told: Told,
+    log: CheckLog,
     numbers: Arc<AtomicUsize>,
-    answers: Answers,
+    responses: ResponseCounter,
 }
 
 impl Writer {
-    /// A check from its beginning to its end. `None`: the service is gone.
+    /// Runs a check from creation to conclusion. Returns `None` if the service is gone.
     async fn step(&self) -> Option<()> {
         let turn = self.numbers.fetch_add(1, Ordering::SeqCst);
         let number = format!("+9901{turn:06}00");
@@ -241,7 +241,7 @@ impl Writer {
         let id = text("check_id");
         let (to, body) = (text("receiver_phone_number"), text("expected_sms_body"));
         let check = Check { number: number.clone(), to: to.clone(), body: body.clone(), end: None };
-        self.told.lock().unwrap().insert(id.clone(), check);
+        self.log.lock().unwrap().insert(id.clone(), check);
         if turn.is_multiple_of(4) {
             return Some(());
         }
@@ -250,14 +250,14 @@ impl Writer {
         self.send(Request::post("/v1/sandbox/inbound-sms").json(&sms)).await?.assert(202);
         let read = self.send(Request::get(&format!("{CHECKS}/{id}"))).await?.assert(200).json();
         if is_ended(&read) {
-            self.told.lock().unwrap().get_mut(&id).unwrap().end = Some(read);
+            self.log.lock().unwrap().get_mut(&id).unwrap().end = Some(read);
         }
         Some(())
     }
 
-    async fn send(&self, request: Request) -> Option<Answer> {
-        let answer = try_send(self.address, &request.bearer(&self.token)).await?;
-        self.answers.count();
-        Some(answer)
+    async fn send(&self, request: Request) -> Option<HttpResponse> {
+        let response = try_send(self.address, &request.bearer(&self.token)).await?;
+        self.responses.count();
+        Some(response)
     }
 }

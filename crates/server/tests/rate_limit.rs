@@ -1,5 +1,5 @@
-//! More calls than a workspace may make, for seconds on end, against the real binary: as many are served as the limit
-//! says, all others are told to wait, and nothing else comes of it.
+//! Sustained load above the limit of a workspace against the real binary: the limit is served exactly, and all other
+//! requests get 429.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -17,32 +17,32 @@ use std::{
 
 use deployment::{
     CHECKS, Deployment,
-    client::{self, Answer, Request},
+    client::{self, HttpResponse, Request},
     database::Database,
 };
 use ringtrue_engine::ports::{Clock, SystemClock};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-/// Far less than this machine can do, however busy it is.
+/// Far below the capacity of this machine.
 const LIMITS: [(&str, &str); 2] = [("RINGTRUE_RATE_LIMITS__READ", "40"), ("RINGTRUE_RATE_LIMITS__CREATE", "20")];
 const READS: usize = 40;
 const CREATES: usize = 20;
 const LOAD: Duration = Duration::from_secs(8);
-/// People who read, and as many who create, each with the next call when the last is answered.
-const CALLERS: usize = 6;
+/// Clients of each kind, which send the next request after each response.
+const CLIENTS: usize = 6;
 
 #[tokio::test]
 async fn sqlite() {
-    a_limit_holds_under_load(&Database::sqlite().await).await;
+    limit_holds_under_load(&Database::sqlite().await).await;
 }
 
 #[tokio::test]
 async fn postgres() {
-    a_limit_holds_under_load(&Database::postgres().await).await;
+    limit_holds_under_load(&Database::postgres().await).await;
 }
 
-async fn a_limit_holds_under_load(database: &Database) {
+async fn limit_holds_under_load(database: &Database) {
     let deployment = Deployment::new(database.address());
     let server = deployment.serve_with(&LIMITS);
     let token = deployment.product_token(&server, json!({})).await;
@@ -50,7 +50,7 @@ async fn a_limit_holds_under_load(database: &Database) {
     let creates = Arc::new(Calls { limit: CREATES, success: 201, ..Calls::new(server.address, &token) });
     let mut callers = JoinSet::new();
     let (begun, first_second) = (Instant::now(), SystemClock.now().as_second());
-    for _ in 0..CALLERS {
+    for _ in 0..CLIENTS {
         let (reads, creates) = (Arc::clone(&reads), Arc::clone(&creates));
         callers.spawn(async move {
             while begun.elapsed() < LOAD {
@@ -71,13 +71,13 @@ async fn a_limit_holds_under_load(database: &Database) {
     reads.assert_limited(seconds);
     creates.assert_limited(seconds);
 
-    // Whoever waits as told is served.
+    // A client that waits for `Retry-After` is served.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let all = server.get(&format!("{CHECKS}?size=1"), &token).await.assert(200).json();
     assert_eq!(all["page"]["total_elements"], creates.admitted(), "what was refused was not done");
 }
 
-/// Calls of one kind, and what came of them.
+/// Requests of one kind and their results.
 struct Calls {
     address: SocketAddr,
     token: String,
@@ -101,12 +101,12 @@ impl Calls {
 
     async fn make(&self, request: Request) {
         self.made.fetch_add(1, Ordering::SeqCst);
-        let answer = client::send(self.address, &request.bearer(&self.token)).await;
-        let [limit, remaining, reset] = ["limit", "remaining", "reset"].map(|name| number(&answer, name));
-        assert!(limit == self.limit && remaining < limit && reset == 1, "{answer:?}");
-        if answer.status != self.success {
-            assert_eq!((answer.status, answer.code().as_str()), (429, "too_many_requests"), "{}", answer.text());
-            assert_eq!((remaining, answer.header("retry-after")), (0, Some("1")));
+        let response = client::send(self.address, &request.bearer(&self.token)).await;
+        let [limit, remaining, reset] = ["limit", "remaining", "reset"].map(|name| number(&response, name));
+        assert!(limit == self.limit && remaining < limit && reset == 1, "{response:?}");
+        if response.status != self.success {
+            assert_eq!((response.status, response.code().as_str()), (429, "too_many_requests"), "{}", response.text());
+            assert_eq!((remaining, response.header("retry-after")), (0, Some("1")));
             self.refused.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -115,7 +115,7 @@ impl Calls {
         self.made.load(Ordering::SeqCst) - self.refused.load(Ordering::SeqCst)
     }
 
-    /// After a load that went on while the clock moved by so many seconds.
+    /// Asserts the limit after a load during which the clock advanced by this many seconds.
     fn assert_limited(&self, seconds: usize) {
         let (admitted, refused) = (self.admitted(), self.refused.load(Ordering::SeqCst));
         let most = self.limit * seconds * 105 / 100 + self.limit;
@@ -125,7 +125,7 @@ impl Calls {
     }
 }
 
-fn number(answer: &Answer, name: &str) -> usize {
-    let value = answer.header(&format!("x-ratelimit-{name}"));
-    value.unwrap_or_else(|| panic!("no {name}: {answer:?}")).parse().expect("a number")
+fn number(response: &HttpResponse, name: &str) -> usize {
+    let value = response.header(&format!("x-ratelimit-{name}"));
+    value.unwrap_or_else(|| panic!("no {name}: {response:?}")).parse().expect("a number")
 }

@@ -1,8 +1,7 @@
-//! Two thousand clients that are slow on purpose, against the real binary: others are served as if they were not there,
-//! and none of them keeps its connection.
+//! Two thousand deliberately slow clients against the real binary: other clients are served normally, and none of them
+//! keeps its connection.
 //!
-//! Another process, which nobody attacks, is asked in turn with the one under attack. Whatever else this machine does
-//! slows both.
+//! A second process that is not attacked is measured in turn, so that other load of this machine affects both.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -27,113 +26,113 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Who sends a head that never ends, a body that never ends, and who never reads. Of the last there are few: what they
-/// do not read takes memory of this machine, on both sides.
-const CROWD: [(Slowness, usize); 3] = [(Slowness::Head, 1_000), (Slowness::Body, 940), (Slowness::Reading, 60)];
-/// Shorter times than by default, so that the test is no longer than it must be.
+/// Slow heads, slow bodies, and clients that do not read. The last are few, as unread data uses memory on both sides.
+const SLOW_CLIENTS: [(SlowClient, usize); 3] =
+    [(SlowClient::Head, 1_000), (SlowClient::Body, 940), (SlowClient::Reading, 60)];
+/// Shorter timeouts than the defaults, to keep the test short.
 const LIMITS: [(&str, &str); 5] = [
-    // All of the crowd come from one address.
+    // All of the slow clients come from one address.
     ("RINGTRUE_HTTP__MAX_CONNECTIONS_PER_ADDRESS", "5000"),
     ("RINGTRUE_HTTP__HEADER_TIMEOUT", "8s"),
     ("RINGTRUE_HTTP__BODY_TIMEOUT", "8s"),
     ("RINGTRUE_HTTP__IDLE_TIMEOUT", "8s"),
     ("RINGTRUE_HTTP__WRITE_TIMEOUT", "12s"),
 ];
-/// What is promised with the limits that are the default.
-const CLOSED_WITHIN: Duration = Duration::from_secs(35);
-/// Between two bytes.
-const DRIP: Duration = Duration::from_secs(1);
-/// Before somebody who was thrown out comes again.
-const PAUSE: Duration = Duration::from_millis(200);
-/// Between two who come. All are in before the first has to go.
-const PACE: Duration = Duration::from_millis(3);
-/// Longer than the longest of the limits.
-const ATTACK: Duration = Duration::from_secs(15);
+/// The limit with the default configuration.
+const MAX_CONNECTION_TIME: Duration = Duration::from_secs(35);
+/// Pause between two bytes.
+const BYTE_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause before a disconnected client reconnects.
+const RECONNECT_DELAY: Duration = Duration::from_millis(200);
+/// Pause between two clients. All are connected before the first times out.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(3);
+/// Longer than the longest timeout.
+const ATTACK_DURATION: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slowness {
+enum SlowClient {
     Head,
     Body,
     Reading,
 }
 
-impl Slowness {
-    /// What is sent at once. The body is of somebody who may send one: others are refused before.
+impl SlowClient {
+    /// Data sent immediately. The body belongs to an authenticated request; others are rejected earlier.
     fn start(self, projects: &str, token: &str) -> Vec<u8> {
         match self {
-            Slowness::Head => b"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ".to_vec(),
-            Slowness::Body => format!(
+            SlowClient::Head => b"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ".to_vec(),
+            SlowClient::Body => format!(
                 "POST {projects} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
                  Content-Type: application/json\r\nContent-Length: 9999\r\n\r\n"
             )
             .into_bytes(),
-            // More pages than fit into any buffer on the way.
-            Slowness::Reading => b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n".repeat(60),
+            // More pages than fit into all buffers.
+            SlowClient::Reading => b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(60),
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_clients_slow_nobody_else() {
-    allow_many_files();
-    let (calm, attacked) = (Site::open().await, Site::open().await);
-    let crowd = Arc::new(Crowd::default());
+async fn slow_clients_do_not_delay_others() {
+    raise_file_limit();
+    let (calm, attacked) = (Target::open().await, Target::open().await);
+    let crowd = Arc::new(SlowClients::default());
     let mut attackers = JoinSet::new();
-    for (slowness, count) in CROWD {
+    for (slowness, count) in SLOW_CLIENTS {
         for _ in 0..count {
             let (crowd, address, start) =
                 (Arc::clone(&crowd), attacked.server.address, slowness.start(&attacked.projects, &attacked.manager));
             attackers.spawn(async move { crowd.attack(slowness, address, &start).await });
-            // One after the other, or they would all be thrown out at once.
-            tokio::time::sleep(PACE).await;
+            // Staggered, so that they do not time out at the same time.
+            tokio::time::sleep(CONNECT_INTERVAL).await;
         }
     }
     let all = attackers.len();
     let begun = Instant::now();
     while crowd.inside() < all * 4 / 5 {
-        assert!(begun.elapsed() < client::PATIENCE, "{} are in", crowd.inside());
+        assert!(begun.elapsed() < client::WAIT_LIMIT, "{} are in", crowd.inside());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 
     let (mut before, mut during, mut fewest) = (vec![], vec![], all);
     let begun = Instant::now();
-    while begun.elapsed() < ATTACK || during.len() < 100 {
-        before.push(calm.time_one().await);
-        during.push(attacked.time_one().await);
+    while begun.elapsed() < ATTACK_DURATION || during.len() < 100 {
+        before.push(calm.measure_request().await);
+        during.push(attacked.measure_request().await);
         fewest = fewest.min(crowd.inside());
     }
     attackers.shutdown().await;
     assert!(fewest > all / 2, "{fewest} are no crowd");
     crowd.assert_closed_in_time();
-    // Twice as long, and what a busy machine takes from the one and not from the other: less than any of the limits, which
-    // whoever had to wait for one of the crowd would have waited for.
+    // Twice as long, plus a margin for a busy machine that is below every timeout: a client blocked by the attack would
+    // wait for one.
     for (share, slack) in [(50, Duration::from_millis(5)), (99, Duration::from_secs(1))] {
         let (calm, attacked) = (percentile(&mut before, share), percentile(&mut during, share));
         assert!(attacked <= calm * 2 + slack, "p{share}: {attacked:?} instead of {calm:?}");
     }
 }
 
-/// A service with nothing else to do.
-struct Site {
+/// An idle service.
+struct Target {
     server: Server,
     manager: String,
-    /// Where projects are created.
+    /// Path of project creation.
     projects: String,
     _database: Database,
 }
 
-impl Site {
+impl Target {
     async fn open() -> Self {
         let database = Database::sqlite().await;
         let deployment = Deployment::new(database.address());
         let server = deployment.serve_with(&LIMITS);
         let manager = deployment.manager(server.address).await;
-        // Made when it is first asked for.
-        server.get("/docs", &manager).await.assert(200);
-        Site { server, manager, projects: format!("{}/projects", deployment.path()), _database: database }
+        // Pages are rendered on first access.
+        server.get("/openapi.json", &manager).await.assert(200);
+        Target { server, manager, projects: format!("{}/projects", deployment.path()), _database: database }
     }
 
-    async fn time_one(&self) -> Duration {
+    async fn measure_request(&self) -> Duration {
         let begun = Instant::now();
         assert_eq!(self.server.get("/v1/management/workspaces", &self.manager).await.status, 200);
         begun.elapsed()
@@ -141,17 +140,17 @@ impl Site {
 }
 
 #[derive(Default)]
-struct Crowd {
-    /// When those came in who are in.
-    inside: Mutex<BTreeMap<usize, (Slowness, Instant)>>,
-    /// How long those were in who were thrown out.
-    stays: Mutex<Vec<(Slowness, Duration)>>,
+struct SlowClients {
+    /// Connection times of connected clients.
+    inside: Mutex<BTreeMap<usize, (SlowClient, Instant)>>,
+    /// Connection durations of disconnected clients.
+    stays: Mutex<Vec<(SlowClient, Duration)>>,
     visits: AtomicUsize,
 }
 
-impl Crowd {
-    /// Comes in, stays until it is thrown out, and comes again a moment later.
-    async fn attack(&self, slowness: Slowness, address: SocketAddr, start: &[u8]) {
+impl SlowClients {
+    /// Connects, stays until disconnected, and reconnects after a pause.
+    async fn attack(&self, slowness: SlowClient, address: SocketAddr, start: &[u8]) {
         loop {
             if let Ok(stream) = connect(slowness, address).await {
                 let (visit, begun) = (self.visits.fetch_add(1, Ordering::SeqCst), Instant::now());
@@ -160,7 +159,7 @@ impl Crowd {
                 self.inside.lock().unwrap().remove(&visit);
                 self.stays.lock().unwrap().push((slowness, begun.elapsed()));
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
 
@@ -170,43 +169,43 @@ impl Crowd {
 
     fn assert_closed_in_time(&self) {
         let stays = self.stays.lock().unwrap();
-        for (slowness, count) in CROWD {
+        for (slowness, count) in SLOW_CLIENTS {
             let closed = stays.iter().filter(|(kind, _)| *kind == slowness).count();
             assert!(closed >= count / 2, "{slowness:?}: only {closed} were closed");
         }
         let inside = self.inside.lock().unwrap();
         let so_far = inside.values().map(|(slowness, begun)| (*slowness, begun.elapsed()));
         for (slowness, stay) in stays.iter().copied().chain(so_far) {
-            assert!(stay <= CLOSED_WITHIN, "{slowness:?}: {stay:?}");
+            assert!(stay <= MAX_CONNECTION_TIME, "{slowness:?}: {stay:?}");
         }
     }
 }
 
-async fn connect(slowness: Slowness, address: SocketAddr) -> std::io::Result<TcpStream> {
+async fn connect(slowness: SlowClient, address: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
-    if slowness == Slowness::Reading {
+    if slowness == SlowClient::Reading {
         socket.set_recv_buffer_size(4096)?;
     }
     socket.connect(address).await
 }
 
-/// Until the server has closed the connection, or given it up.
-async fn stay(slowness: Slowness, start: &[u8], stream: TcpStream) {
+/// Returns when the server has closed the connection.
+async fn stay(slowness: SlowClient, start: &[u8], stream: TcpStream) {
     let (mut read, mut write) = stream.into_split();
     let drip = async {
         write.write_all(start).await?;
         loop {
-            tokio::time::sleep(DRIP).await;
+            tokio::time::sleep(BYTE_INTERVAL).await;
             write.write_all(b"a").await?;
         }
     };
     let listen = async {
-        if slowness == Slowness::Reading {
-            // Whoever does not read learns of the end by writing.
+        if slowness == SlowClient::Reading {
+            // A client that does not read only notices the close by writing.
             std::future::pending::<()>().await;
         }
-        let mut answer = vec![];
-        let _ = read.read_to_end(&mut answer).await;
+        let mut response = vec![];
+        let _ = read.read_to_end(&mut response).await;
     };
     tokio::select! {
         () = listen => {}
@@ -219,8 +218,8 @@ fn percentile(times: &mut [Duration], share: usize) -> Duration {
     times[(times.len() * share / 100).min(times.len() - 1)]
 }
 
-/// For us, and for the processes that we start.
-fn allow_many_files() {
+/// For this process and its children.
+fn raise_file_limit() {
     let this = std::process::id().to_string();
     let status = Command::new("prlimit").args(["--pid", &this, "--nofile=8192:"]).status().expect("prlimit runs");
     assert!(status.success(), "8,192 open files are not allowed here");

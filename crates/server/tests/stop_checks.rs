@@ -1,5 +1,5 @@
-//! SIGTERM under load, on either store: what was begun is finished and answered, what was answered is there, the process
-//! ends by itself and in time, and what it has not sent is free for the next one to send at once.
+//! SIGTERM under load, on either store: requests in progress finish, acknowledged checks exist, the process exits in
+//! time, and pending callbacks are released for the next process.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -18,10 +18,10 @@ use std::{
 
 use deployment::{
     CHECKS, Deployment, Server,
-    client::{self, Answer, Request},
+    client::{self, HttpResponse, Request},
     database::Database,
     is_ended,
-    load::{Answers, Writers},
+    load::{ResponseCounter, Writers},
     receiver::Receiver,
 };
 use ringtrue_engine::ports::{Clock, SystemClock};
@@ -31,27 +31,27 @@ use tokio::{
     net::TcpStream,
 };
 
-/// In every second of them the receiver keeps the callbacks of the process waiting when it is to stop.
+/// In every second round the receiver delays callbacks during the shutdown.
 const ROUNDS: usize = 8;
 const WRITERS: usize = 8;
-/// How many answers a round waits for before it stops.
-const ANSWERS: usize = 150;
-/// Nothing ends by itself while the test lasts.
+/// Responses per round before the shutdown.
+const RESPONSES_PER_ROUND: usize = 150;
+/// No check expires during the test.
 const TTL: u64 = 900;
-/// The first attempt and, ten seconds later, the second, with time to spare.
-const ALL_ARE_TOLD: Duration = Duration::from_mins(1);
+/// The first attempt and the retry ten seconds later, with a margin.
+const CALLBACK_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn sqlite() {
-    stopping_drops_nothing(&Database::sqlite().await).await;
+    shutdown_loses_no_check_or_callback(&Database::sqlite().await).await;
 }
 
 #[tokio::test]
 async fn postgres() {
-    stopping_drops_nothing(&Database::postgres().await).await;
+    shutdown_loses_no_check_or_callback(&Database::postgres().await).await;
 }
 
-async fn stopping_drops_nothing(database: &Database) {
+async fn shutdown_loses_no_check_or_callback(database: &Database) {
     let deployment = Deployment::new(database.address());
     let receiver = Receiver::start().await;
     let mut server = deployment.serve();
@@ -60,7 +60,7 @@ async fn stopping_drops_nothing(database: &Database) {
         token: deployment.product_token(&server, settings).await,
         told: Mutex::default(),
         numbers: AtomicUsize::new(0),
-        answers: Answers::default(),
+        responses: ResponseCounter::default(),
     });
     let mut ended = BTreeSet::new();
     for round in 0..ROUNDS {
@@ -71,58 +71,58 @@ async fn stopping_drops_nothing(database: &Database) {
         let free = due_callbacks(database).await;
 
         server = deployment.serve();
-        ended = writer.ended_checks(&server).await;
-        let arrivals = receiver.arrivals();
-        let kept: Vec<_> = ended.iter().filter(|id| !arrivals.contains_key(*id) && !free.contains(*id)).collect();
+        ended = writer.concluded_checks(&server).await;
+        let received = receiver.received();
+        let kept: Vec<_> = ended.iter().filter(|id| !received.contains_key(*id) && !free.contains(*id)).collect();
         assert!(kept.is_empty(), "round {round}: {} leases were not given back: {kept:?}", kept.len());
     }
-    assert!(ended.len() > ROUNDS * WRITERS, "a load of {} checks is none", ended.len());
-    each_is_told_once(&receiver, &ended).await;
+    assert!(ended.len() > ROUNDS * WRITERS, "only {} checks were created", ended.len());
+    each_callback_is_delivered_once(&receiver, &ended).await;
 }
 
-/// Lets the writers loose, and stops the process in the middle.
+/// Runs the writers and stops the process meanwhile.
 async fn stop_under_load(mut server: Server, writer: &Arc<Writer>, receiver: &Receiver) {
-    let enough = writer.answers.so_far() + ANSWERS;
+    let enough = writer.responses.so_far() + RESPONSES_PER_ROUND;
     let mut writers = Writers::default();
     for _ in 0..WRITERS {
         let (writer, address) = (Arc::clone(writer), server.address);
         writers.spawn(async move { while writer.step(address).await.is_some() {} });
     }
-    writers.get(&writer.answers, enough).await;
+    writers.get(&writer.responses, enough).await;
     server.terminate();
     writers.leave().await;
-    receiver.let_go();
-    // Anything else says that it was cut short: its time was up.
+    receiver.release();
+    // Any other code means that the grace period ended.
     assert_eq!(server.ended().await.code(), Some(0));
 }
 
-/// The checks whose callbacks anybody may send now.
+/// Checks with callbacks that can be claimed now.
 async fn due_callbacks(database: &Database) -> BTreeSet<String> {
     let now = SystemClock.now();
-    // Taken for no time at all.
-    let due = database.open().await.lease_due(now, now, u32::MAX, &[]).await.unwrap();
+    // With an empty lease.
+    let due = database.open().await.lease_due_callbacks(now, now, u32::MAX, &[]).await.unwrap();
     due.into_iter().map(|callback| callback.check.to_string()).collect()
 }
 
-async fn each_is_told_once(receiver: &Receiver, ended: &BTreeSet<String>) {
-    receiver.take_all(ended, ALL_ARE_TOLD).await;
-    for (id, arrivals) in receiver.arrivals() {
-        let attempts: Vec<_> = arrivals.iter().map(|arrival| arrival.attempt).collect();
-        assert!(attempts == [1] || attempts == [1, 2] && !arrivals[0].was_taken(), "{id}: {arrivals:?}");
+async fn each_callback_is_delivered_once(receiver: &Receiver, ended: &BTreeSet<String>) {
+    receiver.wait_for_all(ended, CALLBACK_TIMEOUT).await;
+    for (id, received) in receiver.received() {
+        let attempts: Vec<_> = received.iter().map(|arrival| arrival.attempt).collect();
+        assert!(attempts == [1] || attempts == [1, 2] && !received[0].was_accepted(), "{id}: {received:?}");
     }
 }
 
-/// Somebody who creates checks and texts about most of them, whichever process answers.
+/// Creates checks and sends SMS for most of them, to whichever process is running.
 struct Writer {
     token: String,
-    /// The ids that a 201 has named.
+    /// Ids returned with 201.
     told: Mutex<Vec<String>>,
     numbers: AtomicUsize,
-    answers: Answers,
+    responses: ResponseCounter,
 }
 
 impl Writer {
-    /// `None`: the service is gone.
+    /// Returns `None` if the service is gone.
     async fn step(&self, address: SocketAddr) -> Option<()> {
         let turn = self.numbers.fetch_add(1, Ordering::SeqCst);
         let number = format!("+9901{turn:06}00");
@@ -138,8 +138,8 @@ impl Writer {
         Some(())
     }
 
-    /// The answer, whole. `None`: there is none at all, for nobody has heard the request.
-    async fn send(&self, address: SocketAddr, request: Request) -> Option<Answer> {
+    /// Returns the complete response, or `None` if the request was not received.
+    async fn send(&self, address: SocketAddr, request: Request) -> Option<HttpResponse> {
         let mut stream = TcpStream::connect(address).await.ok()?;
         stream.write_all(&request.bearer(&self.token).bytes(address)).await.ok()?;
         let mut bytes = vec![];
@@ -148,13 +148,13 @@ impl Writer {
             return None;
         }
         let whole = client::try_parse(&bytes);
-        let answer = whole.unwrap_or_else(|| panic!("cut off ({read:?}): {:?}", String::from_utf8_lossy(&bytes)));
-        self.answers.count();
-        Some(answer)
+        let response = whole.unwrap_or_else(|| panic!("cut off ({read:?}): {:?}", String::from_utf8_lossy(&bytes)));
+        self.responses.count();
+        Some(response)
     }
 
-    /// All that was told is there, and nothing that was not. Gives those that have ended.
-    async fn ended_checks(&self, server: &Server) -> BTreeSet<String> {
+    /// Checks that exactly the acknowledged checks exist. Returns the concluded ones.
+    async fn concluded_checks(&self, server: &Server) -> BTreeSet<String> {
         let told = self.told.lock().unwrap().clone();
         let mut ended = BTreeSet::new();
         for id in &told {
@@ -165,7 +165,7 @@ impl Writer {
             }
         }
         let all = server.get(&format!("{CHECKS}?size=1"), &self.token).await.assert(200).json();
-        assert_eq!(all["page"]["total_elements"], told.len(), "somebody was not told what was done");
+        assert_eq!(all["page"]["total_elements"], told.len(), "a check was created without a response");
         ended
     }
 }

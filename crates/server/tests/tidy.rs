@@ -1,4 +1,4 @@
-//! The invariants of ARCHITECTURE.md that a test can hold.
+//! Invariants of ARCHITECTURE.md that can be tested.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -8,28 +8,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Which crates may name which libraries in their manifests.
-const ONLY: &[(&str, &[&str])] = &[
+/// Crates that may depend on each library.
+const PERMITTED_CRATES: &[(&str, &[&str])] = &[
     ("axum", &["server", "bench"]),
-    // The simulated operator is an HTTP server of its own, which the service knows by its socket only.
+    // The sandbox operator is an HTTP server, which the service reaches by its socket only.
     ("hyper", &["server", "operators", "sandbox", "bench"]),
     ("maxminddb", &["operators", "bench"]),
     ("rusqlite", &["store"]),
     ("tokio-postgres", &["store"]),
     ("deadpool-postgres", &["store"]),
-    // How passwords are kept is a rule of the service, not of a door to it.
+    // Password hashing is a rule of the engine.
     ("argon2", &["engine"]),
     ("clap", &["server", "bench"]),
-    // Terminals are the command line's business.
+    // Only the command line uses terminals.
     ("clap_complete", &["server"]),
     ("rustix", &["server"]),
     ("anyhow", &["server", "bench"]),
 ];
 
-/// The pure core knows none of these.
-const NOT_IN_DOMAIN: &[&str] = &["tokio", "serde", "serde_json", "async-trait", "aws-lc-rs", "tracing", "http"];
+/// The domain must not depend on these.
+const FORBIDDEN_IN_DOMAIN: &[&str] = &["tokio", "serde", "serde_json", "async-trait", "aws-lc-rs", "tracing", "http"];
 
-/// Who may depend on whom among our own crates.
+/// Permitted dependencies among our crates.
 const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("engine", &["domain"]),
@@ -40,7 +40,7 @@ const OWN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("server", &["domain", "engine", "operators", "sandbox", "store"]),
     ("fuzz", &["domain", "engine", "operators", "smpp"]),
     ("libfuzzer", &["fuzz"]),
-    // samples/rust, which integrators copy: nothing of ours is in it.
+    // samples/rust does not depend on our crates.
     ("rust", &[]),
 ];
 
@@ -48,14 +48,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+fn files(folder: &Path, matches: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut found = vec![];
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();
         let name = entry.file_name();
         if path.is_dir() && name != "target" && name != "node_modules" && name != ".git" && name != "ringtrue-data" {
-            found.extend(files(&path, wanted));
-        } else if path.is_file() && wanted(&path) {
+            found.extend(files(&path, matches));
+        } else if path.is_file() && matches(&path) {
             found.push(path);
         }
     }
@@ -64,18 +64,18 @@ fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
 }
 
 fn has_extension(extensions: &'static [&'static str]) -> impl Fn(&Path) -> bool {
-    move |path| path.extension().is_some_and(|found| extensions.iter().any(|wanted| found == *wanted))
+    move |path| path.extension().is_some_and(|found| extensions.iter().any(|extension| found == *extension))
 }
 
 fn rust_files() -> Vec<PathBuf> {
     files(&root(), &has_extension(&["rs"]))
 }
 
-fn shown(path: &Path) -> String {
+fn relative(path: &Path) -> String {
     path.strip_prefix(root()).unwrap().display().to_string()
 }
 
-/// The dependencies of each crate's `[dependencies]` table, tests' own left out.
+/// Dependencies of each crate, without dev-dependencies.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let manifests = files(&root(), &|path| path.ends_with("Cargo.toml"));
     manifests
@@ -91,14 +91,17 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn libraries_stay_where_they_belong() {
+fn libraries_are_used_by_permitted_crates_only() {
     for (name, dependencies) in dependencies() {
-        for (library, crates) in ONLY {
-            assert!(!dependencies.contains(*library) || crates.contains(&&*name), "{name} must not know {library}");
+        for (library, crates) in PERMITTED_CRATES {
+            assert!(
+                !dependencies.contains(*library) || crates.contains(&&*name),
+                "{name} must not depend on {library}"
+            );
         }
         if name == "domain" {
-            for library in NOT_IN_DOMAIN {
-                assert!(!dependencies.contains(*library), "domain must not know {library}");
+            for library in FORBIDDEN_IN_DOMAIN {
+                assert!(!dependencies.contains(*library), "domain must not depend on {library}");
             }
         }
     }
@@ -115,11 +118,11 @@ fn crates_depend_inwards_only() {
     }
     let known: BTreeSet<&str> = OWN_DEPENDENCIES.iter().map(|(name, _)| *name).chain(["bench"]).collect();
     let found: BTreeSet<&str> = dependencies.keys().map(String::as_str).collect();
-    assert_eq!(found, known, "a new crate says here what it may depend on");
+    assert_eq!(found, known, "list the permitted dependencies of new crates here");
 }
 
 #[test]
-fn the_map_shows_the_house_as_it_is() {
+fn architecture_map_matches_the_tree() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let name = format!("{}/", entry.unwrap().file_name().to_string_lossy());
@@ -128,41 +131,106 @@ fn the_map_shows_the_house_as_it_is() {
     for name in ["bench/", "e2e/", "fuzz/", "scripts/", "docs/"] {
         assert!(map.contains(name), "ARCHITECTURE.md does not show {name}");
     }
-    // What the map names, exists: modules as `crate::module` paths in back quotes.
-    for place in map.split('`').skip(1).step_by(2).filter(|place| place.starts_with("crates/")) {
-        assert!(root().join(place).exists(), "ARCHITECTURE.md names {place}, which is not there");
+    // Paths in back quotes must exist.
+    for path in map.split('`').skip(1).step_by(2).filter(|path| path.starts_with("crates/")) {
+        assert!(root().join(path).exists(), "ARCHITECTURE.md names {path}, which does not exist");
+    }
+}
+
+/// Lowercase without separators, so that `redirect session`, `redirect_session` and `RedirectSession` are equal.
+fn normalized(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+/// Names of the structs, enums, traits, modules and functions in the sources of our crates.
+fn defined_names() -> BTreeSet<String> {
+    let sources = files(&root().join("crates"), &has_extension(&["rs"]));
+    let mut names = BTreeSet::new();
+    for path in sources.into_iter().filter(|path| relative(path).contains("/src/")) {
+        let text = fs::read_to_string(&path).unwrap();
+        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let words = words(line);
+            let pairs = words.windows(2).filter(|pair| ["struct", "enum", "trait", "mod", "fn"].contains(&pair[0]));
+            names.extend(pairs.map(|pair| normalized(pair[1])));
+        }
+    }
+    names
+}
+
+/// Names of the tables that remain after all migrations.
+fn table_names() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for path in files(&root().join("crates/store/migrations/sqlite"), &has_extension(&["sql"])) {
+        for line in fs::read_to_string(&path).unwrap().lines() {
+            match *words(line) {
+                ["create", "table", name, ..] => {
+                    names.insert(normalized(name));
+                }
+                ["alter", "table", old, "rename", "to", new] => {
+                    names.remove(&normalized(old));
+                    names.insert(normalized(new));
+                }
+                ["drop", "table", name] => {
+                    names.remove(&normalized(name));
+                }
+                _ => {}
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn glossary_terms_exist_in_the_code() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let section = text.split("\n## Glossary\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let terms: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+    assert!(!terms.is_empty() && terms.len() <= 12, "the glossary has {} terms; at most 12 are allowed", terms.len());
+    let (defined, tables) = (defined_names(), table_names());
+    for term in terms {
+        let name = normalized(term);
+        assert!(
+            defined.contains(&name) || tables.contains(&name),
+            "the code does not define the glossary term `{term}`"
+        );
     }
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
-    // The files of a test suite are named after what they test, and their first one tells of the suite.
+fn every_file_has_module_documentation() {
+    // Files of a test suite are named after their subject; the main file documents the suite.
     for path in rust_files().into_iter().filter(|path| !path.to_string_lossy().contains("/tests/")) {
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("//!"), "{} has no module documentation", shown(&path));
+        assert!(text.starts_with("//!"), "{} has no module documentation", relative(&path));
     }
 }
 
 #[test]
-fn nothing_is_left_for_later() {
-    // Written in halves, so that this file does not find itself.
+fn no_unfinished_markers() {
+    // Split so that this file does not match itself.
     let words = [["TO", "DO"].concat(), ["FIX", "ME"].concat(), ["#[ign", "ore"].concat(), ["todo", "!("].concat()];
     for path in files(&root(), &has_extension(&["rs", "sql", "yaml", "toml", "md", "mjs", "py", "html"])) {
         let text = fs::read_to_string(&path).unwrap();
         for word in &words {
-            assert!(!text.contains(word.as_str()), "{} holds {word}", shown(&path));
+            assert!(!text.contains(word.as_str()), "{} contains {word}", relative(&path));
         }
     }
 }
 
 #[test]
-fn public_json_has_one_home() {
+fn public_json_is_defined_in_its_modules_only() {
     for path in rust_files() {
-        let place = shown(&path);
-        let makes_json = fs::read_to_string(&path).unwrap().contains(&["derive(Ser", "ialize"].concat());
-        // The command line's own output, rows and notes as they are stored, the claims of a token, and what is said to
-        // operators and by the simulated one are no part of the API.
-        let may = [
+        let place = relative(&path);
+        let defines_json = fs::read_to_string(&path).unwrap().contains(&["derive(Ser", "ialize"].concat());
+        // Command line output, stored rows, token claims, and messages to and from operators are not part of the API.
+        let permitted = [
             "crates/server/src/http/",
             "crates/server/src/cli/",
             "crates/store/src/",
@@ -172,7 +240,10 @@ fn public_json_has_one_home() {
             "crates/operators/src/",
             "crates/sandbox/src/",
         ];
-        assert!(!makes_json || may.iter().any(|home| place.starts_with(home)), "{place} serializes");
+        assert!(
+            !defines_json || permitted.iter().any(|module| place.starts_with(module)),
+            "{place} must not define JSON"
+        );
     }
 }
 
@@ -189,7 +260,7 @@ fn decisions_are_numbered_and_listed() {
 }
 
 #[test]
-fn links_between_pages_lead_somewhere() {
+fn links_between_pages_resolve() {
     for path in files(&root(), &has_extension(&["md"])) {
         let text = fs::read_to_string(&path).unwrap();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
@@ -198,7 +269,7 @@ fn links_between_pages_lead_somewhere() {
                 continue;
             }
             let target_path = path.parent().unwrap().join(target);
-            assert!(target_path.exists(), "{}: {target} is not there", shown(&path));
+            assert!(target_path.exists(), "{}: link to missing {target}", relative(&path));
         }
     }
 }

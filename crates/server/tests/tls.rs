@@ -1,4 +1,4 @@
-//! TLS on the public listener, and a certificate that is replaced while it runs.
+//! TLS on the public listener, and certificate reload.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -16,7 +16,7 @@ use ringtrue_engine::{
 };
 use ringtrue_server::{
     config::{self, Environment, TlsFiles},
-    wiring::{self, Assembly, Running},
+    wiring::{self, NodeParts, RunningNode},
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
 use rustls::{
@@ -30,7 +30,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 use tokio_util::sync::CancellationToken;
 
-/// Makes a certificate, writes it where the server looks, and gives it to be trusted.
+/// Creates a certificate, writes it to the server's files, and returns it as a trust anchor.
 fn certify(folder: &Path) -> CertificateDer<'static> {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     std::fs::write(folder.join("certificate.pem"), cert.pem()).unwrap();
@@ -38,24 +38,24 @@ fn certify(folder: &Path) -> CertificateDer<'static> {
     cert.der().clone()
 }
 
-async fn start(database: &Database, folder: &Path, shutdown: &CancellationToken) -> Running {
+async fn start(database: &Database, folder: &Path, shutdown: &CancellationToken) -> RunningNode {
     let settings = [("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0"), ("RINGTRUE_METRICS__LISTEN", "off")];
     let mut config = config::load(None, &settings.into_iter().collect::<Environment>()).unwrap().config;
     let url: StoreUrl = database.address().parse().unwrap();
     config.store.url = url.clone();
     config.http.tls = Some(TlsFiles { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") });
     let entropy = SystemEntropy::default();
-    let assembly = Assembly {
+    let parts = NodeParts {
         config,
         store: ringtrue_store::open(&url, &StoreOptions::default()).await.unwrap(),
         master: MasterKey::from_base64(&MasterKey::generate(&entropy)).unwrap(),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(entropy),
     };
-    wiring::start(assembly, shutdown.clone()).await.unwrap()
+    wiring::start(parts, shutdown.clone()).await.unwrap()
 }
 
-/// Asks for `/livez` over TLS, trusting one certificate. The status line, or why the handshake failed.
+/// Requests `/livez` over TLS with one trusted certificate. Returns the status line or the handshake error.
 async fn ask(address: SocketAddr, trusted: &CertificateDer<'static>) -> Result<String, String> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
@@ -70,13 +70,13 @@ async fn ask(address: SocketAddr, trusted: &CertificateDer<'static>) -> Result<S
     let mut stream =
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| error.to_string())?;
     stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.map_err(|error| error.to_string())?;
-    Ok(answer.lines().next().unwrap_or_default().to_owned())
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.map_err(|error| error.to_string())?;
+    Ok(response.lines().next().unwrap_or_default().to_owned())
 }
 
 #[tokio::test]
-async fn a_certificate_is_replaced_without_a_restart() {
+async fn certificate_is_reloaded_without_a_restart() {
     let database = Database::sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     let shutdown = CancellationToken::new();
@@ -89,18 +89,18 @@ async fn a_certificate_is_replaced_without_a_restart() {
     assert!(ask(node.address, &second).await.is_err(), "not read yet");
     node.reload(Err(anyhow::anyhow!("there is no file"))).await;
     assert_eq!(ask(node.address, &second).await.as_deref(), Ok("HTTP/1.1 200 OK"));
-    assert!(ask(node.address, &first).await.is_err(), "the old one is gone");
+    assert!(ask(node.address, &first).await.is_err(), "the old certificate is replaced");
 
     std::fs::write(folder.path().join("key.pem"), "no key").unwrap();
     node.reload(Err(anyhow::anyhow!("there is no file"))).await;
     assert_eq!(ask(node.address, &second).await.as_deref(), Ok("HTTP/1.1 200 OK"), "a broken file changes nothing");
 
     shutdown.cancel();
-    node.finished().await;
+    node.wait_until_stopped().await;
 }
 
 #[tokio::test]
-async fn plain_http_on_the_tls_port_harms_nobody() {
+async fn plain_http_on_the_tls_port_is_rejected() {
     let database = Database::sqlite().await;
     let folder = tempfile::tempdir().unwrap();
     let shutdown = CancellationToken::new();
@@ -108,10 +108,10 @@ async fn plain_http_on_the_tls_port_harms_nobody() {
     let node = start(&database, folder.path(), &shutdown).await;
     let mut plain = TcpStream::connect(node.address).await.unwrap();
     plain.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-    let mut answer = vec![];
-    let _ = plain.read_to_end(&mut answer).await;
-    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    let mut response = vec![];
+    let _ = plain.read_to_end(&mut response).await;
+    assert!(!response.starts_with(b"HTTP/1.1 200"));
     assert_eq!(ask(node.address, &certificate).await.as_deref(), Ok("HTTP/1.1 200 OK"));
     shutdown.cancel();
-    node.finished().await;
+    node.wait_until_stopped().await;
 }

@@ -1,4 +1,4 @@
-//! Binds as a receiver and prints what arrives, until the message centre unbinds or Ctrl-C is pressed.
+//! Binds as a receiver and prints messages until the SMSC unbinds or Ctrl-C is pressed.
 //!
 //! ```text
 //! cargo run --package ringtrue-smpp --example receive -- 127.0.0.1:2775 system_id password [gsm0338|latin1|ascii]
@@ -10,8 +10,8 @@ use std::{error::Error, sync::Mutex};
 
 use ringtrue_smpp::{
     pdu::{Bind, BindMode, CommandStatus, MessageType},
-    reassembly::{Limits, Outcome, Reassembly},
-    session::{Answer, Application, Config, Event, Incoming, Session},
+    reassembly::{PartOutcome, Reassembly, ReassemblyLimits},
+    session::{MessageRequest, MessageResponse, RequestHandler, Session, SessionConfig, SessionEvent},
     text::DefaultAlphabet,
 };
 use tokio::{net::TcpStream, time::Instant};
@@ -21,24 +21,24 @@ struct Printer {
     parts: Mutex<Reassembly<Instant>>,
 }
 
-impl Application for Printer {
-    async fn on_request(&self, request: Incoming) -> Answer {
+impl RequestHandler for Printer {
+    async fn on_request(&self, request: MessageRequest) -> MessageResponse {
         if request.esm_class().message_type() != MessageType::Ordinary {
-            println!("{}: not a message but a {:?}", request.command(), request.esm_class().message_type());
+            println!("{}: skipped {:?}", request.command(), request.esm_class().message_type());
             return CommandStatus::OK.into();
         }
         let content = request.content();
-        if let Some(fault) = content.header_fault {
+        if let Some(fault) = content.udh_error {
             println!("{}: {fault}", request.command());
         }
         let Some(segment) = content.segment else {
-            self.print(&request, &content.text(self.default));
+            self.print(&request, &content.decode_text(self.default));
             return CommandStatus::OK.into();
         };
         let Ok(mut parts) = self.parts.lock() else { return CommandStatus::SYSTEM_ERROR.into() };
         parts.expire(Instant::now());
         match parts.add(request.source(), request.destination(), segment, &content, Instant::now()) {
-            Ok(Outcome::Complete(message)) => self.print(&request, &message.text(self.default)),
+            Ok(PartOutcome::Complete(message)) => self.print(&request, &message.decode_text(self.default)),
             Ok(outcome) => println!("part {} of {}: {outcome:?}", segment.sequence, segment.total),
             Err(refusal) => {
                 println!("part {} of {}: {refusal}", segment.sequence, segment.total);
@@ -48,15 +48,15 @@ impl Application for Printer {
         CommandStatus::OK.into()
     }
 
-    fn on_event(&self, event: Event) {
+    fn on_event(&self, event: SessionEvent) {
         println!("{event:?}");
     }
 }
 
 impl Printer {
-    fn print(&self, request: &Incoming, text: &str) {
+    fn print(&self, request: &MessageRequest, text: &str) {
         let (source, destination) = (request.source(), request.destination());
-        let coding = request.content().data_coding.coding(self.default);
+        let coding = request.content().data_coding.text_coding(self.default);
         println!("{} {} -> {} {coding:?}: {text:?}", request.command(), source.value, destination.value);
     }
 }
@@ -68,16 +68,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: receive ADDRESS SYSTEM_ID PASSWORD [gsm0338|latin1|ascii]".into());
     };
     let default = alphabet.first().map_or(Ok(DefaultAlphabet::default()), |name| name.parse())?;
-    let printer = Printer { default, parts: Mutex::new(Reassembly::new(Limits::default())) };
+    let printer = Printer { default, parts: Mutex::new(Reassembly::new(ReassemblyLimits::default())) };
 
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    let (mut session, link) = Session::new(stream, Config::default());
+    let (mut session, link) = Session::new(stream, SessionConfig::default());
     let bind = Bind { system_id: system_id.clone(), password: password.clone(), ..Bind::default() };
-    let centre = session.bind(BindMode::Receiver, bind).await?;
-    println!("bound to {:?}", centre.system_id);
+    let bound = session.bind(BindMode::Receiver, bind).await?;
+    println!("bound to {:?}", bound.system_id);
 
-    let unbind_on_request = async {
+    let unbind_on_ctrl_c = async {
         if tokio::signal::ctrl_c().await.is_ok() {
             link.unbind().await;
         }
@@ -85,7 +85,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let ended = tokio::select! {
         ended = session.run(&printer) => ended?,
-        ended = unbind_on_request => ended,
+        ended = unbind_on_ctrl_c => ended,
     };
     println!("ended: {ended:?}");
     Ok(())

@@ -1,18 +1,18 @@
-//! SMPP 3.4 and 5.0, as much of it as receiving and sending short messages needs.
+//! SMPP 3.4 and 5.0: the subset needed to receive and send short messages.
 //!
-//! - [`pdu`]: what goes over the wire, as types, and how it is read and written.
-//! - [`text`]: what the octets of a message say, and how a text becomes octets.
-//! - [`udh`], [`content`], [`reassembly`]: the pieces of a longer message, and how they become one again.
-//! - [`session`]: requests and answers in both directions over one stream.
+//! - [`pdu`]: PDU types and their codec.
+//! - [`text`]: text encodings, and splitting of long texts.
+//! - [`udh`], [`content`], [`reassembly`]: segments of concatenated messages, and their reassembly.
+//! - [`session`]: requests and responses in both directions over one stream.
 //!
-//! Reading is total: whatever octets arrive, the result is a PDU or an error that still knows which request it was
-//! about, so that it can be answered and the link kept. A peer that loses its link over one odd message sends that
-//! message again on the next link, for ever.
+//! Decoding is total: any octets result in a PDU or in an error with the command and sequence number, so that the
+//! session can respond and keep the connection. A peer that is disconnected because of one malformed message would
+//! resend that message on every new connection.
 //!
-//! `Debug` of addresses, messages and passwords tells their lengths only: what is in a log cannot be taken back.
+//! `Debug` of addresses, messages and passwords shows only their lengths, to keep them out of logs.
 //!
-//! Deliberately absent: sockets and TLS (any stream will do), reconnecting, logging, the broadcast, query, replace,
-//! cancel and multi-destination operations (answered as unknown), and any meaning given to a message.
+//! Deliberately absent: sockets and TLS (any stream works), reconnecting, logging, the broadcast, query, replace,
+//! cancel and multi-destination operations (answered with `generic_nack`), and interpretation of messages.
 
 pub mod content;
 pub mod pdu;

@@ -1,92 +1,91 @@
-//! Putting longer messages together from their parts.
+//! Reassembly of concatenated messages.
 //!
-//! Parts come in any order, twice, or not at all. They are held by who sent them to whom under which reference, until
-//! they are complete or their time is up. Everything is bounded: a stranger with a phone can open messages and never
-//! end them, so each sender has a small share of its own, and a part that there is no room for is refused rather than
-//! another one forgotten; the peer keeps it and sends it again.
+//! Parts arrive in any order, repeatedly, or not at all. Incomplete messages are keyed by source, destination,
+//! reference and total, and expire after a timeout. Memory is bounded: anyone can send first parts without the rest, so
+//! each sender has a limit. A part beyond a limit is rejected, and the peer resends it; stored parts are never evicted.
 //!
-//! No clock in here: `now` is an argument, of any type that durations can be added to.
+//! The time `now` is an argument, of any type that durations can be added to.
 //!
-//! Octets are joined before they are read as text, because careless senders cut through characters.
+//! Octets are concatenated before they are decoded, because some senders split within a character.
 
 use std::{collections::HashMap, fmt, ops::Add, time::Duration};
 
 use thiserror::Error;
 
 use crate::{
-    content::Content,
+    content::MessageContent,
     pdu::Address,
     text::{DataCoding, DefaultAlphabet},
     udh::Segment,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// How long the parts of a message may take, counted from the first to arrive.
-    pub patience: Duration,
-    pub open_messages: usize,
-    pub open_messages_per_sender: usize,
-    /// Of all parts that are held, each counted with what it takes to hold it.
-    pub octets: usize,
+pub struct ReassemblyLimits {
+    /// Lifetime of an incomplete message, from its first received part.
+    pub timeout: Duration,
+    pub max_messages: usize,
+    pub max_messages_per_sender: usize,
+    /// Memory of all stored parts, with a fixed overhead for each part.
+    pub max_octets: usize,
 }
 
-impl Default for Limits {
+impl Default for ReassemblyLimits {
     fn default() -> Self {
         Self {
-            patience: Duration::from_mins(5),
-            open_messages: 10_000,
-            open_messages_per_sender: 8,
-            octets: 8 * 1024 * 1024,
+            timeout: Duration::from_mins(5),
+            max_messages: 10_000,
+            max_messages_per_sender: 8,
+            max_octets: 8 * 1024 * 1024,
         }
     }
 }
 
-/// What became of a part.
+/// Result of adding a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome<I> {
-    /// It was the last one that was missing.
-    Complete(LongMessage<I>),
-    /// It is held. `first` when nothing of its message was there before.
-    Held { first: bool, missing: u8 },
-    /// The same part is held already.
+pub enum PartOutcome<I> {
+    /// The message is complete.
+    Complete(ConcatenatedMessage<I>),
+    /// The part is stored. `first`: it is the first part of its message.
+    Stored { first: bool, missing: u8 },
+    /// The same part is stored already.
     Duplicate,
 }
 
-/// Why a part is not held.
+/// Reason for rejecting a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
-    #[error("part {sequence} of {total} cannot be")]
-    Numbering { sequence: u8, total: u8 },
-    #[error("too many unfinished messages of this sender")]
-    SenderFull,
-    #[error("too many unfinished messages")]
-    Full,
+pub enum ReassemblyError {
+    #[error("invalid part number {sequence} of {total}")]
+    InvalidPartNumber { sequence: u8, total: u8 },
+    #[error("too many incomplete messages from this sender")]
+    SenderLimitReached,
+    #[error("too many incomplete messages")]
+    LimitReached,
 }
 
-/// A message whose parts have all arrived.
+/// A complete message.
 #[derive(Clone, PartialEq, Eq)]
-pub struct LongMessage<I> {
-    /// When the first of its parts arrived, which need not be part one.
+pub struct ConcatenatedMessage<I> {
+    /// Time of the first received part, which need not be part 1.
     pub first_seen: I,
-    runs: Vec<(DataCoding, Vec<u8>)>,
+    coding_runs: Vec<(DataCoding, Vec<u8>)>,
 }
 
-impl<I: fmt::Debug> fmt::Debug for LongMessage<I> {
+impl<I: fmt::Debug> fmt::Debug for ConcatenatedMessage<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let octets: usize = self.runs.iter().map(|(_, octets)| octets.len()).sum();
-        f.debug_struct("LongMessage").field("first_seen", &self.first_seen).field("octets", &octets).finish()
+        let octets: usize = self.coding_runs.iter().map(|(_, octets)| octets.len()).sum();
+        f.debug_struct("ConcatenatedMessage").field("first_seen", &self.first_seen).field("octets", &octets).finish()
     }
 }
 
-impl<I> LongMessage<I> {
-    pub fn text(&self, default: DefaultAlphabet) -> String {
-        self.runs.iter().map(|(data_coding, octets)| data_coding.coding(default).decode(octets)).collect()
+impl<I> ConcatenatedMessage<I> {
+    pub fn decode_text(&self, default: DefaultAlphabet) -> String {
+        self.coding_runs.iter().map(|(data_coding, octets)| data_coding.text_coding(default).decode(octets)).collect()
     }
 }
 
-/// An unfinished message whose time was up.
+/// An incomplete message that has expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Abandoned<I> {
+pub struct ExpiredMessage<I> {
     pub source: Address,
     pub destination: Address,
     pub first_seen: I,
@@ -94,153 +93,164 @@ pub struct Abandoned<I> {
     pub missing: u8,
 }
 
-/// The messages that are not complete yet.
+/// Incomplete messages.
 #[derive(Debug)]
 pub struct Reassembly<I> {
-    limits: Limits,
-    by_sender: HashMap<Address, Vec<Open<I>>>,
+    limits: ReassemblyLimits,
+    by_sender: HashMap<Address, Vec<IncompleteMessage<I>>>,
     messages: usize,
     octets: usize,
 }
 
 #[derive(Debug)]
-struct Open<I> {
+struct IncompleteMessage<I> {
     destination: Address,
     reference: u16,
     first_seen: I,
     total: u8,
-    /// In the order of their numbers. No place is kept for those that are missing: most never come.
-    parts: Vec<Held>,
+    /// Sorted by sequence.
+    parts: Vec<StoredPart>,
 }
 
 #[derive(PartialEq, Eq)]
-struct Held {
+struct StoredPart {
     sequence: u8,
     data_coding: DataCoding,
     octets: Vec<u8>,
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for StoredPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Held({}, {:?}, {} octets)", self.sequence, self.data_coding, self.octets.len())
+        write!(f, "StoredPart({}, {:?}, {} octets)", self.sequence, self.data_coding, self.octets.len())
     }
 }
 
-impl Held {
-    /// A part without octets takes room all the same.
-    fn weight(&self) -> usize {
+impl StoredPart {
+    fn memory_size(&self) -> usize {
         size_of::<Self>() + self.octets.len()
     }
 }
 
 impl<I: Copy + Ord + Add<Duration, Output = I>> Reassembly<I> {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: ReassemblyLimits) -> Self {
         Self { limits, by_sender: HashMap::new(), messages: 0, octets: 0 }
     }
 
-    /// Takes a part in.
+    /// Adds a part.
     ///
-    /// A part that differs from the one held in its place belongs to a newer message under a reference used again:
-    /// the older one, which had its chance, makes way.
+    /// A part that differs from the stored part with the same number belongs to a newer message with a reused
+    /// reference; it replaces the older message.
     pub fn add(
         &mut self,
         source: &Address,
         destination: &Address,
         segment: Segment,
-        content: &Content<'_>,
+        content: &MessageContent<'_>,
         now: I,
-    ) -> Result<Outcome<I>, Refusal> {
+    ) -> Result<PartOutcome<I>, ReassemblyError> {
         let Segment { total, sequence, .. } = segment;
         if sequence == 0 || sequence > total {
-            return Err(Refusal::Numbering { sequence, total });
+            return Err(ReassemblyError::InvalidPartNumber { sequence, total });
         }
-        let part = Held { sequence, data_coding: content.data_coding, octets: content.octets.to_vec() };
+        let part = StoredPart { sequence, data_coding: content.data_coding, octets: content.octets.to_vec() };
 
-        let known = self.take(source, destination, segment).filter(|open| {
-            let overdue = open.first_seen + self.limits.patience <= now;
-            !overdue && open.part(sequence).is_none_or(|held| *held == part)
+        let existing = self.remove_message(source, destination, segment).filter(|message| {
+            let is_expired = message.first_seen + self.limits.timeout <= now;
+            !is_expired && message.part(sequence).is_none_or(|stored| *stored == part)
         });
-        let mut open = known.unwrap_or_else(|| Open::new(destination, segment, now));
-        let placed = self.place(source, &mut open, part);
-        if placed.is_ok() && open.missing() == 0 {
-            return Ok(Outcome::Complete(open.join()));
+        let mut message = existing.unwrap_or_else(|| IncompleteMessage::new(destination, segment, now));
+        let outcome = self.store_part(source, &mut message, part);
+        if outcome.is_ok() && message.missing() == 0 {
+            return Ok(PartOutcome::Complete(message.concatenate()));
         }
-        if !open.parts.is_empty() {
-            self.put_back(source, open);
+        if !message.parts.is_empty() {
+            self.insert_message(source, message);
         }
-        placed
+        outcome
     }
 
-    /// Gives up the messages whose time is up, and names them.
-    pub fn expire(&mut self, now: I) -> Vec<Abandoned<I>> {
-        let patience = self.limits.patience;
-        let mut abandoned = vec![];
+    /// Removes and returns expired messages.
+    pub fn expire(&mut self, now: I) -> Vec<ExpiredMessage<I>> {
+        let timeout = self.limits.timeout;
+        let mut expired = vec![];
         for (source, messages) in &mut self.by_sender {
-            for open in messages.extract_if(.., |open| open.first_seen + patience <= now) {
+            for message in messages.extract_if(.., |message| message.first_seen + timeout <= now) {
                 self.messages -= 1;
-                self.octets -= open.octets();
-                abandoned.push(Abandoned {
+                self.octets -= message.memory_size();
+                expired.push(ExpiredMessage {
                     source: source.clone(),
-                    first_seen: open.first_seen,
-                    total: open.total,
-                    missing: open.missing(),
-                    destination: open.destination,
+                    first_seen: message.first_seen,
+                    total: message.total,
+                    missing: message.missing(),
+                    destination: message.destination,
                 });
             }
         }
         self.by_sender.retain(|_, messages| !messages.is_empty());
-        abandoned
+        expired
     }
 
-    /// When [`expire`](Self::expire) will next have something to do.
+    /// Earliest expiry of an incomplete message.
     pub fn next_deadline(&self) -> Option<I> {
-        self.by_sender.values().flatten().map(|open| open.first_seen + self.limits.patience).min()
+        self.by_sender.values().flatten().map(|message| message.first_seen + self.limits.timeout).min()
     }
 
-    /// How many messages are not complete.
-    pub fn open_messages(&self) -> usize {
+    /// Number of incomplete messages.
+    pub fn message_count(&self) -> usize {
         self.messages
     }
 
-    fn place(&self, source: &Address, open: &mut Open<I>, part: Held) -> Result<Outcome<I>, Refusal> {
-        let Err(at) = open.position(part.sequence) else { return Ok(Outcome::Duplicate) };
-        let first = open.parts.is_empty();
-        let of_sender = self.by_sender.get(source).map_or(0, Vec::len);
-        if first && open.total > 1 && of_sender >= self.limits.open_messages_per_sender {
-            return Err(Refusal::SenderFull);
+    fn store_part(
+        &self,
+        source: &Address,
+        message: &mut IncompleteMessage<I>,
+        part: StoredPart,
+    ) -> Result<PartOutcome<I>, ReassemblyError> {
+        let Err(index) = message.position(part.sequence) else { return Ok(PartOutcome::Duplicate) };
+        let first = message.parts.is_empty();
+        let sender_messages = self.by_sender.get(source).map_or(0, Vec::len);
+        if first && message.total > 1 && sender_messages >= self.limits.max_messages_per_sender {
+            return Err(ReassemblyError::SenderLimitReached);
         }
-        if first && open.total > 1 && self.messages >= self.limits.open_messages {
-            return Err(Refusal::Full);
+        if first && message.total > 1 && self.messages >= self.limits.max_messages {
+            return Err(ReassemblyError::LimitReached);
         }
-        if self.octets + open.octets() + part.weight() > self.limits.octets {
-            return Err(Refusal::Full);
+        if self.octets + message.memory_size() + part.memory_size() > self.limits.max_octets {
+            return Err(ReassemblyError::LimitReached);
         }
-        open.parts.insert(at, part);
-        Ok(Outcome::Held { first, missing: open.missing() })
+        message.parts.insert(index, part);
+        Ok(PartOutcome::Stored { first, missing: message.missing() })
     }
 
-    fn take(&mut self, source: &Address, destination: &Address, segment: Segment) -> Option<Open<I>> {
+    fn remove_message(
+        &mut self,
+        source: &Address,
+        destination: &Address,
+        segment: Segment,
+    ) -> Option<IncompleteMessage<I>> {
         let messages = self.by_sender.get_mut(source)?;
-        let at = messages.iter().position(|open| {
-            open.reference == segment.reference && open.total == segment.total && open.destination == *destination
+        let index = messages.iter().position(|message| {
+            message.reference == segment.reference
+                && message.total == segment.total
+                && message.destination == *destination
         })?;
-        let open = messages.swap_remove(at);
+        let message = messages.swap_remove(index);
         if messages.is_empty() {
             self.by_sender.remove(source);
         }
         self.messages -= 1;
-        self.octets -= open.octets();
-        Some(open)
+        self.octets -= message.memory_size();
+        Some(message)
     }
 
-    fn put_back(&mut self, source: &Address, open: Open<I>) {
+    fn insert_message(&mut self, source: &Address, message: IncompleteMessage<I>) {
         self.messages += 1;
-        self.octets += open.octets();
-        self.by_sender.entry(source.clone()).or_default().push(open);
+        self.octets += message.memory_size();
+        self.by_sender.entry(source.clone()).or_default().push(message);
     }
 }
 
-impl<I> Open<I> {
+impl<I> IncompleteMessage<I> {
     fn new(destination: &Address, segment: Segment, now: I) -> Self {
         Self {
             destination: destination.clone(),
@@ -252,31 +262,31 @@ impl<I> Open<I> {
     }
 
     fn missing(&self) -> u8 {
-        u8::try_from(self.parts.len()).map_or(0, |held| self.total.saturating_sub(held))
+        u8::try_from(self.parts.len()).map_or(0, |stored| self.total.saturating_sub(stored))
     }
 
-    /// Where a part is, or where it would be.
+    /// Index of a part, or its insertion index as `Err`.
     fn position(&self, sequence: u8) -> Result<usize, usize> {
         self.parts.binary_search_by_key(&sequence, |part| part.sequence)
     }
 
-    fn part(&self, sequence: u8) -> Option<&Held> {
-        self.position(sequence).ok().map(|at| &self.parts[at])
+    fn part(&self, sequence: u8) -> Option<&StoredPart> {
+        self.position(sequence).ok().map(|index| &self.parts[index])
     }
 
-    fn octets(&self) -> usize {
-        self.parts.iter().map(Held::weight).sum()
+    fn memory_size(&self) -> usize {
+        self.parts.iter().map(StoredPart::memory_size).sum()
     }
 
-    /// Joins neighbours of the same coding.
-    fn join(self) -> LongMessage<I> {
-        let mut runs: Vec<(DataCoding, Vec<u8>)> = vec![];
-        for Held { data_coding, octets, .. } in self.parts {
-            match runs.last_mut() {
+    /// Concatenates adjacent parts with the same coding.
+    fn concatenate(self) -> ConcatenatedMessage<I> {
+        let mut coding_runs: Vec<(DataCoding, Vec<u8>)> = vec![];
+        for StoredPart { data_coding, octets, .. } in self.parts {
+            match coding_runs.last_mut() {
                 Some((coding, run)) if *coding == data_coding => run.extend(octets),
-                _ => runs.push((data_coding, octets)),
+                _ => coding_runs.push((data_coding, octets)),
             }
         }
-        LongMessage { first_seen: self.first_seen, runs }
+        ConcatenatedMessage { first_seen: self.first_seen, coding_runs }
     }
 }

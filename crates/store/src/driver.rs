@@ -1,10 +1,10 @@
-//! What a verb needs of a database, and no more.
+//! The interface between the queries and a database.
 //!
-//! A verb of the control plane is written once, against [`Tx`]: one SQL text whose parameters are numbered in the order
-//! of their first appearance, which both databases understand, and one mapping of its rows. What differs between the
-//! databases (locking, batching, arrays) is behind [`Database`] and [`DataPlane`].
+//! Most queries are written once, against [`Tx`]: one SQL text, with parameters numbered in the order of their first
+//! use, that both databases understand, and one row mapping. Locking, batching and arrays differ between the databases,
+//! and are behind [`Database`] and [`DataPlane`].
 //!
-//! There is one way to run a statement. Whoever wants to know how many rows it touched says `returning`.
+//! Statements return only rows. A query that needs the number of changed rows uses `returning`.
 
 use std::{borrow::Cow, future::Future, sync::Arc};
 
@@ -14,12 +14,13 @@ use ringtrue_domain::{
     account::{AccountId, InvitationId},
     lifecycle::{self, AnyCheck, AnyVerdict, CheckId, Concluded, NumberHash, Sealed},
     network::NetworkId,
-    sim_swap::SimSwap,
+    sim_swap::SimSwapVerdict,
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::ports::{
-    Admitted, ClaimOutcome, ClaimRequest, CodeHash, Completion, Decision, KeyId, LeasedCallback, NewCallback, NewCheck,
-    NodeId, Recorded, Revocation, SetOut, Settlement, StoreError, TokenHash, UsageCount,
+    AttemptSettlement, BeginRedirect, ClaimOutcome, CodeHash, ConcludeOutcome, CreateCheckOutcome, IdempotencyClaim,
+    IdempotentResponse, KeyId, LeasedCallback, NewCallback, NewCheck, NodeId, Revocation, SealedVerdict, StoreError,
+    TokenHash, UsageDelta,
 };
 use ringtrue_engine::search_limit::SearchPermit;
 use tokio::sync::Notify;
@@ -27,10 +28,10 @@ use uuid::Uuid;
 
 use crate::{migration::Migration, row::Row};
 
-/// A statement. A borrowed one is prepared once and kept; an owned one was composed for this call alone.
+/// A statement. Borrowed ones are cached as prepared statements; owned ones were composed for one call.
 pub(crate) type Sql = Cow<'static, str>;
 
-/// A value that goes into a statement or comes out of a row.
+/// A parameter of a statement, or a column of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -41,7 +42,7 @@ pub(crate) enum Value {
     Uuid(Uuid),
 }
 
-/// The values of a statement, in the order of their numbers.
+/// The parameters of a statement, in order.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { &[$($crate::driver::Value::from($value)),*] };
 }
@@ -53,215 +54,219 @@ pub(crate) trait Tx: Send {
 }
 
 impl dyn Tx + '_ {
-    /// Runs a statement that is always the same.
+    /// Runs a constant statement.
     pub(crate) async fn run(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         self.query(Cow::Borrowed(sql), values).await
     }
 
-    /// The first row, if there is one.
+    /// Runs a constant statement and returns its first row.
     pub(crate) async fn first(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
         Ok(self.run(sql, values).await?.into_iter().next())
     }
 }
 
-/// How a verb wants its transaction to end.
+/// The end of a transaction that did not fail, with its result.
 #[derive(Debug)]
-pub(crate) enum Ending<T> {
+pub(crate) enum TransactionEnd<T> {
     Commit(T),
-    /// There is an answer, and nothing is to be written.
+    /// Discards the writes, and still returns a result.
     Rollback(T),
 }
 
-pub(crate) type Ended<'t, T> = BoxFuture<'t, Result<Ending<T>, StoreError>>;
-pub(crate) type Reading<'t, T> = BoxFuture<'t, Result<T, StoreError>>;
+pub(crate) type TransactionFuture<'t, T> = BoxFuture<'t, Result<TransactionEnd<T>, StoreError>>;
+pub(crate) type ReadFuture<'t, T> = BoxFuture<'t, Result<T, StoreError>>;
 
-/// A database that runs verbs as transactions.
+/// Runs transactions.
 pub(crate) trait Database: DataPlane {
-    /// The migrations that this binary was built for.
-    const SCHEMA: &'static [Migration];
+    const MIGRATIONS: &'static [Migration];
 
-    /// Raises the version, gives it, and has it announced with the commit where other nodes listen: one round trip
-    /// with the row locked.
-    const RAISE_VERSION: &'static str;
+    /// Increments the control-plane version, locks its row, returns it, and notifies listening nodes with the commit.
+    const INCREMENT_VERSION_SQL: &'static str;
 
-    /// The smallest id of the rows that are aggregated.
-    const MIN_ID: &'static str;
+    /// The aggregate for the smallest `id`.
+    const MIN_ID_SQL: &'static str;
 
-    /// Reads the latest recorded time and the server's clock, which is null for a database without a server. Both are
-    /// in milliseconds since 1970.
-    const READ_TIME: &'static str;
+    /// Reads the latest recorded time and the server's clock, in milliseconds since 1970. The clock is null for a
+    /// database without a server.
+    const READ_TIME_SQL: &'static str;
 
-    /// Reads what tells this copy of the database from one that it was restored from. `None`: there is no such thing.
-    const IDENTITY: Option<&'static str>;
+    /// Reads a text that differs between copies of a database. `None`: the database has none.
+    const READ_IDENTITY_SQL: Option<&'static str>;
 
-    /// Runs `work` as one transaction, and answers when its end is durable.
+    /// Runs `work` as one transaction, and returns when it is durable.
     fn transact<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static;
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static;
 
-    /// Runs `work` against one consistent reading.
+    /// Runs `work` against one snapshot.
     fn read<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static;
 
-    /// As [`transact`](Database::transact), and never behind what tenants ask for: a node that cannot say that it is
-    /// alive is taken for dead.
-    fn transact_apart<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
+    /// As [`transact`](Database::transact), on capacity reserved for the node: tenants must not delay heartbeats, or
+    /// the node counts as dead.
+    fn transact_reserved<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static;
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static;
 
-    /// As [`read`](Database::read), and never behind what tenants ask for: a revocation must reach every node at once.
-    fn read_apart<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
+    /// As [`read`](Database::read), on capacity reserved for the node: tenants must not delay revocations.
+    fn read_reserved<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static;
 
-    /// As [`read`](Database::read), for lists: on connections that nothing else waits for. Statements are stopped at the
-    /// deadline for searches.
+    /// As [`read`](Database::read), on connections for lists. Statements end at the search timeout.
     fn read_list<T, W>(&self, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static;
 
-    /// As [`read_list`](Database::read_list), for searches, on connections that lists do not wait for either. The permit
-    /// is dropped when the statements have ended, even if the future is dropped before.
+    /// As [`read_list`](Database::read_list), on connections for searches. Holds the permit until the statements have
+    /// ended, even if the future is dropped earlier.
     fn search<T, W>(&self, permit: SearchPermit, work: W) -> impl Future<Output = Result<T, StoreError>> + Send
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static;
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static;
 
-    fn change_hint(&self) -> &Arc<Notify>;
+    fn change_notification(&self) -> &Arc<Notify>;
 
-    /// Called after a change of the control plane was committed here.
-    fn has_changed(&self);
+    /// Notifies this node's listeners of a control-plane change that it has committed.
+    fn notify_change(&self);
 }
 
-/// The verbs that many callers use at once, each in its database's own way of committing them together.
+/// Frequent operations, which each database batches in its own way.
 pub(crate) trait DataPlane: Send + Sync + 'static {
-    fn revoke(&self, revocation: Revocation) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn revoke_token(&self, revocation: Revocation) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    fn count(&self, counts: Vec<UsageCount>) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn count_usage(&self, counts: Vec<UsageDelta>) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    fn claim(&self, request: ClaimRequest) -> impl Future<Output = Result<ClaimOutcome, StoreError>> + Send;
+    fn claim_idempotency_key(
+        &self,
+        request: IdempotencyClaim,
+    ) -> impl Future<Output = Result<ClaimOutcome, StoreError>> + Send;
 
-    fn abandon(&self, abandoned: Abandoned) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn release_claim(&self, release: ReleaseClaim) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    fn create_check(&self, new: NewCheck) -> impl Future<Output = Result<Admitted, StoreError>> + Send;
+    fn create_check(&self, new: NewCheck) -> impl Future<Output = Result<CreateCheckOutcome, StoreError>> + Send;
 
-    fn create_ended(&self, new: NewEnded) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn create_concluded_check(&self, new: NewConcludedCheck) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     fn find_check(&self, id: CheckId) -> impl Future<Output = Result<Option<AnyCheck>, StoreError>> + Send;
 
-    fn check_by_code(&self, codes: Vec<CodeHash>) -> impl Future<Output = Result<Option<AnyCheck>, StoreError>> + Send;
+    fn find_check_by_code(
+        &self,
+        codes: Vec<CodeHash>,
+    ) -> impl Future<Output = Result<Option<AnyCheck>, StoreError>> + Send;
 
-    fn conclude(&self, conclusion: Conclusion) -> impl Future<Output = Result<Recorded, StoreError>> + Send;
+    fn conclude(&self, conclusion: ConcludeCheck) -> impl Future<Output = Result<ConcludeOutcome, StoreError>> + Send;
 
-    /// The columns of a check and of its journey, if it has one.
-    fn journey(&self, check: CheckId) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
+    /// Returns the columns of a check and, if present, of its redirect session.
+    fn find_redirect_session(&self, check: CheckId) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
 
-    fn set_out(&self, step: SetOut) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    fn begin_redirect(&self, redirect: BeginRedirect) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// The columns of a check, of its journey, and the leg that the ticket is of.
-    fn come_back(&self, back: ComeBack) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
+    /// Returns the columns of a check, of its redirect session, and the pending redirect of the state.
+    fn consume_state(&self, consume: ConsumeState) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
 
-    fn decide(&self, decide: Decide) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    fn store_verdict(&self, record: StoreVerdict) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    fn lease_due(&self, lease: Lease) -> impl Future<Output = Result<Vec<LeasedCallback>, StoreError>> + Send;
+    fn lease_due_callbacks(
+        &self,
+        lease: LeaseCallbacks,
+    ) -> impl Future<Output = Result<Vec<LeasedCallback>, StoreError>> + Send;
 
-    fn settle(&self, settlement: Settlement) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    fn settle(&self, settlement: AttemptSettlement) -> impl Future<Output = Result<bool, StoreError>> + Send;
 }
 
-/// A check that has ended as soon as it was made.
+/// A check that is created concluded.
 #[derive(Clone, Debug)]
-pub(crate) struct NewEnded {
+pub(crate) struct NewConcludedCheck {
     pub check: AnyCheck,
-    pub ending: lifecycle::Ending,
-    pub completion: Option<Completion>,
+    pub conclusion: lifecycle::CheckConclusion,
+    pub idempotent_response: Option<IdempotentResponse>,
 }
 
-impl NewEnded {
-    pub(crate) fn new(concluded: Concluded<AnyVerdict>, completion: Option<Completion>) -> Self {
-        let ending = lifecycle::Ending::from(&concluded);
-        NewEnded { check: concluded.into_check(), ending, completion }
+impl NewConcludedCheck {
+    pub(crate) fn new(concluded: Concluded<AnyVerdict>, idempotent_response: Option<IdempotentResponse>) -> Self {
+        let conclusion = lifecycle::CheckConclusion::from(&concluded);
+        NewConcludedCheck { check: concluded.into_check(), conclusion, idempotent_response }
     }
 
-    /// What its operator said, if it is about a SIM.
-    pub(crate) fn swap(&self) -> Option<SimSwap> {
+    pub(crate) fn sim_swap(&self) -> Option<SimSwapVerdict> {
         match self.check.verdict() {
             Some(AnyVerdict::Sim(swap)) => Some(*swap),
             _ => None,
         }
     }
 
-    pub(crate) fn count(&self) -> UsageCount {
-        UsageCount {
+    pub(crate) fn usage(&self) -> UsageDelta {
+        UsageDelta {
             project: self.check.project,
             product: self.check.product,
             at: self.check.created_at,
-            status: self.ending.status(),
-            matched: self.ending.matched(),
+            status: self.conclusion.status(),
+            matched: self.conclusion.matched(),
             network: self.check.network.clone(),
-            change: 1,
+            delta: 1,
         }
     }
 }
 
-/// The end of a check, and the callback that tells of it.
+/// The conclusion of a check, and its callback.
 #[derive(Clone, Debug)]
-pub(crate) struct Conclusion {
-    pub ending: lifecycle::Ending,
+pub(crate) struct ConcludeCheck {
+    pub conclusion: lifecycle::CheckConclusion,
     pub callback: Option<NewCallback>,
 }
 
-impl Conclusion {
-    /// How the counters move when the check leaves the status that it had: pending, if it ever was. A device may have
-    /// changed its network meanwhile: the row says which it was.
-    pub(crate) fn counts(&self, was_pending: bool, network: Option<NetworkId>) -> [UsageCount; 2] {
-        let ending = &self.ending;
-        let ended = UsageCount {
-            project: ending.project(),
-            product: ending.product(),
-            at: ending.created_at(),
-            status: ending.status(),
-            matched: ending.matched(),
+impl ConcludeCheck {
+    /// The counter changes: from the previous status (pending, if the check ever was) to the final one. `network` comes
+    /// from the row, because a device may have changed its network.
+    pub(crate) fn usage_changes(&self, was_pending: bool, network: Option<NetworkId>) -> [UsageDelta; 2] {
+        let conclusion = &self.conclusion;
+        let concluded = UsageDelta {
+            project: conclusion.project(),
+            product: conclusion.product(),
+            at: conclusion.created_at(),
+            status: conclusion.status(),
+            matched: conclusion.matched(),
             network,
-            change: 1,
+            delta: 1,
         };
-        let status = if was_pending { lifecycle::Status::Pending } else { lifecycle::Status::Accepted };
-        [UsageCount { status, matched: None, change: -1, ..ended.clone() }, ended]
+        let status = if was_pending { lifecycle::CheckStatus::Pending } else { lifecycle::CheckStatus::Accepted };
+        [UsageDelta { status, matched: None, delta: -1, ..concluded.clone() }, concluded]
     }
 }
 
-/// A device that is back, with its ticket.
+/// The return of a device with a `state` parameter, which is valid once.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ComeBack {
+pub(crate) struct ConsumeState {
     pub check: CheckId,
-    pub ticket: TokenHash,
+    pub state_hash: TokenHash,
 }
 
-/// What an operator said of a check.
 #[derive(Clone, Debug)]
-pub(crate) struct Decide {
+pub(crate) struct StoreVerdict {
     pub check: CheckId,
-    pub decision: Decision,
+    pub verdict: SealedVerdict,
 }
 
-/// Callbacks that somebody wants to send.
+/// A lease of due callbacks.
 #[derive(Clone, Debug)]
-pub(crate) struct Lease {
+pub(crate) struct LeaseCallbacks {
     pub now: Timestamp,
     pub until: Timestamp,
     pub limit: u32,
-    /// Projects whose callbacks are left alone.
+    /// Projects whose callbacks are not leased.
     pub skip: Vec<Uuid>,
 }
 
-/// A claim on an idempotency key that is given back.
+/// Releases a claim on an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Abandoned {
+pub(crate) struct ReleaseClaim {
     pub tenant: Uuid,
     pub key_digest: [u8; 32],
     pub claim: Uuid,

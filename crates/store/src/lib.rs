@@ -1,31 +1,30 @@
 //! The engine's ports over `SQLite` and `PostgreSQL`.
 //!
-//! [`open`] gives a store that is chosen by its URL. Everything that is not particular to a database is written once:
-//! the verbs (`verbs`), the mapping of rows (`rows`, `check_rows`), filters (`filter`), migrations (`migration`). What is particular
-//! lives in `sqlite` and `postgres`, and one suite of tests holds both to the same behaviour.
+//! [`open`] chooses the database by its URL. The code common to both databases is written once: the queries (`queries`),
+//! the row mapping (`row_mapping`, `check_row_mapping`), filters (`filter`) and migrations (`migration`). The rest is
+//! in `sqlite` and `postgres`. One contract test suite runs against both.
 //!
-//! Writes of the data plane are committed in groups: whoever comes while a transaction is being made durable goes with
-//! the next one. `postgres::lane` tells how a verb joins in; in `SQLite` there is one writer and everybody goes through
-//! it. An answer is given only after the transaction that it depends on is durable.
+//! Data-plane writes use group commit: calls that arrive while a transaction commits share the next one. In
+//! `PostgreSQL` each kind of operation has a queue (`postgres::batch_queue`); in `SQLite` all writes go through one
+//! writer thread. A call returns only after its transaction is durable.
 //!
 //! Every call ends within seconds, with [`StoreError::Unavailable`](ringtrue_engine::ports::StoreError) when the
-//! database is away, full or read-only. Nothing here retries for the caller, and nothing reads the clock: instants come
-//! in.
+//! database is unreachable, full or read-only. The store never retries and never reads the clock.
 
-mod check_rows;
+mod batch_delay;
+mod check_row_mapping;
 mod driver;
 mod filter;
-mod gathering;
-mod guard;
 mod migration;
-mod period;
+mod number_limit;
 mod postgres;
+mod queries;
 mod row;
-mod rows;
+mod row_mapping;
 mod span_filter;
 mod sqlite;
+mod time_span;
 mod url;
-mod verbs;
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,20 +34,20 @@ use ringtrue_engine::ports::{Store, StoreError};
 pub use migration::{MigrateError, SchemaState};
 pub use url::{InvalidStoreUrl, StoreUrl};
 
+use queries::SqlStore;
 use url::Address;
-use verbs::SqlStore;
 
-/// How much a store may use. The defaults suit one node of a deployment.
+/// Resources of a store. The defaults suit one node of a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// `PostgreSQL`: connections for everything that is not gathered. Up to 24 more are opened for what is, for lists and
-    /// for the node itself.
+    /// `PostgreSQL`: connections for transactions that are not batched. The store opens up to 24 more, for batches,
+    /// lists and the node itself.
     pub connections: usize,
-    /// `SQLite`: threads that read. One more reads for the node itself, and two read lists.
+    /// `SQLite`: reader threads. The store starts three more, for lists and the node itself.
     pub readers: usize,
-    /// Searches that run at the same time, on connections or threads of their own.
+    /// Concurrent searches. Each has its own connection or thread.
     pub searches: usize,
-    /// How long a search or list may run before it is stopped.
+    /// Limit of a search or list.
     pub search_timeout: Duration,
 }
 
@@ -64,17 +63,17 @@ pub enum OpenError {
     Store(#[from] StoreError),
     #[error("the database is empty: run `ringtrue migrate`")]
     Empty,
-    #[error("the database lacks {}: run `ringtrue migrate`", .missing.join(", "))]
+    #[error("the database lacks the migrations {}: run `ringtrue migrate`", .missing.join(", "))]
     Behind { missing: Vec<String> },
-    #[error("a newer Ringtrue wrote this database ({}): run that one, or restore a backup", .names.join(", "))]
+    #[error("the database was migrated by a newer release of Ringtrue ({}): run that release, or restore a backup", .names.join(", "))]
     Unknown { names: Vec<String> },
-    #[error("the database was migrated with another content of {}: it was not made by a release of Ringtrue", .names.join(", "))]
+    #[error("the database was migrated with a different content of {}: no release of Ringtrue wrote it", .names.join(", "))]
     Altered { names: Vec<String> },
 }
 
-/// Opens a store whose schema is exactly the one that this binary knows.
+/// Opens a store. The schema must be exactly the one that this binary was built for.
 ///
-/// Must be called inside a Tokio runtime, which then drives the connections.
+/// Call it inside a Tokio runtime, which then drives the connections.
 pub async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Store>, OpenError> {
     match schema_state(url).await? {
         SchemaState::Current => {}
@@ -84,12 +83,12 @@ pub async fn open(url: &StoreUrl, options: &StoreOptions) -> Result<Arc<dyn Stor
         SchemaState::Altered { names } => return Err(OpenError::Altered { names }),
     }
     Ok(match &url.0 {
-        Address::Sqlite(path) => Arc::new(SqlStore::over(sqlite::Sqlite::open(path, options).await?)),
-        Address::Postgres(address) => Arc::new(SqlStore::over(postgres::Postgres::open(address, options)?)),
+        Address::Sqlite(path) => Arc::new(SqlStore::new(sqlite::Sqlite::open(path, options).await?)),
+        Address::Postgres(address) => Arc::new(SqlStore::new(postgres::Postgres::open(address, options)?)),
     })
 }
 
-/// Finds what is wrong with the files that a URL names, apart from the database itself, which is left alone.
+/// Checks the certificate files that a URL names. Does not open the database.
 pub fn check_files(url: &StoreUrl) -> Result<(), StoreError> {
     match &url.0 {
         Address::Sqlite(_) => Ok(()),
@@ -97,7 +96,7 @@ pub fn check_files(url: &StoreUrl) -> Result<(), StoreError> {
     }
 }
 
-/// Compares the schema of a database with the one that this binary knows. Changes nothing.
+/// Compares the schema of a database with the one that this binary was built for. Changes nothing.
 pub async fn schema_state(url: &StoreUrl) -> Result<SchemaState, StoreError> {
     match &url.0 {
         Address::Sqlite(path) => sqlite::schema_state(path.clone()).await,
@@ -105,8 +104,8 @@ pub async fn schema_state(url: &StoreUrl) -> Result<SchemaState, StoreError> {
     }
 }
 
-/// Applies the steps that are missing, each in a transaction of its own, and gives their names. Several may try at
-/// once: they take turns. A `SQLite` file that does not exist is made, readable by its owner alone.
+/// Applies pending migrations, each in its own transaction, and returns their names. Concurrent calls are serialised.
+/// Creates a missing `SQLite` file, readable only by its owner.
 pub async fn migrate(url: &StoreUrl, now: Timestamp) -> Result<Vec<&'static str>, MigrateError> {
     match &url.0 {
         Address::Sqlite(path) => sqlite::migrate(path.clone(), now).await,

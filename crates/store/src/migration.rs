@@ -1,13 +1,12 @@
-//! The schema, as numbered steps that are part of the binary.
+//! Numbered migrations, embedded in the binary.
 //!
-//! Both databases have the same steps under the same names. A step that was released is never edited: what was applied
-//! is remembered with its checksum, and a difference is an error. Steps expand first and contract a release later, so
-//! that two releases can run on one schema.
+//! Both databases have migrations with the same names. A released migration is never edited: the database stores its
+//! checksum, and a difference is an error. A migration expands the schema, and a later release contracts it, so that
+//! two releases can share a schema; the changelog names the exceptions.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use ringtrue_engine::ports::StoreError;
 
-/// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Migration {
     pub version: i64,
@@ -25,7 +24,7 @@ macro_rules! migrations {
     };
 }
 
-macro_rules! steps {
+macro_rules! all_migrations {
     ($folder:literal) => {
         migrations!(
             $folder: 1 "0001_control_plane", 2 "0002_idempotency", 3 "0003_usage", 4 "0004_nodes", 5 "0005_checks",
@@ -39,15 +38,15 @@ macro_rules! steps {
             28 "0028_callback_bounds",
             29 "0029_invitations",
             30 "0030_node_demand",
-            31 "0031_live_since"
+            31 "0031_live_since", 32 "0032_plain_names"
         )
     };
 }
 
-pub(crate) const SQLITE: &[Migration] = steps!("sqlite");
-pub(crate) const POSTGRES: &[Migration] = steps!("postgres");
+pub(crate) const SQLITE: &[Migration] = all_migrations!("sqlite");
+pub(crate) const POSTGRES: &[Migration] = all_migrations!("postgres");
 
-/// The table of what was applied, in words that both databases understand.
+/// Creates the table of applied migrations, in either database.
 pub(crate) const CREATE_TABLE: &str = "create table if not exists schema_migrations (
     version     bigint primary key,
     name        text not null,
@@ -65,73 +64,79 @@ impl Migration {
     }
 }
 
-/// A step that a database has behind it.
+/// A row of `schema_migrations`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Applied {
+pub(crate) struct AppliedMigration {
     pub version: i64,
     pub name: String,
     pub checksum: String,
 }
 
-/// How the schema of a database relates to the one that this binary was built for.
+/// The schema of a database, compared with the migrations of this binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaState {
-    /// They are the same.
     Current,
-    /// The database has no schema of ours.
+    /// No migration was applied.
     Empty,
-    /// These steps are still to be applied.
-    Behind { missing: Vec<String> },
-    /// These steps were applied by a release that this one does not know.
-    Unknown { names: Vec<String> },
-    /// These steps were applied with another content than they have here.
-    Altered { names: Vec<String> },
+    /// These migrations are pending.
+    Behind {
+        missing: Vec<String>,
+    },
+    /// These migrations were applied by a newer release.
+    Unknown {
+        names: Vec<String>,
+    },
+    /// These migrations were applied with a different content.
+    Altered {
+        names: Vec<String>,
+    },
 }
 
 impl SchemaState {
-    pub(crate) fn of(known: &[Migration], applied: &[Applied]) -> Self {
+    pub(crate) fn compare(known: &[Migration], applied: &[AppliedMigration]) -> Self {
         if applied.is_empty() {
             return SchemaState::Empty;
         }
-        let twin = |step: &Applied| known.iter().find(|one| one.version == step.version && one.name == step.name);
-        let names = |steps: Vec<&Applied>| steps.into_iter().map(|step| step.name.clone()).collect::<Vec<_>>();
+        let known_as =
+            |row: &AppliedMigration| known.iter().find(|one| one.version == row.version && one.name == row.name);
+        let names = |rows: Vec<&AppliedMigration>| rows.into_iter().map(|row| row.name.clone()).collect::<Vec<_>>();
 
-        let unknown: Vec<_> = applied.iter().filter(|step| twin(step).is_none()).collect();
+        let unknown: Vec<_> = applied.iter().filter(|row| known_as(row).is_none()).collect();
         if !unknown.is_empty() {
             return SchemaState::Unknown { names: names(unknown) };
         }
-        let is_altered = |step: &&Applied| twin(step).is_some_and(|one| one.checksum() != step.checksum);
+        let is_altered = |row: &&AppliedMigration| known_as(row).is_some_and(|one| one.checksum() != row.checksum);
         let altered: Vec<_> = applied.iter().filter(is_altered).collect();
         if !altered.is_empty() {
             return SchemaState::Altered { names: names(altered) };
         }
-        match missing(known, applied).map(|step| step.name.to_owned()).collect::<Vec<_>>() {
+        match pending(known, applied).map(|migration| migration.name.to_owned()).collect::<Vec<_>>() {
             missing if missing.is_empty() => SchemaState::Current,
             missing => SchemaState::Behind { missing },
         }
     }
 }
 
-/// The steps that are still to be applied, in their order.
-pub(crate) fn missing<'k>(known: &'k [Migration], applied: &[Applied]) -> impl Iterator<Item = &'k Migration> {
-    known.iter().filter(|one| applied.iter().all(|step| step.version != one.version))
+/// The migrations that were not applied, in order.
+pub(crate) fn pending<'k>(known: &'k [Migration], applied: &[AppliedMigration]) -> impl Iterator<Item = &'k Migration> {
+    known.iter().filter(|one| applied.iter().all(|row| row.version != one.version))
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    #[error("the database cannot be reached or refuses: {0}")]
+    #[error("database error: {0}")]
     Database(#[from] StoreError),
-    #[error("the database was migrated by a newer Ringtrue ({}): use that one, or restore a backup", .names.join(", "))]
+    #[error("the database was migrated by a newer release of Ringtrue ({}): run that release, or restore a backup", .names.join(", "))]
     Unknown { names: Vec<String> },
-    #[error("the database was migrated with another content of {}: it was not made by a release of Ringtrue", .names.join(", "))]
+    #[error("the database was migrated with a different content of {}: no release of Ringtrue wrote it", .names.join(", "))]
     Altered { names: Vec<String> },
-    #[error("{name} failed, and nothing of it was applied: {cause}")]
-    Step { name: &'static str, cause: StoreError },
+    #[error("migration {name} failed and was rolled back: {cause}")]
+    Failed { name: &'static str, cause: StoreError },
 }
 
-/// Whether steps may be applied on top of what there is.
-pub(crate) fn check(known: &[Migration], applied: &[Applied]) -> Result<(), MigrateError> {
-    match SchemaState::of(known, applied) {
+/// Fails if the database has migrations that this binary does not have.
+pub(crate) fn ensure_compatible(known: &[Migration], applied: &[AppliedMigration]) -> Result<(), MigrateError> {
+    match SchemaState::compare(known, applied) {
         SchemaState::Current | SchemaState::Empty | SchemaState::Behind { .. } => Ok(()),
         SchemaState::Unknown { names } => Err(MigrateError::Unknown { names }),
         SchemaState::Altered { names } => Err(MigrateError::Altered { names }),
@@ -151,30 +156,33 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_a_step_of_both_databases() {
-        let names: BTreeSet<_> = SQLITE.iter().map(|step| format!("{}.sql", step.name)).collect();
+    fn every_migration_file_is_registered() {
+        let names: BTreeSet<_> = SQLITE.iter().map(|migration| format!("{}.sql", migration.name)).collect();
         assert_eq!(names_in("sqlite"), names);
         assert_eq!(names_in("postgres"), names);
     }
 
     #[test]
-    fn steps_are_numbered_in_their_order() {
-        for steps in [SQLITE, POSTGRES] {
-            for (position, step) in (1..).zip(steps) {
-                assert_eq!(step.version, position);
-                assert!(step.name.starts_with(&format!("{position:04}_")), "{}", step.name);
+    fn migrations_are_numbered_in_order() {
+        for migrations in [SQLITE, POSTGRES] {
+            for (position, migration) in (1..).zip(migrations) {
+                assert_eq!(migration.version, position);
+                assert!(migration.name.starts_with(&format!("{position:04}_")), "{}", migration.name);
             }
         }
     }
 
     #[test]
-    fn states() {
+    fn schema_state_compares_names_and_checksums() {
         let known = &SQLITE[..2];
-        let applied =
-            |step: &Migration| Applied { version: step.version, name: step.name.to_owned(), checksum: step.checksum() };
+        let applied = |one: &Migration| AppliedMigration {
+            version: one.version,
+            name: one.name.to_owned(),
+            checksum: one.checksum(),
+        };
         let [first, second] = [applied(&known[0]), applied(&known[1])];
-        let newer = Applied { version: 99, name: "0099_tomorrow".to_owned(), checksum: String::new() };
-        let edited = Applied { checksum: "0".to_owned(), ..first.clone() };
+        let newer = AppliedMigration { version: 99, name: "0099_tomorrow".to_owned(), checksum: String::new() };
+        let edited = AppliedMigration { checksum: "0".to_owned(), ..first.clone() };
         let unknown = SchemaState::Unknown { names: vec!["0099_tomorrow".to_owned()] };
         for (applied, state) in [
             (vec![], SchemaState::Empty),
@@ -184,7 +192,7 @@ mod tests {
             (vec![edited.clone(), second.clone(), newer], unknown),
             (vec![edited, second], SchemaState::Altered { names: vec!["0001_control_plane".to_owned()] }),
         ] {
-            assert_eq!(SchemaState::of(known, &applied), state);
+            assert_eq!(SchemaState::compare(known, &applied), state);
         }
     }
 }

@@ -1,7 +1,6 @@
-//! Reading the columns of a row, in their order, into types that cannot be wrong.
+//! Reads the columns of a row, in order, into domain types.
 //!
-//! A column that holds what it cannot hold becomes [`StoreError::Inconsistent`], which names the table, the row and the
-//! column.
+//! An invalid column becomes [`StoreError::CorruptRow`], which names the table, the row and the column.
 
 use std::{fmt, str::FromStr, vec};
 
@@ -12,32 +11,32 @@ use uuid::Uuid;
 
 use crate::driver::Value;
 
-/// One row of an answer.
+/// One result row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row(pub Vec<Value>);
 
 impl Row {
-    /// Begins to read a row of `table`, whose first column names the row.
-    pub(crate) fn of(self, table: &'static str) -> Columns {
-        let name = self.0.first().cloned();
-        Columns { table, name, rest: self.0.into_iter() }
+    /// Reads a row of `table`. Errors identify the row by its first column.
+    pub(crate) fn reader(self, table: &'static str) -> RowReader {
+        let id = self.0.first().cloned();
+        RowReader { table, id, rest: self.0.into_iter() }
     }
 
-    /// The only column of a row that consists of a number.
-    pub(crate) fn number(self) -> Result<i64, StoreError> {
-        self.of("(answer)").int("number")
+    /// Reads a row of one number.
+    pub(crate) fn into_int(self) -> Result<i64, StoreError> {
+        self.reader("(result)").int("number")
     }
 }
 
-/// A row that is being read, column by column.
+/// Reads a row column by column.
 #[derive(Debug)]
-pub(crate) struct Columns {
+pub(crate) struct RowReader {
     table: &'static str,
-    name: Option<Value>,
+    id: Option<Value>,
     rest: vec::IntoIter<Value>,
 }
 
-impl Columns {
+impl RowReader {
     pub(crate) fn int(&mut self, column: &str) -> Result<i64, StoreError> {
         match self.next() {
             Value::Int(number) => Ok(number),
@@ -47,7 +46,7 @@ impl Columns {
 
     pub(crate) fn boolean(&mut self, column: &str) -> Result<bool, StoreError> {
         match self.next() {
-            Value::Bool(fact) => Ok(fact),
+            Value::Bool(boolean) => Ok(boolean),
             Value::Int(number @ (0 | 1)) => Ok(number == 1),
             other => Err(self.unexpected(column, "a boolean", &other)),
         }
@@ -64,7 +63,7 @@ impl Columns {
     pub(crate) fn boolean_or_null(&mut self, column: &str) -> Result<Option<bool>, StoreError> {
         match self.next() {
             Value::Null => Ok(None),
-            Value::Bool(fact) => Ok(Some(fact)),
+            Value::Bool(boolean) => Ok(Some(boolean)),
             Value::Int(number @ (0 | 1)) => Ok(Some(number == 1)),
             other => Err(self.unexpected(column, "a boolean", &other)),
         }
@@ -114,19 +113,19 @@ impl Columns {
 
     pub(crate) fn digest(&mut self, column: &str) -> Result<[u8; 32], StoreError> {
         let bytes = self.bytes(column)?;
-        bytes.try_into().map_err(|_| self.inconsistent(column, "not 32 bytes"))
+        bytes.try_into().map_err(|_| self.corrupt(column, "not 32 bytes"))
     }
 
     pub(crate) fn instant(&mut self, column: &str) -> Result<Timestamp, StoreError> {
         let millis = self.int(column)?;
-        Timestamp::from_millisecond(millis).map_err(|_| self.inconsistent(column, "not an instant"))
+        Timestamp::from_millisecond(millis).map_err(|_| self.corrupt(column, "not an instant"))
     }
 
     pub(crate) fn instant_or_null(&mut self, column: &str) -> Result<Option<Timestamp>, StoreError> {
         match self.next() {
             Value::Null => Ok(None),
             Value::Int(millis) => {
-                Timestamp::from_millisecond(millis).map(Some).map_err(|_| self.inconsistent(column, "not an instant"))
+                Timestamp::from_millisecond(millis).map(Some).map_err(|_| self.corrupt(column, "not an instant"))
             }
             other => Err(self.unexpected(column, "an instant", &other)),
         }
@@ -137,7 +136,7 @@ impl Columns {
         T: FromStr<Err: fmt::Display>,
     {
         let text = self.text(column)?;
-        text.parse().map_err(|problem| self.inconsistent(column, problem))
+        text.parse().map_err(|problem| self.corrupt(column, problem))
     }
 
     pub(crate) fn parsed_or_null<T>(&mut self, column: &str) -> Result<Option<T>, StoreError>
@@ -145,50 +144,50 @@ impl Columns {
         T: FromStr<Err: fmt::Display>,
     {
         let Some(text) = self.text_or_null(column)? else { return Ok(None) };
-        text.parse().map(Some).map_err(|problem| self.inconsistent(column, problem))
+        text.parse().map(Some).map_err(|problem| self.corrupt(column, problem))
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&mut self, column: &str) -> Result<T, StoreError> {
         let text = self.text(column)?;
-        serde_json::from_str(&text).map_err(|problem| self.inconsistent(column, problem))
+        serde_json::from_str(&text).map_err(|problem| self.corrupt(column, problem))
     }
 
-    /// The error that says what is wrong with a column of this row.
-    pub(crate) fn inconsistent(&self, column: &str, problem: impl fmt::Display) -> StoreError {
-        let row = match &self.name {
+    /// The error for an invalid column of this row.
+    pub(crate) fn corrupt(&self, column: &str, problem: impl fmt::Display) -> StoreError {
+        let row = match &self.id {
             Some(Value::Uuid(id)) => id.to_string(),
             Some(Value::Bytes(bytes)) => Uuid::from_slice(bytes).map_or_else(|_| "?".to_owned(), |id| id.to_string()),
             Some(Value::Text(text)) => text.clone(),
             Some(Value::Int(number)) => number.to_string(),
             Some(Value::Bool(_) | Value::Null) | None => "?".to_owned(),
         };
-        StoreError::Inconsistent { table: self.table, row, problem: format!("{column}: {problem}") }
+        StoreError::CorruptRow { table: self.table, row, problem: format!("{column}: {problem}") }
     }
 
     fn next(&mut self) -> Value {
         self.rest.next().unwrap_or(Value::Null)
     }
 
-    /// `PostgreSQL` has a type for these, `SQLite` stores their sixteen bytes.
+    /// `PostgreSQL` has a UUID type; `SQLite` stores 16 bytes.
     fn as_uuid(&self, column: &str, value: Value) -> Result<Uuid, StoreError> {
         match value {
             Value::Uuid(id) => Ok(id),
-            Value::Bytes(bytes) => Uuid::from_slice(&bytes).map_err(|_| self.inconsistent(column, "not a UUID")),
+            Value::Bytes(bytes) => Uuid::from_slice(&bytes).map_err(|_| self.corrupt(column, "not a UUID")),
             other => Err(self.unexpected(column, "a UUID", &other)),
         }
     }
 
-    /// Names the type of what was found, never the value.
-    fn unexpected(&self, column: &str, wanted: &str, found: &Value) -> StoreError {
+    /// Names the type of the value, never the value itself.
+    fn unexpected(&self, column: &str, expected: &str, found: &Value) -> StoreError {
         let found = match found {
-            Value::Null => "nothing",
+            Value::Null => "null",
             Value::Bool(_) => "a boolean",
             Value::Int(_) => "a number",
             Value::Text(_) => "text",
             Value::Bytes(_) => "bytes",
             Value::Uuid(_) => "a UUID",
         };
-        self.inconsistent(column, format_args!("{wanted} was expected, and {found} found"))
+        self.corrupt(column, format_args!("expected {expected}, found {found}"))
     }
 }
 
@@ -197,27 +196,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_databases_ways_of_storing_a_value_are_understood() {
+    fn values_of_both_databases_are_read() {
         let id = Uuid::from_u128(7);
-        for (value, fact) in [(Value::Bool(true), true), (Value::Int(1), true), (Value::Int(0), false)] {
-            assert_eq!(Row(vec![value]).of("t").boolean("c").unwrap(), fact);
+        for (value, boolean) in [(Value::Bool(true), true), (Value::Int(1), true), (Value::Int(0), false)] {
+            assert_eq!(Row(vec![value]).reader("t").boolean("c").unwrap(), boolean);
         }
         for value in [Value::Uuid(id), Value::Bytes(id.as_bytes().to_vec())] {
-            assert_eq!(Row(vec![value]).of("t").uuid("c").unwrap(), id);
+            assert_eq!(Row(vec![value]).reader("t").uuid("c").unwrap(), id);
         }
     }
 
     #[test]
-    fn a_wrong_value_is_located_and_not_shown() {
-        let mut row = Row(vec![Value::Text("acme".into()), Value::Text("secret".into())]).of("projects");
+    fn errors_locate_invalid_values_without_showing_them() {
+        let mut row = Row(vec![Value::Text("acme".into()), Value::Text("secret".into())]).reader("projects");
         assert_eq!(row.text("id").unwrap(), "acme");
         assert_eq!(
             row.int("revision").unwrap_err().to_string(),
-            "projects: row acme: revision: a number was expected, and text found"
+            "projects: row acme: revision: expected a number, found text"
         );
         assert_eq!(
             row.int("changed").unwrap_err().to_string(),
-            "projects: row acme: changed: a number was expected, and nothing found"
+            "projects: row acme: changed: expected a number, found null"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Where the database is.
+//! URLs of databases.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 
 use tokio_postgres::config::{Config, Host, SslMode};
 
-/// The address of a database. What is shown of it never contains a password.
+/// The URL of a database. `Display` and `Debug` omit the password.
 #[derive(Clone)]
 pub struct StoreUrl(pub(crate) Address);
 
@@ -24,18 +24,18 @@ pub(crate) struct PostgresAddress {
     pub tls: Tls,
 }
 
-/// Whether the way to `PostgreSQL` is encrypted. Who answers is always verified, and that against its name.
+/// TLS of a `PostgreSQL` connection. The server's certificate is always verified, including its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Tls {
     Off,
-    /// Certificates are checked against this file, or against those of the system.
+    /// Trusts the certificates of this file, or else of the system.
     On {
         root_certificates: Option<PathBuf>,
     },
 }
 
 impl StoreUrl {
-    /// The same server with another password. `None`: the database is a file.
+    /// Replaces the password. `None`: the database is a file.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Option<Self> {
         match &mut self.0 {
@@ -47,7 +47,6 @@ impl StoreUrl {
         }
     }
 
-    /// The file, when the database is one.
     pub fn sqlite_path(&self) -> Option<&Path> {
         match &self.0 {
             Address::Sqlite(path) => Some(path),
@@ -58,20 +57,20 @@ impl StoreUrl {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidStoreUrl {
-    #[error("a store is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`")]
+    #[error("store URLs have the form `sqlite:PATH` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`")]
     Scheme,
-    #[error("`sqlite:` is followed by the path of a file; a database in memory is not supported")]
+    #[error("`sqlite:` takes the path of a file; in-memory databases are not supported")]
     SqlitePath,
     #[error(
-        "a PostgreSQL store is `postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=VALUE`, with special characters of \
-         the password percent-encoded"
+        "PostgreSQL URLs have the form `postgres://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=VALUE`, with special \
+         characters of the password percent-encoded"
     )]
     Postgres,
-    #[error("a PostgreSQL store names a host and a database")]
+    #[error("PostgreSQL URLs require a host and a database")]
     PostgresIncomplete,
-    #[error("`sslmode` is `disable`, `require` or `verify-full`")]
+    #[error("`sslmode` must be `disable`, `require` or `verify-full`")]
     SslMode,
-    #[error("`sslrootcert` needs `sslmode=require` or `sslmode=verify-full`")]
+    #[error("`sslrootcert` requires `sslmode=require` or `sslmode=verify-full`")]
     RootCertificateWithoutTls,
 }
 
@@ -81,28 +80,29 @@ impl FromStr for StoreUrl {
     fn from_str(text: &str) -> Result<Self, InvalidStoreUrl> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
-            let is_a_file = !path.is_empty() && !path.starts_with(':') && !path.ends_with('/') && !path.contains('\0');
-            return if is_a_file {
+            let is_file_path =
+                !path.is_empty() && !path.starts_with(':') && !path.ends_with('/') && !path.contains('\0');
+            return if is_file_path {
                 Ok(StoreUrl(Address::Sqlite(PathBuf::from(path))))
             } else {
                 Err(InvalidStoreUrl::SqlitePath)
             };
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-            return postgres(text).map(|address| StoreUrl(Address::Postgres(Box::new(address))));
+            return parse_postgres_url(text).map(|address| StoreUrl(Address::Postgres(Box::new(address))));
         }
         Err(InvalidStoreUrl::Scheme)
     }
 }
 
-/// Takes out the options about TLS, whose values go beyond those that the driver knows.
-fn postgres(text: &str) -> Result<PostgresAddress, InvalidStoreUrl> {
+/// Parses the TLS options here, because the driver does not support all of their values.
+fn parse_postgres_url(text: &str) -> Result<PostgresAddress, InvalidStoreUrl> {
     let (base, query) = text.split_once('?').unwrap_or((text, ""));
     let (mut mode, mut root_certificates, mut others) = (None, None, Vec::new());
     for option in query.split('&').filter(|option| !option.is_empty()) {
         match option.split_once('=') {
             Some(("sslmode", value)) => mode = Some(value),
-            Some(("sslrootcert", value)) => root_certificates = Some(PathBuf::from(percent_decoded(value)?)),
+            Some(("sslrootcert", value)) => root_certificates = Some(PathBuf::from(percent_decode(value)?)),
             _ => others.push(option),
         }
     }
@@ -120,7 +120,7 @@ fn postgres(text: &str) -> Result<PostgresAddress, InvalidStoreUrl> {
     Ok(PostgresAddress { config, tls })
 }
 
-fn percent_decoded(text: &str) -> Result<String, InvalidStoreUrl> {
+fn percent_decode(text: &str) -> Result<String, InvalidStoreUrl> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -174,12 +174,12 @@ impl fmt::Debug for StoreUrl {
 mod tests {
     use super::*;
 
-    fn shown(text: &str) -> Result<String, InvalidStoreUrl> {
+    fn display(text: &str) -> Result<String, InvalidStoreUrl> {
         text.parse::<StoreUrl>().map(|url| format!("{url} {url:?}"))
     }
 
     #[test]
-    fn a_password_is_replaced() {
+    fn with_password_replaces_the_password() {
         for url in ["postgres://ann@db/ringtrue", "postgres://ann:old@db/ringtrue"] {
             let url = url.parse::<StoreUrl>().unwrap().with_password("p@ss").unwrap();
             let Address::Postgres(address) = &url.0 else { panic!("{url}") };
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_shown_without_its_password() {
+    fn display_omits_the_password() {
         for (text, masked) in [
             ("sqlite:data/ringtrue.db", "sqlite:data/ringtrue.db"),
             ("sqlite:///var/lib/ringtrue.db", "sqlite:/var/lib/ringtrue.db"),
@@ -197,12 +197,12 @@ mod tests {
             ("postgresql://db.example/ringtrue?sslmode=verify-full", "postgres://db.example:5432/ringtrue"),
             ("postgres://ann:p%40ss@a:1,b:2/x?target_session_attrs=read-write", "postgres://ann@a:1,b:2/x"),
         ] {
-            assert_eq!(shown(text), Ok(format!("{masked} StoreUrl({masked})")), "{text}");
+            assert_eq!(display(text), Ok(format!("{masked} StoreUrl({masked})")), "{text}");
         }
     }
 
     #[test]
-    fn what_is_wrong_with_a_url_is_said() {
+    fn invalid_urls_are_rejected() {
         for (text, problem) in [
             ("", InvalidStoreUrl::Scheme),
             ("mysql://x", InvalidStoreUrl::Scheme),
@@ -216,23 +216,23 @@ mod tests {
             ("postgres://host/db?sslmode=prefer", InvalidStoreUrl::SslMode),
             ("postgres://host/db?sslrootcert=ca.pem", InvalidStoreUrl::RootCertificateWithoutTls),
         ] {
-            assert_eq!(shown(text), Err(problem), "{text}");
+            assert_eq!(display(text), Err(problem), "{text}");
         }
     }
 
     #[test]
-    fn a_root_certificate_goes_with_the_modes_that_its_message_names() {
+    fn root_certificate_requires_a_tls_mode() {
         let message = InvalidStoreUrl::RootCertificateWithoutTls.to_string();
-        for (mode, takes_one) in [("disable", false), ("require", true), ("verify-full", true)] {
+        for (mode, is_accepted) in [("disable", false), ("require", true), ("verify-full", true)] {
             let url = format!("postgres://host/db?sslmode={mode}&sslrootcert=ca.pem");
-            assert_eq!(url.parse::<StoreUrl>().is_ok(), takes_one, "{mode}");
-            assert_eq!(message.contains(&format!("`sslmode={mode}`")), takes_one, "{message}");
+            assert_eq!(url.parse::<StoreUrl>().is_ok(), is_accepted, "{mode}");
+            assert_eq!(message.contains(&format!("`sslmode={mode}`")), is_accepted, "{message}");
         }
     }
 
     #[test]
-    fn tls_is_asked_for_in_the_url() {
-        for (query, wanted) in [
+    fn tls_is_set_by_url_options() {
+        for (query, expected) in [
             ("", Tls::Off),
             ("?sslmode=disable", Tls::Off),
             ("?sslmode=require", Tls::On { root_certificates: None }),
@@ -243,7 +243,7 @@ mod tests {
         ] {
             let url: StoreUrl = format!("postgres://host/db{query}").parse().unwrap();
             let Address::Postgres(address) = url.0 else { panic!("{query}") };
-            assert_eq!(address.tls, wanted, "{query}");
+            assert_eq!(address.tls, expected, "{query}");
         }
     }
 }

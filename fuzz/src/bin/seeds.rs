@@ -1,4 +1,4 @@
-//! Writes the seeds of every target into folders that libFuzzer begins with: `seeds FOLDER`.
+//! Writes the seeds of every target as initial corpus of libFuzzer: `seeds FOLDER`.
 
 use std::{env, fs, io, path::PathBuf};
 

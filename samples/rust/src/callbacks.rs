@@ -1,4 +1,4 @@
-//! Verifies that a callback was sent by Ringtrue. Copy this file into your backend.
+//! Verifies callbacks of Ringtrue. Copy this file into your backend.
 
 use std::{
     collections::HashMap,
@@ -14,60 +14,59 @@ use ring::{
 use serde_json::Value;
 
 const COMPONENTS: &str = "(request-target) host date x-service-callback digest";
-/// How far the two clocks may be apart. Whoever records a callback can replay it for this long: `check_id` tells.
+/// Maximum clock skew. A recorded callback can be replayed for this long; detect replays by `check_id`.
 const MAX_SKEW: Duration = Duration::from_secs(5 * 60);
-/// Keys change seldom. Without a pause, anybody could make us ask for them with every request.
-const PAUSE_BETWEEN_FETCHES: Duration = Duration::from_secs(30);
+/// Keys change rarely. Without an interval, any request with an unknown key id would cause a fetch.
+const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A request as it arrived.
+/// A request as received.
 pub struct Request<'a> {
     pub method: &'a str,
-    /// Path and query as in the request line.
+    /// Unmodified path and query of the request line.
     pub target: &'a str,
     pub headers: &'a [(String, String)],
-    /// The bytes as they came. JSON that was parsed and written again is not the same.
+    /// The raw bytes as received. Parsed and re-encoded JSON does not verify.
     pub body: &'a [u8],
 }
 
-pub enum Unverified {
-    /// The request is not to be trusted.
-    Refused(&'static str),
-    /// The keys cannot be had now; let it come again.
-    NoKeys(String),
+pub enum VerifyError {
+    Invalid(&'static str),
+    /// The keys cannot be fetched; respond with 503, so that the callback is retried.
+    KeysUnavailable(String),
 }
 
-use Unverified::Refused;
+use VerifyError::Invalid;
 
 type Key = RsaPublicKeyComponents<Vec<u8>>;
 
-/// The public keys at `/.well-known/jwks.json`, fetched again when a callback names one that is not known.
+/// The public keys at `/.well-known/jwks.json`, fetched again when a callback has an unknown key id.
 pub struct KeySet {
     url: String,
     accept_sandbox: bool,
-    /// By `kid`, with the `use_mode` of those that have one.
+    /// Keys and their `use_mode`, by `kid`.
     keys: HashMap<String, (Key, Option<String>)>,
     fetched_at: Option<Instant>,
 }
 
 impl KeySet {
-    /// `accept_sandbox` is for tests: sandbox checks prove nothing about a number, and anybody's sandbox project can name
-    /// your URL.
+    /// `accept_sandbox` is for tests only: sandbox checks do not verify a number, and any sandbox project can use your
+    /// URL.
     pub fn new(url: String, accept_sandbox: bool) -> Self {
         KeySet { url, accept_sandbox, keys: HashMap::new(), fetched_at: None }
     }
 
-    fn find(&mut self, key_id: &str) -> Result<&Key, Unverified> {
-        let may_fetch = self.fetched_at.is_none_or(|at| at.elapsed() > PAUSE_BETWEEN_FETCHES);
+    fn find(&mut self, key_id: &str) -> Result<&Key, VerifyError> {
+        let may_fetch = self.fetched_at.is_none_or(|at| at.elapsed() > MIN_FETCH_INTERVAL);
         if !self.keys.contains_key(key_id) && may_fetch {
             self.fetched_at = Some(Instant::now());
-            self.fetch().map_err(|error| Unverified::NoKeys(error.to_string()))?;
+            self.fetch().map_err(|error| VerifyError::KeysUnavailable(error.to_string()))?;
         }
-        let (key, use_mode) = self.keys.get(key_id).ok_or(Refused("the key is not in the key set"))?;
+        let (key, use_mode) = self.keys.get(key_id).ok_or(Invalid("unknown key id"))?;
         match use_mode.as_deref() {
             None => Ok(key),
             Some("sandbox") if self.accept_sandbox => Ok(key),
-            Some("sandbox") => Err(Refused("the key is for sandbox checks only")),
-            Some(_) => Err(Refused("the key is for other checks only")),
+            Some("sandbox") => Err(Invalid("the key is for sandbox checks only")),
+            Some(_) => Err(Invalid("the key is for other checks only")),
         }
     }
 
@@ -86,52 +85,52 @@ impl KeySet {
     }
 }
 
-/// Answers what is in the callback. A valid one can still be about somebody else's check: refuse a `check_id` that you
-/// did not create.
-pub fn verify(request: &Request<'_>, key_set: &mut KeySet) -> Result<Value, Unverified> {
-    let (host, date) = (only(request, "host")?, only(request, "date")?);
-    let (source, digest) = (only(request, "x-service-callback")?, only(request, "digest")?);
-    let [key_id, algorithm, headers, signature] = read_authorization(only(request, "authorization")?)
-        .ok_or(Refused("the Authorization header is not a signature of Ringtrue's"))?;
+/// Returns the verified callback. It can belong to a check of another client: reject a `check_id` that you did not
+/// create.
+pub fn verify(request: &Request<'_>, key_set: &mut KeySet) -> Result<Value, VerifyError> {
+    let (host, date) = (single_header(request, "host")?, single_header(request, "date")?);
+    let (source, digest) = (single_header(request, "x-service-callback")?, single_header(request, "digest")?);
+    let [key_id, algorithm, headers, signature] = parse_authorization(single_header(request, "authorization")?)
+        .ok_or(Invalid("malformed Authorization header"))?;
     if algorithm != "rsa-sha256" {
-        return Err(Refused("another algorithm than rsa-sha256"));
+        return Err(Invalid("unsupported algorithm; expected rsa-sha256"));
     }
     if headers != COMPONENTS {
-        return Err(Refused("the signature does not cover what it must"));
+        return Err(Invalid("the signature does not cover the required headers"));
     }
     if digest != format!("SHA-256={}", BASE64_STANDARD.encode(hash(&SHA256, request.body))) {
-        return Err(Refused("the body is not the one that was signed"));
+        return Err(Invalid("digest mismatch: the body differs from the signed one"));
     }
     let signed = format!(
         "(request-target): {} {}\nhost: {host}\ndate: {date}\nx-service-callback: {source}\ndigest: {digest}",
         request.method.to_ascii_lowercase(),
         request.target,
     );
-    let does_not_fit = Refused("the signature does not fit the request");
-    let Ok(signature) = BASE64_STANDARD.decode(signature) else { return Err(does_not_fit) };
+    let invalid_signature = Invalid("invalid signature");
+    let Ok(signature) = BASE64_STANDARD.decode(signature) else { return Err(invalid_signature) };
     let key = key_set.find(key_id)?;
     if key.verify(&RSA_PKCS1_2048_8192_SHA256, signed.as_bytes(), &signature).is_err() {
-        return Err(does_not_fit);
+        return Err(invalid_signature);
     }
-    let at = httpdate::parse_http_date(date).map_err(|_| Refused("the date is none"))?;
+    let at = httpdate::parse_http_date(date).map_err(|_| Invalid("invalid date"))?;
     let now = SystemTime::now();
     let skew = now.duration_since(at).or_else(|_| at.duration_since(now)).unwrap_or(Duration::MAX);
     if skew > MAX_SKEW {
-        return Err(Refused("the date is too far from now"));
+        return Err(Invalid("the date differs too much from the current time"));
     }
-    serde_json::from_slice(request.body).map_err(|_| Refused("the body is not JSON"))
+    serde_json::from_slice(request.body).map_err(|_| Invalid("invalid JSON body"))
 }
 
-fn only<'a>(request: &Request<'a>, wanted: &str) -> Result<&'a str, Unverified> {
+fn single_header<'a>(request: &Request<'a>, wanted: &str) -> Result<&'a str, VerifyError> {
     let mut values = request.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
     match (values.next(), values.next()) {
         (Some((_, value)), None) => Ok(value),
-        _ => Err(Refused("a header that must be signed is missing, or there twice")),
+        _ => Err(Invalid("a signed header is missing or repeated")),
     }
 }
 
-/// `Signature name="value",…` with each of the four parameters once.
-fn read_authorization(value: &str) -> Option<[&str; 4]> {
+/// Parses `Signature name="value",…`, with each of the four parameters exactly once.
+fn parse_authorization(value: &str) -> Option<[&str; 4]> {
     let mut found = [None; 4];
     for parameter in value.strip_prefix("Signature ")?.split(',') {
         let (name, value) = parameter.split_once("=\"")?;
@@ -145,11 +144,11 @@ fn read_authorization(value: &str) -> Option<[&str; 4]> {
     Some([key_id, algorithm, headers, signature])
 }
 
-impl fmt::Display for Unverified {
+impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused(why) => write!(f, "refused: {why}"),
-            Unverified::NoKeys(why) => write!(f, "the keys cannot be fetched: {why}"),
+            Invalid(reason) => write!(f, "rejected: {reason}"),
+            VerifyError::KeysUnavailable(error) => write!(f, "failed to fetch keys: {error}"),
         }
     }
 }

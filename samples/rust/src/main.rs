@@ -1,15 +1,15 @@
-//! A Reverse SMS check from create to callback. `cargo run listen` only receives and verifies callbacks.
+//! Reverse SMS check, from creation to callback. `cargo run listen` only receives and verifies callbacks.
 
 mod callbacks;
 
 use std::{env, error::Error, io::Read};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use callbacks::{KeySet, Request, Unverified, verify};
+use callbacks::{KeySet, Request, VerifyError, verify};
 use serde_json::{Value, json};
 use tiny_http::{Response, Server};
 
-const LARGEST_BODY: u64 = 64 * 1024;
+const MAX_BODY_BYTES: u64 = 64 * 1024;
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let api = Api { base_url: setting("BASE_URL", "http://127.0.0.1:8080") };
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     }
 
     let check_id = api.create(&callback_url)?;
-    // A callback may come more than once, and others may come: `check_id` tells.
+    // Callbacks may be delivered more than once, and callbacks of other checks may arrive.
     let callback = loop {
         match receive(&server, &mut key_set)? {
             Some(callback) if callback["check_id"] == check_id => break callback,
@@ -33,21 +33,21 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         }
     };
     match callback["match"].as_bool() {
-        Some(true) => println!("the number is theirs"),
-        _ => println!("not proven: {callback}"),
+        Some(true) => println!("number verified"),
+        _ => println!("number not verified: {callback}"),
     }
     Ok(())
 }
 
-fn setting(name: &str, otherwise: &str) -> String {
-    env::var(name).unwrap_or_else(|_| otherwise.to_owned())
+fn setting(name: &str, default: &str) -> String {
+    env::var(name).unwrap_or_else(|_| default.to_owned())
 }
 
-/// Takes one request and answers it. `None`: it was not to be trusted.
+/// Receives one request and responds to it. `None`: verification failed.
 fn receive(server: &Server, key_set: &mut KeySet) -> Result<Option<Value>, Box<dyn Error + Send + Sync>> {
     let mut request = server.recv()?;
     let mut body = vec![];
-    request.as_reader().take(LARGEST_BODY).read_to_end(&mut body)?;
+    request.as_reader().take(MAX_BODY_BYTES).read_to_end(&mut body)?;
     let headers: Vec<(String, String)> =
         request.headers().iter().map(|header| (header.field.to_string(), header.value.to_string())).collect();
     let received = Request { method: request.method().as_str(), target: request.url(), headers: &headers, body: &body };
@@ -62,12 +62,12 @@ fn receive(server: &Server, key_set: &mut KeySet) -> Result<Option<Value>, Box<d
             );
             200
         }
-        Err(unverified) => {
-            println!("{unverified}");
-            if matches!(unverified, Unverified::Refused(_)) { 401 } else { 503 }
+        Err(error) => {
+            println!("{error}");
+            if matches!(error, VerifyError::Invalid(_)) { 401 } else { 503 }
         }
     };
-    // Remember it before answering 200; do the rest of the work after.
+    // Store the callback before responding with 200; process it afterwards.
     request.respond(Response::empty(status))?;
     Ok(verified.ok())
 }
@@ -77,7 +77,7 @@ struct Api {
 }
 
 impl Api {
-    /// Creates a check and says what its user has to do.
+    /// Creates a check and prints the links for its end-user.
     fn create(&self, callback_url: &str) -> Result<String, Box<dyn Error + Send + Sync>> {
         let phone_number = setting("PHONE_NUMBER", "+990123456700");
         let credential = format!("{}:{}", env::var("CLIENT_ID")?, env::var("CLIENT_SECRET")?);
@@ -86,19 +86,19 @@ impl Api {
             .send_form([("grant_type", "client_credentials"), ("scope", "reverse_sms")])?
             .body_mut()
             .read_json()?;
-        let token = grant["access_token"].as_str().ok_or("there is no token in the answer")?;
+        let token = grant["access_token"].as_str().ok_or("the response has no access_token")?;
         let new = json!({"phone_number": phone_number, "callback_url": callback_url});
         let check: Value =
             serde_json::from_str(&self.post("/v1/number-verification/reverse-sms-checks", token, &new)?)?;
 
-        // What your app shows: a link that opens the user's messages, with everything filled in.
-        let member = |name: &str| check[name].as_str().ok_or_else(|| format!("there is no {name} in the answer"));
+        // Your app shows this link. It opens the messaging app with the receiver and text filled in.
+        let member = |name: &str| check[name].as_str().ok_or_else(|| format!("the response has no {name}"));
         let (receiver, text) = (member("receiver_phone_number")?, member("expected_sms_body")?);
-        // Capital letters, digits and spaces: only these last need escaping.
+        // The text has capital letters, digits and spaces; only spaces need escaping.
         println!("Android: sms:{receiver}?body={}", text.replace(' ', "%20"));
         println!("iOS:     sms:{receiver}&body={}", text.replace(' ', "%20"));
         if phone_number.starts_with("+990") {
-            // Nobody has such a number: in a sandbox project a simulated handset sends the SMS.
+            // A sandbox number: a simulated handset sends the SMS.
             let sms = json!({"from": phone_number, "to": receiver, "body": text});
             self.post("/v1/sandbox/inbound-sms", token, &sms)?;
         }
@@ -106,14 +106,15 @@ impl Api {
     }
 
     fn post(&self, path: &str, token: &str, body: &Value) -> Result<String, Box<dyn Error + Send + Sync>> {
-        let mut answer = ureq::post(format!("{}{path}", self.base_url))
+        let mut response = ureq::post(format!("{}{path}", self.base_url))
             .config()
             .http_status_as_error(false)
             .build()
             .header("authorization", format!("Bearer {token}"))
             .send_json(body)?;
-        let text = answer.body_mut().read_to_string()?;
-        // A problem says what is wrong (`detail`), and `type` is a page about it.
-        if answer.status().is_success() { Ok(text) } else { Err(format!("{path}: {} {text}", answer.status()).into()) }
+        let text = response.body_mut().read_to_string()?;
+        // A problem body explains the error in `detail`; `type` is the URL of its documentation.
+        let status = response.status();
+        if status.is_success() { Ok(text) } else { Err(format!("{path}: {status} {text}").into()) }
     }
 }

@@ -1,31 +1,31 @@
-//! Why checks end in an error.
+//! Error codes of checks.
 
 use std::{fmt, str::FromStr};
 
-/// Why a check ended in an error. Grows additively.
+/// Reason why a check concluded with status `ERROR`. Part of the API: codes are only added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorCode {
-    /// Our own fault.
+    /// The service failed.
     InternalError,
-    /// The device does not come from a mobile network.
+    /// The IP address of the device does not belong to a mobile network.
     NotMobileIp,
-    /// The device comes from another address than the one that was announced.
+    /// The device used another IP address than the announced one.
     IpMismatch,
-    /// The device comes from another network than the number's.
+    /// The device is on another network than the number.
     IpMsisdnMismatch,
-    /// No operator that we reach serves the device or the number.
+    /// No connector serves the operator of the device or the number.
     MnoNotSupported,
-    /// The operator is reached, but not by sending devices to it.
+    /// The operator's connector does not support redirects.
     MnoRedirectUnsupported,
-    /// The operator did not answer in time.
+    /// The operator did not respond in time.
     MnoTimeout,
-    /// The operator cannot tell whose the device or the number is.
+    /// The operator cannot identify the subscriber.
     MnoUserNotFound,
-    /// The operator's answer makes no sense.
+    /// The operator's response is invalid.
     MnoResponseError,
-    /// The operator failed, or does not let us ask.
+    /// The operator failed or rejected our credentials.
     MnoServerError,
-    /// The operator has, or may give, no data.
+    /// The operator has no data, or may not disclose it.
     MnoNoDataAvailable,
     /// Too many wrong codes were submitted.
     CodeAttemptsExceeded,
@@ -72,14 +72,14 @@ impl fmt::Display for ErrorCode {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an error code of a check")]
-pub struct NotAnErrorCode;
+#[error("unknown error code of a check")]
+pub struct InvalidErrorCode;
 
 impl FromStr for ErrorCode {
-    type Err = NotAnErrorCode;
+    type Err = InvalidErrorCode;
 
-    fn from_str(text: &str) -> Result<Self, NotAnErrorCode> {
-        ErrorCode::ALL.into_iter().find(|code| code.as_str() == text).ok_or(NotAnErrorCode)
+    fn from_str(text: &str) -> Result<Self, InvalidErrorCode> {
+        ErrorCode::ALL.into_iter().find(|code| code.as_str() == text).ok_or(InvalidErrorCode)
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back_to_what_they_name() {
+    fn as_str_round_trips() {
         for code in ErrorCode::ALL {
             assert_eq!(code.as_str().parse(), Ok(code));
         }

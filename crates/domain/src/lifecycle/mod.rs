@@ -1,11 +1,11 @@
-//! Where a check stands, whatever its product.
+//! The lifecycle of checks of all products.
 //!
-//! A check is open until it ends, and it ends once. Only this module makes a [`Concluded`], the one thing that a store
-//! records an end from, and a callback is rendered from an [`Ending`], so a callback for an open check cannot be written.
+//! A check is open until it is concluded, exactly once. Only this module creates a [`Concluded`]. Stores and callbacks
+//! take a [`CheckConclusion`], which can only be created from a `Concluded`, so an open check cannot have a callback.
 
-mod ending;
+mod check_values;
+mod conclusion;
 mod error_code;
-mod kept;
 
 use std::{fmt, str::FromStr};
 
@@ -18,41 +18,41 @@ use crate::{
     tenancy::{Mode, ProjectId},
 };
 
-pub use ending::{AnyCheck, AnyVerdict, Ending, OtherProduct, Verdict};
-pub use error_code::{ErrorCode, NotAnErrorCode};
-pub use kept::{ClaimedNumber, DiscoveredNumber, InvalidReference, NumberHash, Reference, Sealed};
+pub use check_values::{ClaimedNumber, DiscoveredNumber, InvalidReference, NumberHash, Reference, Sealed};
+pub use conclusion::{AnyCheck, AnyVerdict, CheckConclusion, Verdict, WrongProduct};
+pub use error_code::{ErrorCode, InvalidErrorCode};
 
 identifier!(
-    /// Names a check of any product.
+    /// Identifier of a check.
     CheckId
 );
 
-/// Where a check stands. `V` is what its product says once it completes.
+/// The state of a check. `V` is the verdict type of its product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifecycle<V> {
-    Open(Open),
-    Concluded { outcome: Outcome<V>, at: Timestamp },
+    Open(OpenState),
+    Concluded { outcome: CheckOutcome<V>, at: Timestamp },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenState {
     Accepted,
-    /// Part of what the check waits for has been seen.
+    /// The end-user has begun: an SMS without a valid code arrived, or the device was redirected.
     Pending {
         since: Timestamp,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome<V> {
+pub enum CheckOutcome<V> {
     Completed(V),
     Expired,
     Error(ErrorCode),
 }
 
-/// The status as callers see it.
+/// The status in the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Status {
+pub enum CheckStatus {
     Accepted,
     Pending,
     Completed,
@@ -60,37 +60,38 @@ pub enum Status {
     Error,
 }
 
-impl Status {
-    pub const ALL: [Status; 5] = [Status::Accepted, Status::Pending, Status::Completed, Status::Expired, Status::Error];
-    /// The names, for filters.
+impl CheckStatus {
+    pub const ALL: [CheckStatus; 5] =
+        [CheckStatus::Accepted, CheckStatus::Pending, CheckStatus::Completed, CheckStatus::Expired, CheckStatus::Error];
+    /// Values of search filters.
     pub const NAMES: [&'static str; 5] = ["ACCEPTED", "PENDING", "COMPLETED", "EXPIRED", "ERROR"];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Status::Accepted => "ACCEPTED",
-            Status::Pending => "PENDING",
-            Status::Completed => "COMPLETED",
-            Status::Expired => "EXPIRED",
-            Status::Error => "ERROR",
+            CheckStatus::Accepted => "ACCEPTED",
+            CheckStatus::Pending => "PENDING",
+            CheckStatus::Completed => "COMPLETED",
+            CheckStatus::Expired => "EXPIRED",
+            CheckStatus::Error => "ERROR",
         }
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for CheckStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a status")]
-pub struct NotAStatus;
+#[error("unknown status")]
+pub struct InvalidStatus;
 
-impl FromStr for Status {
-    type Err = NotAStatus;
+impl FromStr for CheckStatus {
+    type Err = InvalidStatus;
 
-    fn from_str(text: &str) -> Result<Self, NotAStatus> {
-        Status::ALL.into_iter().find(|status| status.as_str() == text).ok_or(NotAStatus)
+    fn from_str(text: &str) -> Result<Self, InvalidStatus> {
+        CheckStatus::ALL.into_iter().find(|status| status.as_str() == text).ok_or(InvalidStatus)
     }
 }
 
@@ -102,72 +103,75 @@ pub struct Check<V> {
     pub product: Product,
     pub mode: Mode,
     pub network: Option<NetworkId>,
-    /// `None` once it has been erased.
+    /// `None` in products without a claimed number, and after erasure.
     pub claimed: Option<ClaimedNumber>,
     pub reference: Option<Reference>,
-    /// Where the callback goes.
     pub callback_url: Option<Sealed>,
-    /// Where the device is sent at the end, in products that send it anywhere.
+    /// Final redirect of the device (Secure SNA and Discovery).
     pub redirect_url: Option<Sealed>,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub state: Lifecycle<V>,
 }
 
-/// Someone else was first.
+/// Another request or node has concluded the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the check has ended already")]
+#[error("the check is already concluded")]
 pub struct AlreadyConcluded;
 
 impl<V: Clone> Check<V> {
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> CheckStatus {
         match &self.state {
-            Lifecycle::Open(Open::Accepted) => Status::Accepted,
-            Lifecycle::Open(Open::Pending { .. }) => Status::Pending,
+            Lifecycle::Open(OpenState::Accepted) => CheckStatus::Accepted,
+            Lifecycle::Open(OpenState::Pending { .. }) => CheckStatus::Pending,
             Lifecycle::Concluded { outcome, .. } => outcome.status(),
         }
     }
 
     pub fn updated_at(&self) -> Option<Timestamp> {
         match self.state {
-            Lifecycle::Open(Open::Accepted) => None,
-            Lifecycle::Open(Open::Pending { since }) => Some(since),
+            Lifecycle::Open(OpenState::Accepted) => None,
+            Lifecycle::Open(OpenState::Pending { since }) => Some(since),
             Lifecycle::Concluded { at, .. } => Some(at),
         }
     }
 
     pub fn error_code(&self) -> Option<ErrorCode> {
         match self.state {
-            Lifecycle::Concluded { outcome: Outcome::Error(code), .. } => Some(code),
+            Lifecycle::Concluded { outcome: CheckOutcome::Error(code), .. } => Some(code),
             _ => None,
         }
     }
 
     pub fn verdict(&self) -> Option<&V> {
         match &self.state {
-            Lifecycle::Concluded { outcome: Outcome::Completed(verdict), .. } => Some(verdict),
+            Lifecycle::Concluded { outcome: CheckOutcome::Completed(verdict), .. } => Some(verdict),
             _ => None,
         }
     }
 
-    /// Open, though its time is up: nobody has recorded its end yet.
+    /// Whether the check is past its deadline and not concluded yet.
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         matches!(self.state, Lifecycle::Open(_)) && self.expires_at <= now
     }
 
-    /// Ends the check because its time is up. Its end is the deadline, whenever somebody comes to record it.
+    /// Concludes the check as expired at its deadline, regardless of the current time.
     pub fn expire(self) -> Result<Concluded<V>, AlreadyConcluded> {
         let deadline = self.expires_at;
-        self.conclude(Outcome::Expired, deadline)
+        self.conclude(CheckOutcome::Expired, deadline)
     }
 
-    /// Ends the check with an outcome that came `at` an instant, unless its time was up by then.
-    pub(crate) fn end(self, outcome: Outcome<V>, at: Timestamp) -> Result<Concluded<V>, AlreadyConcluded> {
+    /// Concludes the check with an outcome, or as expired if `at` is past the deadline.
+    pub(crate) fn conclude_unless_expired(
+        self,
+        outcome: CheckOutcome<V>,
+        at: Timestamp,
+    ) -> Result<Concluded<V>, AlreadyConcluded> {
         if self.expires_at <= at { self.expire() } else { self.conclude(outcome, at) }
     }
 
-    /// Nodes may differ by milliseconds, so an end never lies before what it follows.
-    fn conclude(mut self, outcome: Outcome<V>, at: Timestamp) -> Result<Concluded<V>, AlreadyConcluded> {
+    /// Clocks of nodes may differ by milliseconds, so `at` is clamped to the previous update.
+    fn conclude(mut self, outcome: CheckOutcome<V>, at: Timestamp) -> Result<Concluded<V>, AlreadyConcluded> {
         let at = at.max(self.updated_at().unwrap_or(self.created_at));
         match self.state {
             Lifecycle::Concluded { .. } => Err(AlreadyConcluded),
@@ -180,21 +184,21 @@ impl<V: Clone> Check<V> {
 }
 
 impl<V> Check<V> {
-    /// The same check with its verdict, if it has one, said in another way.
-    pub fn map<W>(self, say: impl FnOnce(V) -> W) -> Check<W> {
-        let Ok(check) = self.try_map(|verdict| Ok::<_, std::convert::Infallible>(say(verdict)));
+    /// Converts the verdict.
+    pub fn map<W>(self, convert: impl FnOnce(V) -> W) -> Check<W> {
+        let Ok(check) = self.try_map(|verdict| Ok::<_, std::convert::Infallible>(convert(verdict)));
         check
     }
 
-    /// As [`map`](Check::map), for verdicts that cannot always be said in the other way.
-    pub fn try_map<W, E>(self, say: impl FnOnce(V) -> Result<W, E>) -> Result<Check<W>, E> {
+    /// Converts the verdict; fails if the conversion fails.
+    pub fn try_map<W, E>(self, convert: impl FnOnce(V) -> Result<W, E>) -> Result<Check<W>, E> {
         let state = match self.state {
             Lifecycle::Open(open) => Lifecycle::Open(open),
             Lifecycle::Concluded { outcome, at } => {
                 let outcome = match outcome {
-                    Outcome::Completed(verdict) => Outcome::Completed(say(verdict)?),
-                    Outcome::Expired => Outcome::Expired,
-                    Outcome::Error(code) => Outcome::Error(code),
+                    CheckOutcome::Completed(verdict) => CheckOutcome::Completed(convert(verdict)?),
+                    CheckOutcome::Expired => CheckOutcome::Expired,
+                    CheckOutcome::Error(code) => CheckOutcome::Error(code),
                 };
                 Lifecycle::Concluded { outcome, at }
             }
@@ -218,18 +222,18 @@ impl<V> Check<V> {
     }
 }
 
-impl<V> Outcome<V> {
-    pub fn status(&self) -> Status {
+impl<V> CheckOutcome<V> {
+    pub fn status(&self) -> CheckStatus {
         match self {
-            Outcome::Completed(_) => Status::Completed,
-            Outcome::Expired => Status::Expired,
-            Outcome::Error(_) => Status::Error,
+            CheckOutcome::Completed(_) => CheckStatus::Completed,
+            CheckOutcome::Expired => CheckStatus::Expired,
+            CheckOutcome::Error(_) => CheckStatus::Error,
         }
     }
 }
 
-/// A check that has just reached its end, still to be recorded.
-#[must_use = "a conclusion that is not recorded never reaches the caller"]
+/// A check that is concluded in memory and not stored yet.
+#[must_use = "a conclusion must be stored"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Concluded<V> {
     check: Check<V>,
@@ -244,9 +248,9 @@ impl<V> Concluded<V> {
         self.check
     }
 
-    /// The same end with its verdict said in another way.
-    pub fn map<W>(self, say: impl FnOnce(V) -> W) -> Concluded<W> {
-        Concluded { check: self.check.map(say) }
+    /// Converts the verdict.
+    pub fn map<W>(self, convert: impl FnOnce(V) -> W) -> Concluded<W> {
+        Concluded { check: self.check.map(convert) }
     }
 }
 
@@ -255,8 +259,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back_to_what_they_name() {
-        for (status, name) in Status::ALL.into_iter().zip(Status::NAMES) {
+    fn as_str_round_trips() {
+        for (status, name) in CheckStatus::ALL.into_iter().zip(CheckStatus::NAMES) {
             assert_eq!(status.as_str(), name);
             assert_eq!(name.parse(), Ok(status));
         }

@@ -1,62 +1,62 @@
-//! Which network a number is of, and which numbers its subscribers text.
+//! The configured networks, and the receivers for their subscribers.
 
 use std::collections::BTreeMap;
 
 use super::{Network, NetworkId};
 use crate::phone::{Country, Msisdn};
 
-/// Everything that a deployment knows of networks. Replaced as a whole when the configuration is read anew.
+/// All configured networks and receivers. Replaced as a whole when the configuration is reloaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkDirectory {
     networks: BTreeMap<NetworkId, Network>,
-    /// Digits that numbers begin with, and whose numbers those are.
+    /// Networks by number prefix.
     prefixes: BTreeMap<String, NetworkId>,
-    /// Other ids that networks go by.
+    /// Networks by alias id.
     aliases: BTreeMap<NetworkId, NetworkId>,
-    countries: Vec<(Country, Pool)>,
-    everybody: Pool,
+    countries: Vec<(Country, ReceiverPool)>,
+    global: ReceiverPool,
 }
 
-/// Numbers to text, used in turn.
-pub type Pool = Vec<Msisdn>;
+/// Receivers that are used in turn.
+pub type ReceiverPool = Vec<Msisdn>;
 
-/// Who texts the numbers of a pool.
+/// The subscribers that a receiver pool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Audience<'a> {
-    /// The network's own subscribers.
+pub enum PoolScope<'a> {
+    /// Subscribers of the network.
     Network(&'a Network),
-    /// Subscribers of networks in the country that have no numbers of their own, or none that is heard.
+    /// Subscribers of networks in the country without a working receiver of their own.
     Country(Country),
-    /// Everybody else.
-    Everybody,
+    /// All other subscribers.
+    Global,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirectoryError {
-    #[error("the network {0} is there twice")]
-    Twice(NetworkId),
-    #[error("the prefix {prefix} is of {first} and of {second}")]
+    #[error("duplicate network {0}")]
+    DuplicateNetwork(NetworkId),
+    #[error("the prefix {prefix} is assigned to both {first} and {second}")]
     SharedPrefix { prefix: String, first: NetworkId, second: NetworkId },
-    #[error("the id {alias} is of {first} and of {second}")]
+    #[error("the id {alias} is assigned to both {first} and {second}")]
     SharedAlias { alias: NetworkId, first: NetworkId, second: NetworkId },
-    #[error("a prefix is 1 to 15 digits and does not begin with a zero: {0}")]
-    NotAPrefix(String),
+    #[error("invalid prefix {0}: a prefix is 1 to 15 digits without a leading zero")]
+    InvalidPrefix(String),
 }
 
 impl NetworkDirectory {
     pub fn new(
         networks: Vec<Network>,
-        countries: Vec<(Country, Pool)>,
-        everybody: Pool,
+        countries: Vec<(Country, ReceiverPool)>,
+        global: ReceiverPool,
     ) -> Result<Self, DirectoryError> {
-        let mut directory = NetworkDirectory { countries, everybody, ..NetworkDirectory::default() };
+        let mut directory = NetworkDirectory { countries, global, ..NetworkDirectory::default() };
         for network in networks {
             for prefix in &network.prefixes {
-                let shape_is_right = (1..=15).contains(&prefix.len())
+                let is_valid = (1..=15).contains(&prefix.len())
                     && !prefix.starts_with('0')
                     && prefix.bytes().all(|byte| byte.is_ascii_digit());
-                if !shape_is_right {
-                    return Err(DirectoryError::NotAPrefix(prefix.clone()));
+                if !is_valid {
+                    return Err(DirectoryError::InvalidPrefix(prefix.clone()));
                 }
                 if let Some(first) = directory.prefixes.insert(prefix.clone(), network.id.clone()) {
                     let (prefix, second) = (prefix.clone(), network.id);
@@ -64,18 +64,18 @@ impl NetworkDirectory {
                 }
             }
             if let Some(first) = directory.networks.insert(network.id.clone(), network) {
-                return Err(DirectoryError::Twice(first.id));
+                return Err(DirectoryError::DuplicateNetwork(first.id));
             }
         }
-        directory.aliases = directory.other_ids()?;
+        directory.aliases = directory.index_aliases()?;
         Ok(directory)
     }
 
-    /// Names may be shared, as those of brands are in several countries. Ids lead to one network only.
-    fn other_ids(&self) -> Result<BTreeMap<NetworkId, NetworkId>, DirectoryError> {
+    /// Indexes alias ids, which must be unique. Alias names may repeat, such as brands in several countries.
+    fn index_aliases(&self) -> Result<BTreeMap<NetworkId, NetworkId>, DirectoryError> {
         let mut aliases = BTreeMap::new();
         for network in self.networks.values() {
-            for alias in network.other_ids() {
+            for alias in network.alias_ids() {
                 let first = if self.networks.contains_key(&alias) { Some(&alias) } else { aliases.get(&alias) };
                 if let Some(first) = first.filter(|first| **first != network.id).cloned() {
                     return Err(DirectoryError::SharedAlias { alias, first, second: network.id.clone() });
@@ -90,8 +90,8 @@ impl NetworkDirectory {
         self.networks.get(id)
     }
 
-    /// A network by its id, or by one that it also goes by.
-    pub fn known_as(&self, id: &NetworkId) -> Option<&Network> {
+    /// Finds a network by its id or an alias id.
+    pub fn find_by_any_id(&self, id: &NetworkId) -> Option<&Network> {
         self.networks.get(id).or_else(|| self.networks.get(self.aliases.get(id)?))
     }
 
@@ -99,33 +99,36 @@ impl NetworkDirectory {
         self.networks.values()
     }
 
-    /// The network whose prefix fits a number best.
-    pub fn by_prefix(&self, number: &Msisdn) -> Option<&Network> {
+    /// Finds the network with the longest matching prefix.
+    pub fn find_by_prefix(&self, number: &Msisdn) -> Option<&Network> {
         let digits = number.digits();
         let id = (1..=digits.len()).rev().find_map(|length| self.prefixes.get(&digits[..length]))?;
         self.networks.get(id)
     }
 
-    /// The pools that subscribers of a network may text, the nearest first. None of them is empty.
-    pub fn pools<'a>(&'a self, network: &'a Network) -> impl Iterator<Item = (Audience<'a>, &'a Pool)> {
+    /// The non-empty receiver pools for a network, most specific first.
+    pub fn pools_for_network<'a>(
+        &'a self,
+        network: &'a Network,
+    ) -> impl Iterator<Item = (PoolScope<'a>, &'a ReceiverPool)> {
         let countries = self.countries.iter().filter(|(country, _)| *country == network.country);
-        let country = countries.map(|(country, pool)| (Audience::Country(*country), pool));
-        let own = [(Audience::Network(network), &network.receivers)].into_iter();
-        own.chain(country).chain([(Audience::Everybody, &self.everybody)]).filter(|(_, pool)| !pool.is_empty())
+        let country = countries.map(|(country, pool)| (PoolScope::Country(*country), pool));
+        let own = [(PoolScope::Network(network), &network.receivers)].into_iter();
+        own.chain(country).chain([(PoolScope::Global, &self.global)]).filter(|(_, pool)| !pool.is_empty())
     }
 
-    /// Every pool, and whose it is. None of them is empty.
-    pub fn all_pools(&self) -> impl Iterator<Item = (Audience<'_>, &Pool)> {
-        let of_networks = self.networks.values().map(|network| (Audience::Network(network), &network.receivers));
-        let of_countries = self.countries.iter().map(|(country, pool)| (Audience::Country(*country), pool));
-        let all = of_networks.chain(of_countries).chain([(Audience::Everybody, &self.everybody)]);
+    /// All non-empty receiver pools.
+    pub fn all_pools(&self) -> impl Iterator<Item = (PoolScope<'_>, &ReceiverPool)> {
+        let of_networks = self.networks.values().map(|network| (PoolScope::Network(network), &network.receivers));
+        let of_countries = self.countries.iter().map(|(country, pool)| (PoolScope::Country(*country), pool));
+        let all = of_networks.chain(of_countries).chain([(PoolScope::Global, &self.global)]);
         all.filter(|(_, pool)| !pool.is_empty())
     }
 
-    /// Every number that anybody is told to text.
+    /// All receivers.
     pub fn receivers(&self) -> impl Iterator<Item = &Msisdn> {
         let of_networks = self.networks.values().flat_map(|network| &network.receivers);
-        of_networks.chain(self.countries.iter().flat_map(|(_, pool)| pool)).chain(&self.everybody)
+        of_networks.chain(self.countries.iter().flat_map(|(_, pool)| pool)).chain(&self.global)
     }
 }
 
@@ -150,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_counts() {
+    fn longest_prefix_wins() {
         let networks = vec![network("23410", &["447", "447701"], &[]), network("23420", &["44770"], &[])];
         let directory = NetworkDirectory::new(networks, vec![], vec![]).unwrap();
         for (text, id) in [
@@ -159,47 +162,48 @@ mod tests {
             ("+447900900123", Some("23410")),
             ("+4915112345678", None),
         ] {
-            let found = directory.by_prefix(&number(text)).map(|network| network.id.as_str());
+            let found = directory.find_by_prefix(&number(text)).map(|network| network.id.as_str());
             assert_eq!(found, id, "{text}");
         }
     }
 
     #[test]
-    fn the_nearest_pool_comes_first() {
+    fn most_specific_pool_comes_first() {
         let own = network("23410", &[], &["+447700900001"]);
         let none = network("23420", &[], &[]);
         let country = ("GB".parse().unwrap(), vec![number("+447700900002")]);
         let other_country = ("DE".parse().unwrap(), vec![number("+4915112345678")]);
-        let everybody = vec![number("+447700900003")];
+        let global = vec![number("+447700900003")];
         let directory =
-            NetworkDirectory::new(vec![own.clone(), none.clone()], vec![other_country, country], everybody).unwrap();
-        let tails =
-            |network: &Network| directory.pools(network).map(|(_, pool)| pool[0].tail().value()).collect::<Vec<_>>();
+            NetworkDirectory::new(vec![own.clone(), none.clone()], vec![other_country, country], global).unwrap();
+        let tails = |network: &Network| {
+            directory.pools_for_network(network).map(|(_, pool)| pool[0].tail().value()).collect::<Vec<_>>()
+        };
         assert_eq!(tails(&own), [1, 2, 3]);
         assert_eq!(tails(&none), [2, 3]);
         assert_eq!(directory.receivers().count(), 4);
         let audiences: Vec<_> = directory.all_pools().map(|(audience, _)| audience).collect();
-        let (de, gb) = (Audience::Country("DE".parse().unwrap()), Audience::Country("GB".parse().unwrap()));
-        assert_eq!(audiences, [Audience::Network(&own), de, gb, Audience::Everybody]);
+        let (de, gb) = (PoolScope::Country("DE".parse().unwrap()), PoolScope::Country("GB".parse().unwrap()));
+        assert_eq!(audiences, [PoolScope::Network(&own), de, gb, PoolScope::Global]);
     }
 
     #[test]
-    fn a_network_is_known_by_its_other_ids() {
+    fn network_is_found_by_alias_id() {
         let o2 = Network { aliases: vec!["O2".to_owned(), "23411".to_owned()], ..network("23410", &[], &[]) };
         let brand = Network { aliases: vec!["O2".to_owned()], ..network("26207", &[], &[]) };
         let directory = NetworkDirectory::new(vec![o2, brand], vec![], vec![]).unwrap();
         for (id, known) in [("23410", Some("23410")), ("23411", Some("23410")), ("23412", None)] {
-            let found = directory.known_as(&id.parse().unwrap()).map(|network| network.id.as_str());
+            let found = directory.find_by_any_id(&id.parse().unwrap()).map(|network| network.id.as_str());
             assert_eq!(found, known, "{id}");
         }
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn conflicting_networks_are_rejected() {
         let build = |networks| NetworkDirectory::new(networks, vec![], vec![]);
         assert!(matches!(
             build(vec![network("23410", &[], &[]), network("23410", &[], &[])]),
-            Err(DirectoryError::Twice(_))
+            Err(DirectoryError::DuplicateNetwork(_))
         ));
         assert!(matches!(
             build(vec![network("23410", &["447"], &[]), network("23420", &["447"], &[])]),
@@ -214,7 +218,10 @@ mod tests {
             assert!(matches!(&error, DirectoryError::SharedAlias { first: of, .. } if of.as_str() == first), "{error}");
         }
         for bad in ["", "+44", "044", "44x", "1234567890123456"] {
-            assert!(matches!(build(vec![network("23410", &[bad], &[])]), Err(DirectoryError::NotAPrefix(_))), "{bad}");
+            assert!(
+                matches!(build(vec![network("23410", &[bad], &[])]), Err(DirectoryError::InvalidPrefix(_))),
+                "{bad}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Mobile networks, by the number that operators know each other by.
+//! Mobile networks.
 
 use std::{fmt, str::FromStr};
 
@@ -9,21 +9,21 @@ use crate::{
 
 mod directory;
 
-pub use directory::{Audience, DirectoryError, NetworkDirectory, Pool};
+pub use directory::{DirectoryError, NetworkDirectory, PoolScope, ReceiverPool};
 
-/// A mobile network: its country code (MCC, three digits) and network code (MNC, two or three) in a row.
+/// PLMN id of a mobile network: MCC (three digits) and MNC (two or three digits).
 ///
-/// In place, and not a `String`: it is copied with every look-up.
+/// Stored inline, because lookups copy it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NetworkId {
-    /// The last one is no digit, but zero, where there are five.
+    /// ASCII; the last byte is zero if there are five digits.
     digits: [u8; 6],
 }
 
 impl NetworkId {
     pub fn as_str(&self) -> &str {
         let length = if self.digits[5] == 0 { 5 } else { 6 };
-        // They are ASCII by construction.
+        // ASCII by construction.
         std::str::from_utf8(&self.digits[..length]).unwrap_or_default()
     }
 }
@@ -41,16 +41,16 @@ impl fmt::Debug for NetworkId {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a network id is five or six digits: the country code and the network code")]
-pub struct NotANetworkId;
+#[error("a network id is five or six digits: MCC and MNC")]
+pub struct InvalidNetworkId;
 
 impl FromStr for NetworkId {
-    type Err = NotANetworkId;
+    type Err = InvalidNetworkId;
 
-    fn from_str(text: &str) -> Result<Self, NotANetworkId> {
-        let shape_is_right = (5..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-        if !shape_is_right {
-            return Err(NotANetworkId);
+    fn from_str(text: &str) -> Result<Self, InvalidNetworkId> {
+        let is_valid = (5..=6).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_valid {
+            return Err(InvalidNetworkId);
         }
         let mut digits = [0; 6];
         digits[..text.len()].copy_from_slice(text.as_bytes());
@@ -58,35 +58,35 @@ impl FromStr for NetworkId {
     }
 }
 
-/// A network that this deployment knows.
+/// A configured network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     pub id: NetworkId,
     pub name: String,
     pub aliases: Vec<String>,
     pub country: Country,
-    /// The beginnings of its numbers, in digits. Of several that fit a number the longest counts.
+    /// Number prefixes in digits. The longest matching prefix wins.
     pub prefixes: Vec<String>,
-    /// The numbers that its subscribers text, before those of the country or of everybody.
+    /// Receivers for its subscribers, in preference to those of the country and the global ones.
     pub receivers: Vec<Msisdn>,
 }
 
 impl Network {
-    /// The ids among its aliases; the others are names.
-    pub fn other_ids(&self) -> impl Iterator<Item = NetworkId> {
+    /// The aliases that are network ids. Other aliases are names.
+    pub fn alias_ids(&self) -> impl Iterator<Item = NetworkId> {
         self.aliases.iter().filter_map(|alias| alias.parse().ok())
     }
 
-    /// Whether one of these ids is the network's, or one that it also goes by.
-    pub fn is_among(&self, ids: &[NetworkId]) -> bool {
+    /// Whether the network's id or one of its aliases is in `ids`.
+    pub fn matches_any(&self, ids: &[NetworkId]) -> bool {
         ids.contains(&self.id) || self.aliases.iter().any(|alias| ids.iter().any(|id| id.as_str() == alias))
     }
 }
 
-/// The networks that an entry of a project's allowed networks is about.
+/// The networks of one entry in a project's allowed networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkSelector {
-    /// Written `*`: those that the deployment has now and those that it will have.
+    /// Written `*`: all current and future networks of the deployment.
     All,
     One(NetworkId),
 }
@@ -101,16 +101,16 @@ impl fmt::Display for NetworkSelector {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a network id, which is five or six digits, or `*` for all networks")]
-pub struct NotANetworkSelector;
+#[error("expected a network id of five or six digits, or `*` for all networks")]
+pub struct InvalidNetworkSelector;
 
 impl FromStr for NetworkSelector {
-    type Err = NotANetworkSelector;
+    type Err = InvalidNetworkSelector;
 
-    fn from_str(text: &str) -> Result<Self, NotANetworkSelector> {
+    fn from_str(text: &str) -> Result<Self, InvalidNetworkSelector> {
         match text {
             "*" => Ok(NetworkSelector::All),
-            _ => text.parse().map(NetworkSelector::One).map_err(|NotANetworkId| NotANetworkSelector),
+            _ => text.parse().map(NetworkSelector::One).map_err(|InvalidNetworkId| InvalidNetworkSelector),
         }
     }
 }
@@ -121,7 +121,7 @@ impl From<NetworkId> for NetworkSelector {
     }
 }
 
-/// Networks that a project may use, and for which products: the authorisation gate.
+/// Networks and products that a project is authorised for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedNetwork {
     pub network: NetworkSelector,
@@ -138,13 +138,13 @@ impl AllowedNetwork {
     }
 }
 
-/// What is known of an address.
+/// The network of an IP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Located {
+pub enum IpLocation {
     Mobile(NetworkId),
-    /// Known, and not an address of mobile devices.
+    /// A known address outside of mobile networks.
     NotMobile,
-    /// Private, reserved, or of nobody we know.
+    /// Private, reserved or unlisted.
     Unknown,
 }
 
@@ -160,7 +160,7 @@ mod tests {
         let in_order = ["23410", "234100", "23411", "310004"].map(|id| id.parse::<NetworkId>().unwrap());
         assert!(in_order.is_sorted());
         for bad in ["", "2341", "2341000", "234-10", "２３４１０", "23410 "] {
-            assert_eq!(bad.parse::<NetworkId>(), Err(NotANetworkId), "{bad}");
+            assert_eq!(bad.parse::<NetworkId>(), Err(InvalidNetworkId), "{bad}");
         }
     }
 }

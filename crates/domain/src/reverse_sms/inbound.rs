@@ -1,4 +1,4 @@
-//! An SMS that an operator handed to us.
+//! SMS received from operators.
 
 use std::{fmt, sync::Arc};
 
@@ -9,52 +9,52 @@ use crate::{
     tenancy::{Mode, Project, ProjectId},
 };
 
-/// Who sent an SMS.
+/// The sender of an SMS.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sender {
+pub enum SmsSender {
     Number(Msisdn),
-    /// The sender cannot be attributed to a subscriber: withheld, alphanumeric, a short code, or unreadable.
+    /// Not attributable to a subscriber: withheld, alphanumeric, short code or malformed.
     Unattributed,
 }
 
-/// Where an SMS comes from, which decides whose checks it can reach.
+/// The origin of an SMS, which decides the checks that it applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A real operator: it reaches checks of live projects.
+pub enum SmsOrigin {
+    /// A real operator: checks of live projects.
     Operator,
-    /// A simulated handset of this sandbox project: it reaches checks of this project.
+    /// A simulated handset: checks of this sandbox project.
     Sandbox(ProjectId),
 }
 
-impl Origin {
-    /// Where the SMS for a project's checks come from.
+impl SmsOrigin {
+    /// The origin that a project's checks accept SMS from.
     pub fn for_project(project: &Project) -> Self {
         match project.mode {
-            Mode::Live => Origin::Operator,
-            Mode::Sandbox => Origin::Sandbox(project.id),
+            Mode::Live => SmsOrigin::Operator,
+            Mode::Sandbox => SmsOrigin::Sandbox(project.id),
         }
     }
 
     pub fn mode(self) -> Mode {
         match self {
-            Origin::Operator => Mode::Live,
-            Origin::Sandbox(_) => Mode::Sandbox,
+            SmsOrigin::Operator => Mode::Live,
+            SmsOrigin::Sandbox(_) => Mode::Sandbox,
         }
     }
 }
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct InboundSms {
-    pub origin: Origin,
-    /// The configured name of the connector that brought it.
+    pub origin: SmsOrigin,
+    /// Name of the connector that received it.
     pub connector: Arc<str>,
-    pub from: Sender,
+    pub from: SmsSender,
     pub to: Msisdn,
     pub text: String,
     pub received_at: Timestamp,
 }
 
-/// Masked: the text holds a code.
+/// Masked: the text contains a code.
 impl fmt::Debug for InboundSms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InboundSms")

@@ -1,22 +1,22 @@
-//! Links that open the message for a check, with receiver and text filled in.
+//! `sms:` links that open a prefilled message on the end-user's phone.
 
 use std::fmt::Write;
 
 use crate::phone::Msisdn;
 
-/// Whose messages a link opens. RFC 5724 has the text after a `?`; iOS wants an `&`.
+/// The platform of the phone. RFC 5724 separates the body with `?`, iOS requires `&`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
     Android,
     Ios,
-    /// Whoever it is: both put up with it.
+    /// Both platforms accept this form.
     Unknown,
 }
 
 impl Platform {
     pub const ALL: [Platform; 3] = [Platform::Android, Platform::Ios, Platform::Unknown];
 
-    fn before_text(self) -> &'static str {
+    fn body_separator(self) -> &'static str {
         match self {
             Platform::Android => "?body=",
             Platform::Ios => "&body=",
@@ -25,15 +25,15 @@ impl Platform {
     }
 }
 
-/// The `sms:` link that a phone of this kind opens a message by.
+/// Renders the `sms:` link for a platform.
 pub fn sms_link(receiver: &Msisdn, text: &str, platform: Platform) -> String {
-    let mut link = format!("sms:{}{}", receiver.as_str(), platform.before_text());
+    let mut link = format!("sms:{}{}", receiver.as_str(), platform.body_separator());
     for byte in text.bytes() {
-        // Not every phone takes a `+` for a space, and not every one knows the other marks.
+        // Only unreserved characters: some phones do not decode `+` as a space.
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             link.push(byte.into());
         } else {
-            // Writing into a text never fails.
+            // Writing to a `String` cannot fail.
             let _ = write!(link, "%{byte:02X}");
         }
     }
@@ -46,7 +46,7 @@ mod tests {
     use crate::tenancy::Mode;
 
     #[test]
-    fn links_suit_the_phone_that_opens_them() {
+    fn link_has_the_form_of_its_platform() {
         let receiver = Msisdn::parse("+99000000001", Mode::Sandbox).unwrap();
         for (platform, text, link) in [
             (Platform::Android, "VERIFY 7K3QX9M20D", "sms:+99000000001?body=VERIFY%207K3QX9M20D"),

@@ -1,4 +1,4 @@
-//! Reverse SMS: the end-user texts us a code from the number that is to be verified.
+//! Reverse SMS: the end-user sends a code by SMS from the number to verify.
 
 mod code;
 mod inbound;
@@ -6,14 +6,14 @@ mod link;
 
 use jiff::Timestamp;
 
-pub use code::{Code, candidates};
-pub use inbound::{InboundSms, Origin, Sender};
+pub use code::{SmsCode, find_code_candidates};
+pub use inbound::{InboundSms, SmsOrigin, SmsSender};
 pub use link::{Platform, sms_link};
 
 use crate::{
-    lifecycle::{AlreadyConcluded, Check, Concluded, ErrorCode, NumberHash, Outcome, Verdict},
-    sandbox::Script,
-    search::{Field, Kind},
+    lifecycle::{AlreadyConcluded, Check, CheckOutcome, Concluded, ErrorCode, NumberHash, Verdict},
+    sandbox::SandboxScript,
+    search::{Field, FieldKind},
     tenancy::Mode,
 };
 
@@ -29,63 +29,65 @@ impl Verdict for SenderMatch {
 
 pub type ReverseSmsCheck = Check<SenderMatch>;
 
-/// What lists of checks can be filtered by.
+/// Fields that lists of checks can be filtered by.
 pub static SEARCH_FIELDS: [Field; 7] = [
-    Field { name: "status", kind: Kind::Keyword(&crate::lifecycle::Status::NAMES) },
-    Field { name: "verified", kind: Kind::Boolean },
-    Field { name: "network_id", kind: Kind::Text },
-    Field { name: "error_code", kind: Kind::Text },
-    Field { name: "reference_id", kind: Kind::Text },
-    Field { name: "created_at", kind: Kind::Instant },
-    Field { name: "updated_at", kind: Kind::Instant },
+    Field { name: "status", kind: FieldKind::Keyword(&crate::lifecycle::CheckStatus::NAMES) },
+    Field { name: "verified", kind: FieldKind::Boolean },
+    Field { name: "network_id", kind: FieldKind::Text },
+    Field { name: "error_code", kind: FieldKind::Text },
+    Field { name: "reference_id", kind: FieldKind::Text },
+    Field { name: "created_at", kind: FieldKind::Instant },
+    Field { name: "updated_at", kind: FieldKind::Instant },
 ];
 
-/// How often a project may ask about one number, to keep a stranger from being pestered.
+/// Limit of checks per project and number, which protects subscribers from abuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NumberGuard {
-    pub creates: u32,
-    pub within_seconds: u32,
+pub struct NumberLimit {
+    pub max_checks: u32,
+    pub window_seconds: u32,
 }
 
-impl Default for NumberGuard {
+impl Default for NumberLimit {
     fn default() -> Self {
-        NumberGuard { creates: 5, within_seconds: 600 }
+        NumberLimit { max_checks: 5, window_seconds: 600 }
     }
 }
 
-/// Who sent an SMS that carried a check's code, as it is compared.
+/// The sender of an SMS with a valid code, as it is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReceivedFrom {
+pub enum HashedSender {
     Number(NumberHash),
-    /// The sender cannot be attributed to a subscriber.
+    /// Not attributable to a subscriber.
     Unattributed,
 }
 
 impl Check<SenderMatch> {
-    /// Judges an SMS that carried this check's code.
+    /// Concludes the check by an SMS with its code.
     ///
-    /// An SMS that arrives at or after the deadline expires the check, whether or not the sweeper has come by: time
-    /// ends a check, not the sweeper. `None`: the number is a simulated one whose script is to stay silent.
-    pub fn receive(
+    /// An SMS at or after the deadline expires the check, even if the sweeper has not run. `None`: the script of the
+    /// simulated number ignores the SMS.
+    pub fn evaluate_sms(
         self,
-        from: ReceivedFrom,
+        from: HashedSender,
         at: Timestamp,
     ) -> Result<Option<Concluded<SenderMatch>>, AlreadyConcluded> {
         let script = match (self.mode, self.claimed) {
-            (Mode::Sandbox, Some(claimed)) => Some(Script::of(claimed.tail)),
+            (Mode::Sandbox, Some(claimed)) => Some(SandboxScript::of(claimed.tail)),
             _ => None,
         };
         let outcome = match (script, from) {
-            (Some(Script::Silence), _) => return Ok(None),
-            (Some(Script::OperatorFault), _) | (_, ReceivedFrom::Unattributed) => {
-                Outcome::Error(ErrorCode::InternalError)
+            (Some(SandboxScript::Silence), _) => return Ok(None),
+            (Some(SandboxScript::OperatorFault), _) | (_, HashedSender::Unattributed) => {
+                CheckOutcome::Error(ErrorCode::InternalError)
             }
-            (Some(Script::Odd | Script::OperatorTimeout), _) => Outcome::Completed(SenderMatch(false)),
-            (_, ReceivedFrom::Number(sender)) => {
-                Outcome::Completed(SenderMatch(self.claimed.is_some_and(|claimed| claimed.hash == sender)))
+            (Some(SandboxScript::Odd | SandboxScript::OperatorTimeout), _) => {
+                CheckOutcome::Completed(SenderMatch(false))
+            }
+            (_, HashedSender::Number(sender)) => {
+                CheckOutcome::Completed(SenderMatch(self.claimed.is_some_and(|claimed| claimed.hash == sender)))
             }
         };
-        self.end(outcome, at).map(Some)
+        self.conclude_unless_expired(outcome, at).map(Some)
     }
 }
 

@@ -1,12 +1,12 @@
-//! What is wrong with a search, in words for whoever wrote it.
+//! Errors of search expressions, for API clients.
 
 use super::lexer::Operator;
 use super::{Field, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS};
 
-/// How much of a caller's text a message may repeat.
+/// Maximum length of quoted input in a message.
 const EXCERPT_CHARS: usize = 40;
 
-/// A search that cannot be read. Its text is meant for the caller of the API.
+/// A syntax or type error in a search expression. The text is shown to API clients.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} at column {column}{}", reason.advice())]
 pub struct SearchError {
@@ -15,27 +15,26 @@ pub struct SearchError {
 }
 
 impl SearchError {
-    /// Where the fault is: the first character is column 1.
+    /// Position of the error: the first character is column 1.
     pub const fn column(&self) -> usize {
         self.column
     }
 }
 
-/// A fault as the parser meets it. Columns are counted once, at the end.
+/// An error with its byte offset. [`SyntaxError::locate`] converts the offset into a column.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct SyntaxError {
     pub reason: Reason,
-    /// The byte at which it was met.
     pub at: usize,
 }
 
-impl Fault {
+impl SyntaxError {
     pub fn locate(self, text: &str) -> SearchError {
         SearchError { reason: self.reason, column: text[..self.at].chars().count() + 1 }
     }
 }
 
-/// No variant holds a value that the caller compared with: it may be a phone number, and errors get logged.
+/// No variant contains a compared value: it may be a phone number, and errors are logged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Reason {
     #[error("expected a comparison")]
@@ -60,7 +59,7 @@ pub(super) enum Reason {
     UnknownOperator(String),
     #[error("{} is not a filterable field", name.as_ref().map_or("this".to_owned(), |name| format!("`{name}`")))]
     UnknownField {
-        /// Absent when it does not look like a name.
+        /// `None` if it does not look like a field name.
         name: Option<String>,
         filterable: &'static [Field],
     },
@@ -74,7 +73,7 @@ pub(super) enum Reason {
     NotABoolean(&'static Field),
     #[error("not a value of `{}`", .0.name)]
     NotAnInstant(&'static Field),
-    #[error("a space stands for the `+` in the date-time")]
+    #[error("the date-time has a space instead of `+`")]
     LostPlus,
     #[error("not a value of `{}`", .0.name)]
     NotAnIdentifier(&'static Field),
@@ -90,7 +89,7 @@ pub(super) enum Reason {
 
 impl Reason {
     pub fn unknown_field(name: &str, filterable: &'static [Field]) -> Self {
-        // Letters only, so that a phone number in the wrong place is not repeated.
+        // Letters only, so that a misplaced phone number does not appear in the message.
         let looks_like_a_name = name.chars().all(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | '.'));
         Self::UnknownField { name: looks_like_a_name.then(|| excerpt(name)), filterable }
     }
@@ -99,11 +98,11 @@ impl Reason {
         Self::UnknownOperator(excerpt(symbol))
     }
 
-    pub fn at(self, at: usize) -> Fault {
-        Fault { reason: self, at }
+    pub fn at(self, at: usize) -> SyntaxError {
+        SyntaxError { reason: self, at }
     }
 
-    /// What to do about it, ready to follow the message.
+    /// Suffix of the message: how to correct the error.
     fn advice(&self) -> String {
         match self {
             Self::ExpectedConnective | Self::ExpectedConnectiveInGroup => {

@@ -1,10 +1,10 @@
-//! Tokens, read one at a time so that faults are reported in the order of the text.
+//! Lexer. It reads one token at a time, so that errors are reported in text order.
 
 use std::borrow::Cow;
 
-use super::error::{Fault, Reason};
+use super::error::{Reason, SyntaxError};
 
-/// How a field is compared. The spellings of one operator (`=gt=` and `>`) are one here.
+/// A comparison operator. Alternative spellings (`=gt=` and `>`) are one variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     Equal,
@@ -42,8 +42,8 @@ impl Operator {
         }
     }
 
-    /// The operator at the start of `text`, and how many bytes it takes.
-    fn at_start_of(text: &str) -> Option<(Self, usize)> {
+    /// Parses the operator at the start of `text`. Returns it with its length in bytes.
+    fn parse_prefix(text: &str) -> Option<(Self, usize)> {
         // Longer spellings first: `>=` also starts with `>`.
         const ALTERNATIVE_SPELLINGS: [(&str, Operator); 4] = [
             (">=", Operator::GreaterOrEqual),
@@ -60,7 +60,7 @@ impl Operator {
     }
 }
 
-/// A piece of the text, with the bytes that it spans.
+/// A token with its byte range.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
     pub kind: TokenKind<'a>,
@@ -75,27 +75,27 @@ pub(super) enum TokenKind<'a> {
     Semicolon,
     Comma,
     Operator(Operator),
-    /// Unquoted: a field, a value, or a spelled-out connective, as its place decides.
+    /// Unquoted: a field, a value or a spelled-out connective, depending on its position.
     Word(&'a str),
     Quoted(Literal<'a>),
     End,
 }
 
-/// The text of a value, and where it has wildcards.
+/// A value with its wildcards.
 #[derive(Debug)]
 pub(super) struct Literal<'a> {
     pub text: Cow<'a, str>,
-    /// The bytes of `text` that are stars and were not escaped, in order.
+    /// Byte offsets of the unescaped stars in `text`.
     pub wildcards: Vec<usize>,
 }
 
 impl<'a> Literal<'a> {
-    /// A backslash is special only within quotes, as the grammar has it.
+    /// By the RSQL grammar, a backslash escapes only within quotes.
     pub fn unquoted(word: &'a str) -> Self {
         Self { text: Cow::Borrowed(word), wildcards: word.match_indices('*').map(|(at, _)| at).collect() }
     }
 
-    /// Reads up to the closing `quote`; says how many bytes of `text` were used, that quote included.
+    /// Parses up to the closing `quote`. Returns the literal with its length in bytes, including the quote.
     fn quoted(text: &str, quote: char) -> Option<(Self, usize)> {
         let mut literal = String::new();
         let mut wildcards = Vec::new();
@@ -123,21 +123,21 @@ pub(super) struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     pub fn new(text: &'a str) -> Self {
-        // The end is where the last visible character ends, so that "expected ..." points there.
+        // Trailing blanks are dropped, so that "expected ..." points behind the last visible character.
         Self { text: text.trim_end_matches(is_blank), at: 0 }
     }
 
-    pub fn next(&mut self) -> Result<Token<'a>, Fault> {
+    pub fn next_token(&mut self) -> Result<Token<'a>, SyntaxError> {
         let rest = self.text[self.at..].trim_start_matches(is_blank);
         let start = self.text.len() - rest.len();
-        let (kind, length) = read(rest).map_err(|reason| reason.at(start))?;
+        let (kind, length) = read_token(rest).map_err(|reason| reason.at(start))?;
         self.at = start + length;
         Ok(Token { kind, start, end: self.at })
     }
 }
 
-/// The token at the start of `text`, and how many bytes it takes.
-fn read(text: &str) -> Result<(TokenKind<'_>, usize), Reason> {
+/// Parses the token at the start of `text`. Returns it with its length in bytes.
+fn read_token(text: &str) -> Result<(TokenKind<'_>, usize), Reason> {
     let Some(first) = text.chars().next() else {
         return Ok((TokenKind::End, 0));
     };
@@ -152,7 +152,7 @@ fn read(text: &str) -> Result<(TokenKind<'_>, usize), Reason> {
         }
         '=' | '!' | '~' | '<' | '>' => {
             let (operator, length) =
-                Operator::at_start_of(text).ok_or_else(|| Reason::unknown_operator(misspelt_operator(text)))?;
+                Operator::parse_prefix(text).ok_or_else(|| Reason::unknown_operator(misspelt_operator(text)))?;
             Ok((TokenKind::Operator(operator), length))
         }
         _ => {
@@ -162,7 +162,7 @@ fn read(text: &str) -> Result<(TokenKind<'_>, usize), Reason> {
     }
 }
 
-/// What to call an operator that is none: `=like=` whole, else its first character, since a value may follow it.
+/// The text of an unknown operator for the error message: all of `=like=`, otherwise the first character.
 fn misspelt_operator(text: &str) -> &str {
     let after_name = text[1..].trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let is_closed = text.starts_with('=') && after_name.starts_with('=');
@@ -170,12 +170,12 @@ fn misspelt_operator(text: &str) -> &str {
     &text[..=last]
 }
 
-/// What ends an unquoted word.
+/// Characters that end an unquoted word.
 fn is_reserved(c: char) -> bool {
     matches!(c, '"' | '\'' | '(' | ')' | ';' | ',' | '=' | '!' | '~' | '<' | '>') || is_blank(c)
 }
 
-/// What may stand between tokens. Other white space of Unicode is text, as the grammar has it.
+/// Characters between tokens. By the RSQL grammar, other Unicode whitespace is text.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }

@@ -1,24 +1,22 @@
-//! Filters for lists, in RSQL.
+//! Search expressions for lists, in RSQL.
 //!
-//! A caller narrows a list with `search=status==COMPLETED;created_at=ge=2026-01-01T00:00:00Z`. [`parse`] reads that
-//! text against a closed set of [`Field`]s and answers a [`Filter`] whose operands are typed already: a store compiles
-//! it to SQL by matching on enums and binding values, and never sees a piece of the caller's text as syntax.
+//! A caller filters a list with `search=status==COMPLETED;created_at=ge=2026-01-01T00:00:00Z`. [`parse`] validates that
+//! text against a closed set of [`Field`]s and returns a [`Filter`] with typed operands. A store compiles it to SQL by
+//! matching on enums and binding values, so the caller's text never becomes syntax.
 //!
-//! What a store must keep to, so that two stores give one answer:
+//! Rules that all stores must implement:
 //!
-//! * **Absent fields.** `!=` and `=out=` also find rows that lack the field, as SQL's `is distinct from` does; every
-//!   other test finds only rows that have it. [`Test::admits_absent`] is that rule. A consequence worth knowing:
-//!   `reference_id==*` finds what has a reference, `reference_id!=*` what has none.
-//! * **Text** is compared as written, case included. A [`Pattern`] is a list of pieces, so `%` and `_` are ordinary
-//!   characters, which the store escapes for its own `like`.
+//! * **Absent fields.** `!=` and `=out=` also match rows without the field, like SQL's `is distinct from`. All other
+//!   tests match only rows with the field. [`FieldTest::admits_absent`] implements this rule. Hence
+//!   `reference_id==*` matches rows with a reference and `reference_id!=*` rows without one.
+//! * **Text** is compared case-sensitively. `%` and `_` in a [`Pattern`] are ordinary characters, which the store
+//!   escapes for `like`.
 //! * **`and` binds tighter than `or`**; parentheses are already resolved.
 //!
-//! Every bound is checked before the work that it bounds: the length before anything is read, the depth before the
-//! parser recurses, the counts before another item is kept. Errors name the column and never repeat a value, since
-//! a value may be someone's phone number.
+//! Every limit is checked before the work that it limits: the length before lexing, the depth before recursion, the
+//! counts before an item is stored. Errors contain the column and never a value, which may be a phone number.
 //!
-//! Deliberately absent: custom operators, ordering of text, dates without a time, and what an empty `search` parameter
-//! means (here it is an error; the HTTP layer may know better).
+//! Not supported: custom operators, ordering of text, dates without a time. An empty expression is an error here.
 
 mod error;
 mod lexer;
@@ -33,31 +31,29 @@ use uuid::Uuid;
 
 pub use error::SearchError;
 pub use parser::parse;
-pub use pattern::{Pattern, Piece};
+pub use pattern::{Pattern, PatternPiece};
 
-/// The longest text that is looked at.
+/// Maximum length of an expression.
 pub const MAX_BYTES: usize = 2_048;
-/// How deep parentheses may nest.
+/// Maximum nesting of parentheses.
 pub const MAX_DEPTH: usize = 16;
-/// How many comparisons one filter may have.
 pub const MAX_COMPARISONS: usize = 50;
-/// How many values one list may have.
 pub const MAX_LIST_ITEMS: usize = 100;
 
-/// Something that a list can be filtered by.
+/// A field that a list can be filtered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// The name as the API knows it.
+    /// Name in the API.
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
-/// What a field holds, which decides the operators and the values that it takes.
+/// The type of a field, which determines its operators and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Any text: `==` and `!=`, with `*` for "anything", and `=in=` and `=out=`, where `*` is a star.
+pub enum FieldKind {
+    /// Any text: `==` and `!=` with `*` as wildcard, `=in=` and `=out=` with `*` as a literal star.
     Text,
-    /// One of a closed set of words, in this spelling: `==`, `!=`, `=in=`, `=out=`.
+    /// One of a closed set of words, case-sensitive: `==`, `!=`, `=in=`, `=out=`.
     Keyword(&'static [&'static str]),
     /// `true` or `false`: `==`, `!=`, `=in=`, `=out=`.
     Boolean,
@@ -70,47 +66,45 @@ pub enum Kind {
 /// A condition on rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Filter {
-    /// All of these hold. The parser puts at least two here.
+    /// At least two conditions, all of which hold.
     And(Vec<Filter>),
-    /// At least one of these holds. The parser puts at least two here.
+    /// At least two conditions, one of which holds.
     Or(Vec<Filter>),
-    /// One field passes one test. The test's variant is the one of the field's kind.
-    Comparison { field: &'static Field, test: Test },
+    /// The variant of the test matches the kind of the field.
+    Comparison { field: &'static Field, test: FieldTest },
 }
 
-/// What is asked of a field, by the kind of the field.
+/// A test of a field, by the kind of the field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Test {
+pub enum FieldTest {
     Text(TextTest),
-    Keyword(Choice<&'static str>),
-    Boolean(Choice<bool>),
+    Keyword(SetTest<&'static str>),
+    Boolean(SetTest<bool>),
     Instant(InstantTest),
-    Identifier(Choice<Uuid>),
+    Identifier(SetTest<Uuid>),
 }
 
-/// Whether a field is among some values. `==` and `!=` are lists of one; no list is empty.
+/// Membership in a non-empty set of values. `==` and `!=` have one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice<T> {
-    /// `==` and `=in=`: the field has one of these values.
+pub enum SetTest<T> {
+    /// `==` and `=in=`.
     OneOf(Vec<T>),
-    /// `!=` and `=out=`: the field has none of these values, or is absent.
+    /// `!=` and `=out=`; also matches rows without the field.
     NoneOf(Vec<T>),
 }
 
-/// What can be asked of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextTest {
-    Choice(Choice<String>),
-    /// `==` with a wildcard: the field has this shape.
+    Set(SetTest<String>),
+    /// `==` with a wildcard.
     Matches(Pattern),
-    /// `!=` with a wildcard: the field has another shape, or is absent.
+    /// `!=` with a wildcard; also matches rows without the field.
     DiffersFrom(Pattern),
 }
 
-/// What can be asked of an instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstantTest {
-    Choice(Choice<Timestamp>),
+    Set(SetTest<Timestamp>),
     /// `=lt=`, `<`
     Before(Timestamp),
     /// `=le=`, `<=`
@@ -121,19 +115,17 @@ pub enum InstantTest {
     NotBefore(Timestamp),
 }
 
-impl Test {
-    /// Whether a row passes that does not have the field at all.
-    ///
-    /// SQL's three-valued logic would drop such a row from `field <> 'x'`, so a store adds `or field is null` exactly
-    /// where this is true.
+impl FieldTest {
+    /// Whether the test matches rows without the field. The store then adds `or field is null`, because SQL's
+    /// `field <> 'x'` does not match them.
     pub const fn admits_absent(&self) -> bool {
         match self {
-            Self::Text(TextTest::Choice(choice)) => choice.admits_absent(),
+            Self::Text(TextTest::Set(choice)) => choice.admits_absent(),
             Self::Text(TextTest::DiffersFrom(_)) => true,
             Self::Keyword(choice) => choice.admits_absent(),
             Self::Boolean(choice) => choice.admits_absent(),
             Self::Identifier(choice) => choice.admits_absent(),
-            Self::Instant(InstantTest::Choice(choice)) => choice.admits_absent(),
+            Self::Instant(InstantTest::Set(choice)) => choice.admits_absent(),
             Self::Text(TextTest::Matches(_))
             | Self::Instant(
                 InstantTest::Before(_) | InstantTest::NotAfter(_) | InstantTest::After(_) | InstantTest::NotBefore(_),
@@ -142,7 +134,7 @@ impl Test {
     }
 }
 
-impl<T> Choice<T> {
+impl<T> SetTest<T> {
     const fn admits_absent(&self) -> bool {
         matches!(self, Self::NoneOf(_))
     }

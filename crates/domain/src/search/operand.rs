@@ -1,29 +1,29 @@
-//! From words to values: what a field's kind makes of an operator and its operands.
+//! Conversion of operators and operands into typed tests.
 
 use std::slice;
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::error::{Fault, Reason};
+use super::error::{Reason, SyntaxError};
 use super::lexer::{Literal, Operator};
-use super::{Choice, Field, InstantTest, Kind, Pattern, Test, TextTest};
+use super::{Field, FieldKind, FieldTest, InstantTest, Pattern, SetTest, TextTest};
 use crate::date_time::{self, has_shape};
 
-/// A value as it was written, and where.
+/// An unparsed value with its position.
 #[derive(Debug)]
 pub(super) struct Value<'a> {
     pub literal: Literal<'a>,
     pub at: usize,
-    /// The text after it.
-    pub followed_by: &'a str,
+    /// The text after the value.
+    pub following_text: &'a str,
 }
 
 impl Value<'_> {
-    /// Whether this would be a date-time if its one space were a `+`, which is what an unencoded `+` in a query becomes.
-    pub fn lost_its_plus(&self) -> bool {
+    /// Whether the value is a date-time with a space instead of `+`: an unencoded `+` in a query decodes to a space.
+    pub fn has_lost_plus(&self) -> bool {
         let text = &self.literal.text;
-        let offset = self.followed_by.get(.." 00:00".len()).filter(|offset| has_shape(offset, " 00:00"));
+        let offset = self.following_text.get(.." 00:00".len()).filter(|offset| has_shape(offset, " 00:00"));
         let restored = match offset {
             Some(offset) => format!("{text}{}", offset.replace(' ', "+")),
             None => text.replace(' ', "+"),
@@ -32,7 +32,7 @@ impl Value<'_> {
     }
 }
 
-/// The right-hand side of a comparison, still to be understood.
+/// An operator and its unparsed values.
 #[derive(Debug)]
 pub(super) struct Operands<'a> {
     pub field: &'static Field,
@@ -43,78 +43,78 @@ pub(super) struct Operands<'a> {
 }
 
 impl Operands<'_> {
-    pub fn test(&self) -> Result<Test, Fault> {
+    pub fn build_test(&self) -> Result<FieldTest, SyntaxError> {
         let field = self.field;
         match field.kind {
-            Kind::Text => self.text_test().map(Test::Text),
-            Kind::Keyword(allowed) => self
-                .choice(|value| {
+            FieldKind::Text => self.text_test().map(FieldTest::Text),
+            FieldKind::Keyword(allowed) => self
+                .set_test(|value| {
                     let keyword = allowed.iter().find(|&&keyword| keyword == value.literal.text);
                     keyword.copied().ok_or(Reason::NotAKeyword { field, allowed })
                 })
-                .map(Test::Keyword),
-            Kind::Boolean => self
-                .choice(|value| value.literal.text.parse().map_err(|_| Reason::NotABoolean(field)))
-                .map(Test::Boolean),
-            Kind::Identifier => self
-                .choice(|value| uuid(&value.literal.text).ok_or(Reason::NotAnIdentifier(field)))
-                .map(Test::Identifier),
-            Kind::Instant => self.instant_test().map(Test::Instant),
+                .map(FieldTest::Keyword),
+            FieldKind::Boolean => self
+                .set_test(|value| value.literal.text.parse().map_err(|_| Reason::NotABoolean(field)))
+                .map(FieldTest::Boolean),
+            FieldKind::Identifier => self
+                .set_test(|value| parse_uuid(&value.literal.text).ok_or(Reason::NotAnIdentifier(field)))
+                .map(FieldTest::Identifier),
+            FieldKind::Instant => self.instant_test().map(FieldTest::Instant),
         }
     }
 
-    fn text_test(&self) -> Result<TextTest, Fault> {
-        let shaped: fn(Pattern) -> TextTest = match self.operator {
+    fn text_test(&self) -> Result<TextTest, SyntaxError> {
+        let pattern_test: fn(Pattern) -> TextTest = match self.operator {
             Operator::Equal => TextTest::Matches,
             Operator::NotEqual => TextTest::DiffersFrom,
-            _ => return self.text_choice(),
+            _ => return self.text_set_test(),
         };
-        let Literal { text, wildcards } = &self.single()?.literal;
-        match Pattern::cut(text, wildcards) {
-            Some(pattern) => Ok(shaped(pattern)),
-            None => self.text_choice(),
+        let Literal { text, wildcards } = &self.single_value()?.literal;
+        match Pattern::split(text, wildcards) {
+            Some(pattern) => Ok(pattern_test(pattern)),
+            None => self.text_set_test(),
         }
     }
 
-    fn text_choice(&self) -> Result<TextTest, Fault> {
-        self.choice(|value| Ok(value.literal.text.clone().into_owned())).map(TextTest::Choice)
+    fn text_set_test(&self) -> Result<TextTest, SyntaxError> {
+        self.set_test(|value| Ok(value.literal.text.clone().into_owned())).map(TextTest::Set)
     }
 
-    fn instant_test(&self) -> Result<InstantTest, Fault> {
-        let bounded_by: fn(Timestamp) -> InstantTest = match self.operator {
+    fn instant_test(&self) -> Result<InstantTest, SyntaxError> {
+        let bound_test: fn(Timestamp) -> InstantTest = match self.operator {
             Operator::Less => InstantTest::Before,
             Operator::LessOrEqual => InstantTest::NotAfter,
             Operator::Greater => InstantTest::After,
             Operator::GreaterOrEqual => InstantTest::NotBefore,
             Operator::Equal | Operator::NotEqual | Operator::In | Operator::Out => {
-                return self.choice(|value| self.instant(value)).map(InstantTest::Choice);
+                return self.set_test(|value| self.parse_instant(value)).map(InstantTest::Set);
             }
         };
-        let value = self.single()?;
-        self.instant(value).map(bounded_by).map_err(|reason| reason.at(value.at))
+        let value = self.single_value()?;
+        self.parse_instant(value).map(bound_test).map_err(|reason| reason.at(value.at))
     }
 
-    fn instant(&self, value: &Value<'_>) -> Result<Timestamp, Reason> {
+    fn parse_instant(&self, value: &Value<'_>) -> Result<Timestamp, Reason> {
         date_time::parse(&value.literal.text)
-            .ok_or_else(|| if value.lost_its_plus() { Reason::LostPlus } else { Reason::NotAnInstant(self.field) })
+            .ok_or_else(|| if value.has_lost_plus() { Reason::LostPlus } else { Reason::NotAnInstant(self.field) })
     }
 
-    /// The operators that every kind takes.
-    fn choice<T>(&self, read: impl Fn(&Value<'_>) -> Result<T, Reason>) -> Result<Choice<T>, Fault> {
+    /// Builds a test from the operators that every kind supports.
+    fn set_test<T>(&self, parse: impl Fn(&Value<'_>) -> Result<T, Reason>) -> Result<SetTest<T>, SyntaxError> {
         let values = match self.operator {
-            Operator::Equal | Operator::NotEqual => slice::from_ref(self.single()?),
+            Operator::Equal | Operator::NotEqual => slice::from_ref(self.single_value()?),
             Operator::In | Operator::Out => self.values.as_slice(),
             operator @ (Operator::Greater | Operator::GreaterOrEqual | Operator::Less | Operator::LessOrEqual) => {
                 return Err(Reason::OperatorDoesNotApply { operator, field: self.field }.at(self.operator_at));
             }
         };
         let values =
-            values.iter().map(|value| read(value).map_err(|reason| reason.at(value.at))).collect::<Result<_, _>>()?;
+            values.iter().map(|value| parse(value).map_err(|reason| reason.at(value.at))).collect::<Result<_, _>>()?;
         let is_negated = matches!(self.operator, Operator::NotEqual | Operator::Out);
-        Ok(if is_negated { Choice::NoneOf(values) } else { Choice::OneOf(values) })
+        Ok(if is_negated { SetTest::NoneOf(values) } else { SetTest::OneOf(values) })
     }
 
-    fn single(&self) -> Result<&Value<'_>, Fault> {
+    fn single_value(&self) -> Result<&Value<'_>, SyntaxError> {
         match self.values.as_slice() {
             [value] => Ok(value),
             _ => Err(Reason::TakesOneValue(self.operator).at(self.operator_at)),
@@ -122,8 +122,8 @@ impl Operands<'_> {
     }
 }
 
-/// Only the hyphenated form: it is the one the API writes.
-fn uuid(text: &str) -> Option<Uuid> {
-    const HYPHENATED: usize = 36;
-    if text.len() == HYPHENATED { Uuid::try_parse(text).ok() } else { None }
+/// Accepts the hyphenated form only, which the API writes.
+fn parse_uuid(text: &str) -> Option<Uuid> {
+    const HYPHENATED_LENGTH: usize = 36;
+    if text.len() == HYPHENATED_LENGTH { Uuid::try_parse(text).ok() } else { None }
 }

@@ -1,4 +1,4 @@
-//! The grammar, by recursive descent.
+//! Recursive descent parser.
 //!
 //! ```text
 //! alternatives = conjunction, { ( "," | "or" ), conjunction };
@@ -7,25 +7,25 @@
 //! values       = value | "(", value, { ",", value }, ")";
 //! ```
 
-use super::error::{Fault, Reason};
+use super::error::{Reason, SyntaxError};
 use super::lexer::{Lexer, Literal, Token, TokenKind};
 use super::operand::{Operands, Value};
 use super::{Field, Filter, MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS, SearchError};
 
-/// Reads a search over `fields`. Any other field is an error, and so is a blank text.
+/// Parses a search expression over `fields`. Other fields and a blank expression are errors.
 pub fn parse(text: &str, fields: &'static [Field]) -> Result<Filter, SearchError> {
     check_text(text)
         .and_then(|()| {
-            Parser { text, lexer: Lexer::new(text), peeked: None, fields, depth: 0, comparisons: 0 }.search()
+            Parser { text, lexer: Lexer::new(text), peeked: None, fields, depth: 0, comparisons: 0 }.parse_search()
         })
-        .map_err(|fault| fault.locate(text))
+        .map_err(|error| error.locate(text))
 }
 
-fn check_text(text: &str) -> Result<(), Fault> {
+fn check_text(text: &str) -> Result<(), SyntaxError> {
     if text.len() > MAX_BYTES {
         return Err(Reason::TooLong.at(text.floor_char_boundary(MAX_BYTES)));
     }
-    // PostgreSQL has no text with a NUL in it and fails the statement, so the question is refused here.
+    // PostgreSQL rejects NUL in text.
     match text.find('\0') {
         Some(at) => Err(Reason::Nul.at(at)),
         None => Ok(()),
@@ -35,7 +35,7 @@ fn check_text(text: &str) -> Result<(), Fault> {
 struct Parser<'a> {
     text: &'a str,
     lexer: Lexer<'a>,
-    /// The token that was looked at and not taken.
+    /// The lookahead token.
     peeked: Option<Token<'a>>,
     fields: &'static [Field],
     depth: usize,
@@ -43,50 +43,50 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn search(mut self) -> Result<Filter, Fault> {
-        let filter = self.alternatives()?;
-        let token = self.next()?;
+    fn parse_search(mut self) -> Result<Filter, SyntaxError> {
+        let filter = self.parse_alternatives()?;
+        let token = self.next_token()?;
         match token.kind {
             TokenKind::End => Ok(filter),
             _ => Err(Reason::ExpectedConnective.at(token.start)),
         }
     }
 
-    fn alternatives(&mut self) -> Result<Filter, Fault> {
-        let first = self.conjunction()?;
+    fn parse_alternatives(&mut self) -> Result<Filter, SyntaxError> {
+        let first = self.parse_conjunction()?;
         let mut others = Vec::new();
-        while self.takes(|kind| matches!(kind, TokenKind::Comma | TokenKind::Word("or")))? {
-            others.push(self.conjunction()?);
+        while self.consume_if(|kind| matches!(kind, TokenKind::Comma | TokenKind::Word("or")))? {
+            others.push(self.parse_conjunction()?);
         }
-        Ok(joined(first, others, Filter::Or))
+        Ok(join_filters(first, others, Filter::Or))
     }
 
-    fn conjunction(&mut self) -> Result<Filter, Fault> {
-        let first = self.constraint()?;
+    fn parse_conjunction(&mut self) -> Result<Filter, SyntaxError> {
+        let first = self.parse_constraint()?;
         let mut others = Vec::new();
-        while self.takes(|kind| matches!(kind, TokenKind::Semicolon | TokenKind::Word("and")))? {
-            others.push(self.constraint()?);
+        while self.consume_if(|kind| matches!(kind, TokenKind::Semicolon | TokenKind::Word("and")))? {
+            others.push(self.parse_constraint()?);
         }
-        Ok(joined(first, others, Filter::And))
+        Ok(join_filters(first, others, Filter::And))
     }
 
-    fn constraint(&mut self) -> Result<Filter, Fault> {
-        let token = self.next()?;
+    fn parse_constraint(&mut self) -> Result<Filter, SyntaxError> {
+        let token = self.next_token()?;
         match token.kind {
-            TokenKind::Open => self.group(token.start),
-            TokenKind::Word(name) => self.comparison(name, token.start),
+            TokenKind::Open => self.parse_group(token.start),
+            TokenKind::Word(name) => self.parse_comparison(name, token.start),
             _ => Err(Reason::ExpectedComparison.at(token.start)),
         }
     }
 
-    fn group(&mut self, opened_at: usize) -> Result<Filter, Fault> {
+    fn parse_group(&mut self, opened_at: usize) -> Result<Filter, SyntaxError> {
         if self.depth == MAX_DEPTH {
             return Err(Reason::TooDeep.at(opened_at));
         }
         self.depth += 1;
-        let filter = self.alternatives()?;
+        let filter = self.parse_alternatives()?;
         self.depth -= 1;
-        let token = self.next()?;
+        let token = self.next_token()?;
         match token.kind {
             TokenKind::Close => Ok(filter),
             TokenKind::End => Err(Reason::UnclosedParenthesis.at(opened_at)),
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn comparison(&mut self, name: &str, at: usize) -> Result<Filter, Fault> {
+    fn parse_comparison(&mut self, name: &str, at: usize) -> Result<Filter, SyntaxError> {
         if self.comparisons == MAX_COMPARISONS {
             return Err(Reason::TooManyComparisons.at(at));
         }
@@ -104,31 +104,31 @@ impl<'a> Parser<'a> {
             .iter()
             .find(|field| field.name == name)
             .ok_or_else(|| Reason::unknown_field(name, self.fields).at(at))?;
-        let token = self.next()?;
+        let token = self.next_token()?;
         let TokenKind::Operator(operator) = token.kind else {
             return Err(Reason::ExpectedOperator.at(token.start));
         };
-        let operands = Operands { field, operator, operator_at: token.start, values: self.values()? };
-        Ok(Filter::Comparison { field, test: operands.test()? })
+        let operands = Operands { field, operator, operator_at: token.start, values: self.parse_values()? };
+        Ok(Filter::Comparison { field, test: operands.build_test()? })
     }
 
-    fn values(&mut self) -> Result<Vec<Value<'a>>, Fault> {
-        let token = self.next()?;
+    fn parse_values(&mut self) -> Result<Vec<Value<'a>>, SyntaxError> {
+        let token = self.next_token()?;
         match token.kind {
-            TokenKind::Open => self.list(token.start),
-            _ => Ok(vec![self.value(token)?]),
+            TokenKind::Open => self.parse_list(token.start),
+            _ => Ok(vec![self.parse_value(token)?]),
         }
     }
 
-    fn list(&mut self, opened_at: usize) -> Result<Vec<Value<'a>>, Fault> {
+    fn parse_list(&mut self, opened_at: usize) -> Result<Vec<Value<'a>>, SyntaxError> {
         let mut values = Vec::new();
         loop {
-            let token = self.next()?;
+            let token = self.next_token()?;
             if values.len() == MAX_LIST_ITEMS {
                 return Err(Reason::TooManyItems.at(token.start));
             }
-            let value = self.value(token)?;
-            let separator = self.next()?;
+            let value = self.parse_value(token)?;
+            let separator = self.next_token()?;
             match separator.kind {
                 TokenKind::Comma => values.push(value),
                 TokenKind::Close => {
@@ -136,32 +136,32 @@ impl<'a> Parser<'a> {
                     return Ok(values);
                 }
                 TokenKind::End => return Err(Reason::UnclosedParenthesis.at(opened_at)),
-                _ if value.lost_its_plus() => return Err(Reason::LostPlus.at(value.at)),
+                _ if value.has_lost_plus() => return Err(Reason::LostPlus.at(value.at)),
                 _ => return Err(Reason::ExpectedListSeparator.at(separator.start)),
             }
         }
     }
 
-    fn value(&self, token: Token<'a>) -> Result<Value<'a>, Fault> {
+    fn parse_value(&self, token: Token<'a>) -> Result<Value<'a>, SyntaxError> {
         let literal = match token.kind {
             TokenKind::Word(word) => Literal::unquoted(word),
             TokenKind::Quoted(literal) => literal,
             _ => return Err(Reason::ExpectedValue.at(token.start)),
         };
-        Ok(Value { literal, at: token.start, followed_by: &self.text[token.end..] })
+        Ok(Value { literal, at: token.start, following_text: &self.text[token.end..] })
     }
 
-    fn next(&mut self) -> Result<Token<'a>, Fault> {
+    fn next_token(&mut self) -> Result<Token<'a>, SyntaxError> {
         match self.peeked.take() {
             Some(token) => Ok(token),
-            None => self.lexer.next(),
+            None => self.lexer.next_token(),
         }
     }
 
-    /// Takes the next token if it is a wanted one.
-    fn takes(&mut self, is_wanted: impl Fn(&TokenKind<'a>) -> bool) -> Result<bool, Fault> {
-        let token = self.next()?;
-        if is_wanted(&token.kind) {
+    /// Consumes the next token if it satisfies the predicate.
+    fn consume_if(&mut self, predicate: impl Fn(&TokenKind<'a>) -> bool) -> Result<bool, SyntaxError> {
+        let token = self.next_token()?;
+        if predicate(&token.kind) {
             return Ok(true);
         }
         self.peeked = Some(token);
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn joined(first: Filter, others: Vec<Filter>, join: fn(Vec<Filter>) -> Filter) -> Filter {
+fn join_filters(first: Filter, others: Vec<Filter>, join: fn(Vec<Filter>) -> Filter) -> Filter {
     if others.is_empty() {
         return first;
     }

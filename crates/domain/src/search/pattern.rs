@@ -1,47 +1,47 @@
-//! Text with gaps, as `*` makes them.
+//! Text patterns with wildcards.
 
-/// The shape of a text: literal pieces, and gaps that any characters may fill.
+/// A pattern of literals and wildcards.
 ///
-/// There is at least one gap, no two gaps and no two literals are neighbours, and no literal is empty.
+/// It has at least one wildcard, no two adjacent wildcards or literals, and no empty literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern(Vec<Piece>);
+pub struct Pattern(Vec<PatternPiece>);
 
 /// One part of a [`Pattern`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
-    /// These characters and no others; nothing in them is special.
+pub enum PatternPiece {
+    /// Exact text without special characters.
     Literal(String),
-    /// Any number of characters, none included.
+    /// Zero or more characters.
     Anything,
 }
 
 impl Pattern {
-    /// The pieces, from the start of the text to its end. The first and the last are anchored there.
-    pub fn pieces(&self) -> &[Piece] {
+    /// The pieces, which match the whole text.
+    pub fn pieces(&self) -> &[PatternPiece] {
         &self.0
     }
 
-    /// Cuts `text` at its gaps, whose byte positions are given in order. No gaps: not a pattern.
-    pub(super) fn cut(text: &str, gaps: &[usize]) -> Option<Self> {
-        if gaps.is_empty() {
+    /// Splits `text` at the byte offsets of its wildcards. `None`: no wildcards.
+    pub(super) fn split(text: &str, wildcards: &[usize]) -> Option<Self> {
+        if wildcards.is_empty() {
             return None;
         }
         let mut pieces = Vec::new();
         let mut rest = 0;
-        for &gap in gaps {
-            push_literal(&mut pieces, &text[rest..gap]);
-            if pieces.last() != Some(&Piece::Anything) {
-                pieces.push(Piece::Anything);
+        for &wildcard in wildcards {
+            push_literal(&mut pieces, &text[rest..wildcard]);
+            if pieces.last() != Some(&PatternPiece::Anything) {
+                pieces.push(PatternPiece::Anything);
             }
-            rest = gap + 1;
+            rest = wildcard + 1;
         }
         push_literal(&mut pieces, &text[rest..]);
         Some(Self(pieces))
     }
 }
 
-fn push_literal(pieces: &mut Vec<Piece>, text: &str) {
+fn push_literal(pieces: &mut Vec<PatternPiece>, text: &str) {
     if !text.is_empty() {
-        pieces.push(Piece::Literal(text.to_owned()));
+        pieces.push(PatternPiece::Literal(text.to_owned()));
     }
 }

@@ -1,87 +1,97 @@
-//! Secure SNA and Discovery: the device is sent to its operator, who says by the network whose it is.
+//! Secure SNA and Discovery ("silent" products): the operator identifies the device by its mobile connection.
 //!
-//! What the operator says stays sealed until the caller redeems the code that the device brings back: the code proves
-//! that the device that was asked about is the one in front of the caller.
+//! The operator's verdict stays sealed until the caller redeems the code that the device returns with. The code proves
+//! that the identified device is the one that the caller's end-user holds.
 
 use std::net::IpAddr;
 
 use jiff::Timestamp;
 
 use crate::{
-    lifecycle::{AlreadyConcluded, Check, Concluded, DiscoveredNumber, ErrorCode, Outcome, Verdict},
-    network::{Located, NetworkId},
+    lifecycle::{AlreadyConcluded, Check, CheckOutcome, Concluded, DiscoveredNumber, ErrorCode, Verdict},
+    network::{IpLocation, NetworkId},
 };
 
-/// From creation to redemption.
-pub const WINDOW_SECONDS: u16 = 120;
-/// The last of these wrong codes ends a check.
-pub const WRONG_CODES: u32 = 3;
+/// Time from the creation of a check to the redemption of its code.
+pub const CHECK_TTL_SECONDS: u16 = 120;
+/// The last of these wrong codes concludes the check.
+pub const MAX_WRONG_CODES: u32 = 3;
 
-/// What the operator said of the device.
+/// The operator's verdict about the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// Secure SNA: whether it has the claimed number.
+pub enum OperatorVerdict {
+    /// Secure SNA: whether the device has the claimed number.
     Match(bool),
-    /// Discovery: its number.
+    /// Discovery: the number of the device.
     Number(DiscoveredNumber),
 }
 
-impl Verdict for Proof {
+impl Verdict for OperatorVerdict {
     fn matched(&self) -> Option<bool> {
         match self {
-            Proof::Match(matched) => Some(*matched),
-            Proof::Number(_) => None,
+            OperatorVerdict::Match(matched) => Some(*matched),
+            OperatorVerdict::Number(_) => None,
         }
     }
 
     fn discovered(&self) -> Option<&DiscoveredNumber> {
         match self {
-            Proof::Match(_) => None,
-            Proof::Number(number) => Some(number),
+            OperatorVerdict::Match(_) => None,
+            OperatorVerdict::Number(number) => Some(number),
         }
     }
 }
 
-pub type SilentCheck = Check<Proof>;
+pub type SilentCheck = Check<OperatorVerdict>;
 
-impl Check<Proof> {
-    /// Ends the check with what the operator said: its code was redeemed.
-    pub fn redeem(self, proof: Proof, at: Timestamp) -> Result<Concluded<Proof>, AlreadyConcluded> {
-        self.end(Outcome::Completed(proof), at)
+impl Check<OperatorVerdict> {
+    /// Concludes the check with the operator's verdict after its code was redeemed.
+    pub fn conclude_with_verdict(
+        self,
+        verdict: OperatorVerdict,
+        at: Timestamp,
+    ) -> Result<Concluded<OperatorVerdict>, AlreadyConcluded> {
+        self.conclude_unless_expired(CheckOutcome::Completed(verdict), at)
     }
 
-    /// Ends the check because nothing can be proved.
-    pub fn fail(self, code: ErrorCode, at: Timestamp) -> Result<Concluded<Proof>, AlreadyConcluded> {
-        self.end(Outcome::Error(code), at)
+    pub fn conclude_with_error(
+        self,
+        code: ErrorCode,
+        at: Timestamp,
+    ) -> Result<Concluded<OperatorVerdict>, AlreadyConcluded> {
+        self.conclude_unless_expired(CheckOutcome::Error(code), at)
     }
 }
 
-/// A device that has opened a check's URL.
+/// The location of a device that opened the URL of a check.
 #[derive(Clone, Copy, Debug)]
-pub struct Sighting<'a> {
-    /// Where it came from.
-    pub address: IpAddr,
-    /// What is known of that address.
-    pub located: &'a Located,
-    /// Where the caller said that it would come from.
-    pub announced: Option<IpAddr>,
-    /// The network of the claimed number, and whether a network is reached in the same way as that one: brands share
-    /// the addresses of the network that they live on.
-    pub claimed: Option<&'a NetworkId>,
+pub struct DeviceLocation<'a> {
+    /// IP address of the device.
+    pub ip: IpAddr,
+    /// Network of that address.
+    pub location: &'a IpLocation,
+    /// IP address that the caller announced.
+    pub announced_ip: Option<IpAddr>,
+    /// Network of the claimed number.
+    pub claimed_network: Option<&'a NetworkId>,
 }
 
-impl Sighting<'_> {
-    /// The network that the device is on, if its operator may be asked about it.
-    pub fn network(&self, is_same: impl FnOnce(&NetworkId, &NetworkId) -> bool) -> Result<NetworkId, ErrorCode> {
-        let network = match self.located {
-            Located::Mobile(network) => network,
-            Located::NotMobile => return Err(ErrorCode::NotMobileIp),
-            Located::Unknown => return Err(ErrorCode::MnoNotSupported),
+impl DeviceLocation<'_> {
+    /// Returns the network of the device if it is consistent with the claimed number and the announced address.
+    /// `is_same`: whether two networks share a connector, as a brand and its host network do.
+    pub fn resolve_network(
+        &self,
+        is_same: impl FnOnce(&NetworkId, &NetworkId) -> bool,
+    ) -> Result<NetworkId, ErrorCode> {
+        let network = match self.location {
+            IpLocation::Mobile(network) => network,
+            IpLocation::NotMobile => return Err(ErrorCode::NotMobileIp),
+            IpLocation::Unknown => return Err(ErrorCode::MnoNotSupported),
         };
-        if self.claimed.is_some_and(|claimed| claimed != network && !is_same(claimed, network)) {
+        if self.claimed_network.is_some_and(|claimed| claimed != network && !is_same(claimed, network)) {
             return Err(ErrorCode::IpMsisdnMismatch);
         }
-        if self.announced.is_some_and(|announced| announced.to_canonical() != self.address.to_canonical()) {
+        if self.announced_ip.is_some_and(|announced| announced.to_canonical() != self.ip.to_canonical()) {
             return Err(ErrorCode::IpMismatch);
         }
         Ok(network.clone())

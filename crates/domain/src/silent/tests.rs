@@ -1,11 +1,11 @@
-//! What ends a silent check, and which devices are let through.
+//! Conclusion of silent checks, and validation of device locations.
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::*;
 use crate::{
-    lifecycle::{CheckId, Lifecycle, Open, Status},
+    lifecycle::{CheckId, CheckStatus, Lifecycle, OpenState},
     product::Product,
     tenancy::{Mode, ProjectId},
 };
@@ -27,37 +27,46 @@ fn check() -> SilentCheck {
         redirect_url: None,
         created_at: at("2026-11-14T09:30:00Z"),
         expires_at: at("2026-11-14T09:32:00Z"),
-        state: Lifecycle::Open(Open::Accepted),
+        state: Lifecycle::Open(OpenState::Accepted),
     }
 }
 
 #[test]
-fn a_code_redeemed_in_time_reveals_the_proof() {
-    let redeemed = check().redeem(Proof::Match(true), at("2026-11-14T09:31:59.999Z")).unwrap();
-    assert_eq!(redeemed.check().verdict(), Some(&Proof::Match(true)));
+fn code_redeemed_in_time_reveals_the_verdict() {
+    let redeemed = check().conclude_with_verdict(OperatorVerdict::Match(true), at("2026-11-14T09:31:59.999Z")).unwrap();
+    assert_eq!(redeemed.check().verdict(), Some(&OperatorVerdict::Match(true)));
 }
 
 #[test]
-fn the_window_covers_redemption_and_faults() {
+fn outcome_after_the_deadline_expires_the_check() {
     let late = at("2026-11-14T09:32:00Z");
-    assert_eq!(check().redeem(Proof::Match(true), late).unwrap().check().status(), Status::Expired);
-    assert_eq!(check().fail(ErrorCode::MnoTimeout, late).unwrap().check().status(), Status::Expired);
+    assert_eq!(
+        check().conclude_with_verdict(OperatorVerdict::Match(true), late).unwrap().check().status(),
+        CheckStatus::Expired
+    );
+    assert_eq!(
+        check().conclude_with_error(ErrorCode::MnoTimeout, late).unwrap().check().status(),
+        CheckStatus::Expired
+    );
 }
 
 #[test]
-fn a_check_ends_once() {
-    let ended = check().fail(ErrorCode::MnoTimeout, at("2026-11-14T09:31:00Z")).unwrap().into_check();
+fn check_is_concluded_once() {
+    let ended = check().conclude_with_error(ErrorCode::MnoTimeout, at("2026-11-14T09:31:00Z")).unwrap().into_check();
     assert_eq!(ended.error_code(), Some(ErrorCode::MnoTimeout));
-    assert_eq!(ended.redeem(Proof::Match(true), at("2026-11-14T09:31:01Z")), Err(AlreadyConcluded));
+    assert_eq!(
+        ended.conclude_with_verdict(OperatorVerdict::Match(true), at("2026-11-14T09:31:01Z")),
+        Err(AlreadyConcluded)
+    );
 }
 
 #[test]
-fn a_device_must_come_from_the_right_place() {
+fn device_location_must_match_number_and_announced_address() {
     let id = |text: &str| text.parse::<NetworkId>().unwrap();
     let (ours, brand, other) = (id("23410"), id("23411"), id("23420"));
-    let mobile = Located::Mobile(ours.clone());
+    let mobile = IpLocation::Mobile(ours.clone());
     let here = "203.0.113.7";
-    // Where it is, the network of its number, the announced address, and what comes of it.
+    // Location, network of the number, announced address, expected result.
     for (located, claimed, announced, expected) in [
         (&mobile, None, None, Ok(())),
         (&mobile, Some(&ours), Some(here), Ok(())),
@@ -66,12 +75,17 @@ fn a_device_must_come_from_the_right_place() {
         (&mobile, Some(&other), None, Err(ErrorCode::IpMsisdnMismatch)),
         (&mobile, Some(&other), Some("203.0.113.8"), Err(ErrorCode::IpMsisdnMismatch)),
         (&mobile, Some(&ours), Some("203.0.113.8"), Err(ErrorCode::IpMismatch)),
-        (&Located::NotMobile, Some(&ours), Some("203.0.113.8"), Err(ErrorCode::NotMobileIp)),
-        (&Located::Unknown, None, None, Err(ErrorCode::MnoNotSupported)),
+        (&IpLocation::NotMobile, Some(&ours), Some("203.0.113.8"), Err(ErrorCode::NotMobileIp)),
+        (&IpLocation::Unknown, None, None, Err(ErrorCode::MnoNotSupported)),
     ] {
         let announced = announced.map(|address| address.parse().unwrap());
-        let sighting = Sighting { address: here.parse().unwrap(), located, announced, claimed };
-        let network = sighting.network(|claimed, device| (claimed, device) == (&brand, &ours));
-        assert_eq!(network, expected.map(|()| ours.clone()), "{sighting:?}");
+        let location = DeviceLocation {
+            ip: here.parse().unwrap(),
+            location: located,
+            announced_ip: announced,
+            claimed_network: claimed,
+        };
+        let network = location.resolve_network(|claimed, device| (claimed, device) == (&brand, &ours));
+        assert_eq!(network, expected.map(|()| ours.clone()), "{location:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a project sets once for all its checks.
+//! Product settings of a project.
 
 use std::{fmt, str::FromStr};
 
@@ -13,22 +13,22 @@ pub struct Configuration {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReverseSmsSettings {
-    /// Used by checks that name no callback URL of their own.
+    /// Default for checks without a callback URL.
     pub callback_url: Option<CallbackUrl>,
     pub ttl: Option<Ttl>,
     pub prefix: Option<SmsPrefix>,
-    /// In a sandbox project: whether the simulated handset replies by itself.
+    /// Sandbox projects: whether the simulated handset replies automatically.
     pub auto_reply: bool,
 }
 
-/// Settings of the products in which the device follows redirects.
+/// Settings of Secure SNA and Discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SilentSettings {
     pub callback_url: Option<CallbackUrl>,
     pub redirect_url: Option<RedirectUrl>,
 }
 
-/// How long a Reverse SMS check waits for its message, in seconds.
+/// Lifetime of a Reverse SMS check, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttl(u16);
 
@@ -57,7 +57,7 @@ impl TryFrom<i64> for Ttl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmsPrefix(String);
 
-/// Words that carriers and aggregators take for commands when they stand first in a message.
+/// Words that carriers and aggregators interpret as commands at the start of a message.
 const CARRIER_KEYWORDS: [&str; 14] = [
     "STOP",
     "STOPALL",
@@ -93,7 +93,7 @@ impl fmt::Display for SmsPrefix {
 pub enum InvalidPrefix {
     #[error("a prefix is one word of 1 to 20 characters, only A-Z and 0-9")]
     Shape,
-    #[error("a prefix must not be a word that carriers take for a command, such as STOP or HELP")]
+    #[error("a prefix must not be a carrier keyword, such as STOP or HELP")]
     CarrierKeyword,
 }
 
@@ -101,9 +101,9 @@ impl FromStr for SmsPrefix {
     type Err = InvalidPrefix;
 
     fn from_str(text: &str) -> Result<Self, InvalidPrefix> {
-        let shape_is_right = (1..=20).contains(&text.len())
+        let is_well_formed = (1..=20).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
-        if !shape_is_right {
+        if !is_well_formed {
             Err(InvalidPrefix::Shape)
         } else if CARRIER_KEYWORDS.contains(&text) {
             Err(InvalidPrefix::CarrierKeyword)
@@ -118,14 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ttl_is_one_to_fifteen_minutes() {
-        for (seconds, good) in [(59, false), (60, true), (900, true), (901, false), (-1, false), (65_596, false)] {
-            assert_eq!(Ttl::try_from(seconds).is_ok(), good, "{seconds}");
+    fn ttl_is_one_to_fifteen_minutes() {
+        for (seconds, is_valid) in [(59, false), (60, true), (900, true), (901, false), (-1, false), (65_596, false)] {
+            assert_eq!(Ttl::try_from(seconds).is_ok(), is_valid, "{seconds}");
         }
     }
 
     #[test]
-    fn a_prefix_is_a_plain_word_that_no_carrier_takes_for_itself() {
+    fn prefix_is_a_plain_word_and_no_carrier_keyword() {
         assert!(SmsPrefix::DEFAULT.parse::<SmsPrefix>().is_ok());
         for (text, result) in [
             ("ACME2", Ok("ACME2")),

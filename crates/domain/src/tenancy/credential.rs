@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{ProjectId, WorkspaceId};
 use crate::product::Scope;
 
-/// A `client_id` and what it opens. The secret itself is nowhere: only its digest is kept.
+/// An OAuth client with its scopes. Only a digest of the secret is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     pub client_id: ClientId,
@@ -16,29 +16,28 @@ pub struct Credential {
     pub scopes: Vec<Scope>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
-    /// A deleted credential stays known, so that its use is told apart from a wrong guess.
+    /// Deleted credentials are kept for a while, to distinguish their use from a wrong `client_id`.
     pub deleted_at: Option<Timestamp>,
-    /// To the minute, as last recorded; a copy in memory may be older.
+    /// Accurate to the minute. A copy in memory may be older.
     pub last_used_at: Option<Timestamp>,
 }
 
 impl Credential {
-    pub fn is_live(&self, now: Timestamp) -> bool {
-        self.died_at(now).is_none()
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        self.inactive_since(now).is_none()
     }
 
-    /// When it was deleted or expired; `None` while it is live.
-    pub fn died_at(&self, now: Timestamp) -> Option<Timestamp> {
+    /// Instant of deletion or expiry.
+    pub fn inactive_since(&self, now: Timestamp) -> Option<Timestamp> {
         self.deleted_at.or(self.expires_at.filter(|at| *at <= now))
     }
 }
 
-/// What a credential belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialOwner {
-    /// Opens the Management API.
+    /// For the Management API.
     Workspace(WorkspaceId),
-    /// Opens the products of one project.
+    /// For the products of one project.
     Project(WorkspaceId, ProjectId),
 }
 
@@ -57,7 +56,7 @@ impl CredentialOwner {
     }
 }
 
-/// The public half of a credential.
+/// OAuth `client_id`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(String);
 
@@ -83,19 +82,19 @@ impl fmt::Display for ClientId {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a client id has 1 to 64 characters from A-Z, a-z, 0-9, `_` and `-`")]
-pub struct NotAClientId;
+pub struct InvalidClientId;
 
 impl FromStr for ClientId {
-    type Err = NotAClientId;
+    type Err = InvalidClientId;
 
-    fn from_str(text: &str) -> Result<Self, NotAClientId> {
-        let shape_is_right = (1..=Self::MAX_LENGTH).contains(&text.len())
+    fn from_str(text: &str) -> Result<Self, InvalidClientId> {
+        let is_valid = (1..=Self::MAX_LENGTH).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
-        if shape_is_right { Ok(ClientId(text.to_owned())) } else { Err(NotAClientId) }
+        if is_valid { Ok(ClientId(text.to_owned())) } else { Err(InvalidClientId) }
     }
 }
 
-/// The secret half, as it is shown once. Masked in `Debug`, and never stored.
+/// OAuth `client_secret`. Shown once, never stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientSecret(String);
 
@@ -104,7 +103,7 @@ impl ClientSecret {
         ClientSecret(secret)
     }
 
-    /// For the one answer that shows it.
+    /// For the response that creates the credential.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -116,7 +115,7 @@ impl fmt::Debug for ClientSecret {
     }
 }
 
-/// Keyed digest of a secret and of what its credential opens.
+/// Keyed digest of a secret together with the owner and scopes of its credential.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SecretDigest(pub [u8; 32]);
 
@@ -131,16 +130,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_do_not_show_in_debug_output() {
+    fn debug_output_masks_secrets() {
         let shown = format!("{:?} {:?}", ClientSecret::new("hunter2".into()), SecretDigest([7; 32]));
         assert!(!shown.contains("hunter2") && !shown.contains('7'), "{shown}");
     }
 
     #[test]
-    fn client_ids_need_no_escaping_anywhere() {
+    fn client_ids_need_no_escaping() {
         assert!("prj_AZaz09-".parse::<ClientId>().is_ok());
         for bad in ["", "a b", "a:b", "a%20", "é", &"x".repeat(65)] {
-            assert_eq!(bad.parse::<ClientId>(), Err(NotAClientId), "{bad}");
+            assert_eq!(bad.parse::<ClientId>(), Err(InvalidClientId), "{bad}");
         }
     }
 }

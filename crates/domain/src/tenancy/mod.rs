@@ -1,4 +1,4 @@
-//! Workspaces, their projects, and the credentials that open them.
+//! Workspaces, projects and credentials.
 
 mod configuration;
 mod credential;
@@ -7,7 +7,7 @@ mod project;
 mod workspace;
 
 pub use configuration::{Configuration, InvalidPrefix, InvalidTtl, ReverseSmsSettings, SilentSettings, SmsPrefix, Ttl};
-pub use credential::{ClientId, ClientSecret, Credential, CredentialOwner, NotAClientId, SecretDigest};
+pub use credential::{ClientId, ClientSecret, Credential, CredentialOwner, InvalidClientId, SecretDigest};
 pub use name::{InvalidName, Name};
-pub use project::{Mode, NotAMode, Project, ProjectId, Revision};
+pub use project::{InvalidMode, Mode, Project, ProjectId, Revision};
 pub use workspace::{RateLimits, Workspace, WorkspaceId};

@@ -1,8 +1,9 @@
-//! Names that people give to workspaces and projects.
+//! Display names of workspaces and projects.
 
 use std::{fmt, str::FromStr};
 
-/// 1 to 100 characters, not all blank, without control characters (C0, C1, DEL) and bidirectional formatting characters.
+/// 1 to 100 characters, not all blank, without control characters (C0, C1, DEL) and bidirectional formatting
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
@@ -50,7 +51,7 @@ impl FromStr for Name {
     }
 }
 
-/// The Unicode property `Bidi_Control`: the characters that can make a name read as another one.
+/// The Unicode property `Bidi_Control`: such characters can make a name look like another one.
 fn is_bidi_control(character: char) -> bool {
     matches!(character, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn name_validation() {
         for good in ["a", "Bank of Example", "Ünïcode 📱", "متجر", "חנות", &"é".repeat(100)] {
             assert!(good.parse::<Name>().is_ok(), "{good}");
         }

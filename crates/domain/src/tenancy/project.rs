@@ -1,4 +1,4 @@
-//! A project: the unit that a product is pointed at.
+//! Projects.
 
 use std::{fmt, str::FromStr};
 
@@ -8,12 +8,11 @@ use super::{Configuration, Name, WorkspaceId};
 use crate::{id::identifier, network::AllowedNetwork, product::Product};
 
 identifier!(
-    /// Names a project.
+    /// Identifier of a project.
     ProjectId
 );
 
 impl ProjectId {
-    /// The identifier that these sixteen octets are.
     pub fn from_octets(octets: [u8; 16]) -> Self {
         ProjectId(uuid::Uuid::from_bytes(octets))
     }
@@ -28,18 +27,17 @@ pub struct Project {
     pub mode: Mode,
     /// Instant of the change from sandbox to live. `None` for projects that never changed their mode.
     pub live_since: Option<Timestamp>,
-    /// No token of a disabled project is accepted or given out. Its open checks still run to their end.
+    /// A disabled project's tokens are neither issued nor accepted. Its open checks still conclude.
     pub disabled: bool,
     pub configuration: Configuration,
     pub products: Vec<Product>,
     pub allowed_networks: Vec<AllowedNetwork>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Grows with every change, so that a change based on an older reading is noticed.
+    /// Incremented with every change, for optimistic locking.
     pub revision: Revision,
 }
 
-/// How often a project has been changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Revision(pub i64);
 
@@ -52,7 +50,7 @@ impl Revision {
     }
 }
 
-/// Whether a project reaches real operators.
+/// Live projects reach real operators, sandbox projects the simulated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     Sandbox,
@@ -69,8 +67,8 @@ impl Mode {
         }
     }
 
-    /// Whether a project of this mode may have `next`. A project goes live once and never back: otherwise simulated
-    /// verifications could pass for real ones.
+    /// Whether a project may change to `next`. Live is final: otherwise simulated verifications could pass for real
+    /// ones.
     pub fn may_become(self, next: Mode) -> bool {
         self == next || next == Mode::Live
     }
@@ -83,14 +81,14 @@ impl fmt::Display for Mode {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a mode: `sandbox` and `live` are")]
-pub struct NotAMode;
+#[error("unknown mode; use `sandbox` or `live`")]
+pub struct InvalidMode;
 
 impl FromStr for Mode {
-    type Err = NotAMode;
+    type Err = InvalidMode;
 
-    fn from_str(text: &str) -> Result<Self, NotAMode> {
-        Mode::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or(NotAMode)
+    fn from_str(text: &str) -> Result<Self, InvalidMode> {
+        Mode::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or(InvalidMode)
     }
 }
 
@@ -99,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn projects_go_live_and_never_back() {
+    fn live_projects_never_return_to_sandbox() {
         for (now, next, is_allowed) in [
             (Mode::Sandbox, Mode::Sandbox, true),
             (Mode::Sandbox, Mode::Live, true),

@@ -1,4 +1,4 @@
-//! The top-level container of an account.
+//! Workspaces: tenants that own projects.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use super::Name;
 use crate::{id::identifier, region::Region};
 
 identifier!(
-    /// Names a workspace.
+    /// Identifier of a workspace.
     WorkspaceId
 );
 
@@ -15,13 +15,13 @@ pub struct Workspace {
     pub id: WorkspaceId,
     pub name: Name,
     pub data_residency: Region,
-    /// Where this workspace's limits differ from the deployment's. Set by whoever runs the deployment.
+    /// Overrides of the deployment's limits, set by an administrator.
     pub rate_limits: RateLimits,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// Requests per second that a workspace may make, for each kind of call; `None`: as the deployment has it.
+/// Requests per second of a workspace, by kind of request. `None`: the deployment's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
     pub create: Option<u32>,

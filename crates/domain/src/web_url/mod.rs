@@ -1,66 +1,64 @@
-//! URLs that a caller gives us: where callbacks go, and where a device is sent at the end.
+//! URLs from callers: callback URLs and redirect URLs.
 //!
-//! A [`CallbackUrl`] is opened by us, so it must not lead into our own network: [`AddressPolicy`] says which addresses
-//! are fair game. A [`RedirectUrl`] is only ever put into a `Location` header for a device to follow, so where it leads
-//! is not our concern, and addresses are not checked.
+//! The service connects to a [`CallbackUrl`], so [`AddressPolicy`] restricts its address (SSRF protection). A
+//! [`RedirectUrl`] only appears in a `Location` header for a device, so its address is not restricted.
 //!
-//! Nothing is repaired. What browsers put right in silence (`https:example.com`, backslashes, tabs and line breaks,
-//! an empty port, `..` in a path) is refused. Only the origin has a canonical form: scheme and host in lower case, names
-//! in punycode, IPv4 addresses in four decimal parts however they were spelt, no default port. A host that ends in a
-//! dot is refused too: the name would resolve, and then disagree with the certificate and with the signed `host`.
+//! Nothing is repaired: forms that browsers silently correct (`https:example.com`, backslashes, tabs and line breaks,
+//! an empty port, `..` in a path) are rejected. Only the origin is canonicalised: scheme and host in lower case, names
+//! in punycode, IPv4 addresses in dotted decimal, no default port. A host with a trailing dot is rejected, because it
+//! would not match the certificate and the signed `host`.
 //!
-//! Path and query are kept byte for byte, because a callback's signature covers them as they are on the wire. They are
-//! therefore limited to what can be sent as it stands; the one addition is the `/` of an empty path.
+//! Path and query are kept byte for byte, because the callback signature covers them. They may only contain characters
+//! that can be sent unchanged. An empty path becomes `/`.
 //!
-//! Deliberately absent: name resolution. A name that resolves to a private address passes here and is refused when the
-//! outbound client asks [`AddressPolicy::permits`] about what it resolved to.
+//! Names are not resolved here. The outbound client passes resolved addresses to [`AddressPolicy::permits`].
 
-mod address;
+mod address_policy;
 mod parts;
 #[cfg(test)]
 mod tests;
 
 use std::{borrow::Cow, fmt};
 
-pub use address::AddressPolicy;
+pub use address_policy::AddressPolicy;
 pub use url::Host;
 
 use crate::tenancy::Mode;
 use parts::{Scheme, WebUrl};
 
-/// The longest URL that is taken, as given and in canonical form.
+/// Maximum length of a URL, as given and in canonical form.
 pub const MAX_CHARS: usize = 2_048;
 
-/// The query parameters that a redirect URL gets at the end of a check's redirect chain.
+/// Query parameters that the service appends to the redirect URL.
 pub const RESULT_PARAMETERS: [&str; 5] = ["check_id", "code", "reference_id", "error", "error_description"];
 
-/// What this deployment lets callers ask for. The default is the strictest: `https` to public addresses.
+/// Which URLs callers may use. The default is the strictest policy: `https` to public addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UrlPolicy {
     pub allow_http: bool,
     pub addresses: AddressPolicy,
 }
 
-/// Where the outcome of a check is posted.
+/// The URL that receives the callback of a check.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CallbackUrl(WebUrl);
 
-/// Where a device is sent at the end of a redirect chain.
+/// The final redirect of a device.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedirectUrl(WebUrl);
 
-/// Why a URL is not taken. The text is meant for the caller of the API and repeats nothing of the URL.
+/// Validation error of a URL. The text is shown to API clients and never contains parts of the URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     #[error("the URL has more than {MAX_CHARS} characters")]
     TooLong,
-    #[error("the URL contains white space or a control character")]
+    #[error("the URL contains whitespace or a control character")]
     Blank,
     #[error("the URL is not absolute: it must start with `https://` and a host")]
     NotAbsolute,
     #[error("the URL's scheme is not `https`")]
     SchemeUnsupported,
-    #[error("the URL's scheme is `http`, and only `https` is allowed here")]
+    #[error("the URL's scheme is `http`; only `https` is allowed")]
     HttpNotAllowed,
     #[error("the URL contains a user name or a password")]
     UserInfo,
@@ -78,14 +76,14 @@ pub enum UrlError {
     NotEncoded,
     #[error("the URL's path contains `.` or `..` segments")]
     DotSegment,
-    #[error("the URL's host is not one that callbacks may be sent to")]
+    #[error("the URL's host is not allowed for callbacks")]
     HostNotAllowed,
-    #[error("the URL's query contains a parameter that the redirect adds: {}", RESULT_PARAMETERS.join(", "))]
+    #[error("the URL's query contains a parameter that the redirect appends: {}", RESULT_PARAMETERS.join(", "))]
     ResultParameter,
 }
 
 impl UrlPolicy {
-    /// The policy for projects of a mode. Sandbox projects never reach a real operator, and may use plain HTTP.
+    /// The policy for a mode. Sandbox projects may use plain HTTP.
     #[must_use]
     pub fn for_mode(&self, mode: Mode) -> UrlPolicy {
         UrlPolicy { allow_http: self.allow_http || mode == Mode::Sandbox, ..self.clone() }
@@ -111,13 +109,12 @@ impl CallbackUrl {
         if host_is_allowed { Ok(Self(url)) } else { Err(UrlError::HostNotAllowed) }
     }
 
-    /// Reads back a URL that was taken before. The policy is not asked: it may have changed since, and has its say
-    /// again when the URL is opened.
+    /// Parses a stored URL without the policy, which may have changed. The outbound client applies the current policy.
     pub fn from_stored(text: &str) -> Result<Self, UrlError> {
         WebUrl::parse(text).map(Self)
     }
 
-    /// The whole URL, in the form in which it is stored and opened.
+    /// The canonical URL.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -130,17 +127,17 @@ impl CallbackUrl {
         self.0.host()
     }
 
-    /// The port to connect to, given or implied.
+    /// Explicit or default port.
     pub fn port(&self) -> u16 {
         self.0.port()
     }
 
-    /// The value of the `host` header: the host, and its port unless that is the default.
+    /// Value of the `host` header: the host, and the port unless it is the default.
     pub fn authority(&self) -> &str {
         self.0.authority()
     }
 
-    /// What goes into the request line: the path with the query, as the caller wrote them.
+    /// Request target: path and query as given.
     pub fn target(&self) -> &str {
         self.0.target()
     }
@@ -150,25 +147,25 @@ impl RedirectUrl {
     pub fn parse(text: &str, policy: &UrlPolicy) -> Result<Self, UrlError> {
         let url = WebUrl::parse(text)?;
         policy.check_scheme(&url)?;
-        // Whoever reads the query could take the caller's own `code` for ours.
+        // A parameter such as the caller's own `code` would be ambiguous.
         if query_names(url.target()).any(|name| RESULT_PARAMETERS.contains(&&*name)) {
             return Err(UrlError::ResultParameter);
         }
         Ok(Self(url))
     }
 
-    /// Reads back a URL that was taken before, whatever the policy has become.
+    /// Parses a stored URL without the policy, which may have changed.
     pub fn from_stored(text: &str) -> Result<Self, UrlError> {
         WebUrl::parse(text).map(Self)
     }
 
-    /// The whole URL, in the form in which it is stored and sent.
+    /// The canonical URL.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
 }
 
-/// The decoded names of the parameters in a target's query.
+/// The decoded parameter names in the query of a request target.
 fn query_names(target: &str) -> impl Iterator<Item = Cow<'_, str>> {
     let query = target.split_once('?').map_or("", |(_, query)| query);
     url::form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name)

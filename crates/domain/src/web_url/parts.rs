@@ -1,4 +1,4 @@
-//! Taking a URL apart, and putting it together again in canonical form.
+//! Parsing of URLs into canonical form.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub(super) struct WebUrl {
     scheme: Scheme,
     host: Host,
     port: u16,
-    /// Where in `text` the authority ends and the target starts.
+    /// Offset in `text` at which the request target starts.
     authority_end: usize,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-const AFTER_SCHEME: &str = "://";
+const SCHEME_SEPARATOR: &str = "://";
 
 impl WebUrl {
     pub fn parse(text: &str) -> Result<Self, UrlError> {
@@ -63,9 +63,9 @@ impl WebUrl {
         check_target(target)?;
 
         let origin = if port == scheme.default_port() {
-            format!("{scheme}{AFTER_SCHEME}{host}")
+            format!("{scheme}{SCHEME_SEPARATOR}{host}")
         } else {
-            format!("{scheme}{AFTER_SCHEME}{host}:{port}")
+            format!("{scheme}{SCHEME_SEPARATOR}{host}:{port}")
         };
         let authority_end = origin.len();
         let slash = if target.starts_with('/') { "" } else { "/" };
@@ -92,7 +92,7 @@ impl WebUrl {
 
     pub fn authority(&self) -> &str {
         let (origin, _) = self.text.split_at(self.authority_end);
-        origin.split_once(AFTER_SCHEME).map_or(origin, |(_, authority)| authority)
+        origin.split_once(SCHEME_SEPARATOR).map_or(origin, |(_, authority)| authority)
     }
 
     pub fn target(&self) -> &str {
@@ -106,19 +106,19 @@ fn check_length(text: &str) -> Result<(), UrlError> {
 
 fn split_scheme(text: &str) -> Result<(Scheme, &str), UrlError> {
     let (name, rest) = text.split_once(':').ok_or(UrlError::NotAbsolute)?;
-    let looks_like_a_scheme = name.starts_with(|c: char| c.is_ascii_alphabetic())
+    let is_scheme_syntax = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
     let scheme = match name.to_ascii_lowercase().as_str() {
         "http" => Scheme::Http,
         "https" => Scheme::Https,
-        _ if looks_like_a_scheme => return Err(UrlError::SchemeUnsupported),
+        _ if is_scheme_syntax => return Err(UrlError::SchemeUnsupported),
         _ => return Err(UrlError::NotAbsolute),
     };
     let rest = rest.strip_prefix("//").ok_or(UrlError::NotAbsolute)?;
     Ok((scheme, rest))
 }
 
-/// The host as it was written, and the port if one was.
+/// Splits an authority into host and optional port.
 fn split_port(authority: &str) -> Result<(&str, Option<u16>), UrlError> {
     // The colons of an IPv6 address are within its brackets.
     let after_brackets = authority.rfind(']').map_or(0, |bracket| bracket + 1);
@@ -126,7 +126,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), UrlError> {
         return Ok((authority, None));
     };
     let (host, digits) = (&authority[..after_brackets + colon], &authority[after_brackets + colon + 1..]);
-    // No sign and no leading zero, hence no port 0 either.
+    // No sign and no leading zero, which also excludes port 0.
     let is_plain_number = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
     match digits.parse() {
         Ok(port) if is_plain_number => Ok((host, Some(port))),
@@ -141,42 +141,42 @@ fn canonical_host(text: &str) -> Result<Host, UrlError> {
     if text.ends_with('.') {
         return Err(UrlError::HostEndsInDot);
     }
-    // `Host` would decode it first, and nothing is repaired.
+    // `Host` would percent-decode it.
     if text.contains('%') {
         return Err(UrlError::HostInvalid);
     }
     let host = Host::parse(text).map_err(|_| UrlError::HostInvalid)?;
     if let Host::Domain(name) = &host {
-        check_name(name)?;
+        check_dns_name(name)?;
     }
     Ok(host)
 }
 
-/// What the domain name system can carry. `Host` checks less: `a..b` and `{x}.example` are fine with it.
-fn check_name(name: &str) -> Result<(), UrlError> {
-    const LONGEST_NAME: usize = 253;
-    const LONGEST_LABEL: usize = 63;
+/// Checks that a name is valid in DNS. `Host` accepts more, such as `a..b` and `{x}.example`.
+fn check_dns_name(name: &str) -> Result<(), UrlError> {
+    const MAX_NAME_LENGTH: usize = 253;
+    const MAX_LABEL_LENGTH: usize = 63;
     if name.ends_with('.') {
         return Err(UrlError::HostEndsInDot);
     }
-    let labels_are_right = name.split('.').all(|label| {
-        (1..=LONGEST_LABEL).contains(&label.len())
+    let labels_are_valid = name.split('.').all(|label| {
+        (1..=MAX_LABEL_LENGTH).contains(&label.len())
             && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
     });
-    if labels_are_right && name.len() <= LONGEST_NAME { Ok(()) } else { Err(UrlError::HostInvalid) }
+    if labels_are_valid && name.len() <= MAX_NAME_LENGTH { Ok(()) } else { Err(UrlError::HostInvalid) }
 }
 
-/// The target is sent as it stands, so it must be what RFC 3986 lets stand there. Brackets are let through as well:
-/// `?id[]=1` is not strictly right, and everywhere.
+/// Checks the characters of a request target by RFC 3986, since it is sent unchanged. Brackets are also accepted:
+/// `?id[]=1` is common.
 fn check_target(target: &str) -> Result<(), UrlError> {
     let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%[]".contains(&b);
-    let escapes_are_whole =
+    let escapes_are_complete =
         target.split('%').skip(1).all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit()));
-    if !target.bytes().all(is_allowed) || !escapes_are_whole {
+    if !target.bytes().all(is_allowed) || !escapes_are_complete {
         return Err(UrlError::NotEncoded);
     }
     let path = target.split('?').next().unwrap_or(target);
-    // The encoded dot counts: URL parsers on the way would treat it as one.
+    // URL parsers on the way treat an encoded dot as a dot.
     let has_dot_segment =
         path.to_ascii_lowercase().replace("%2e", ".").split('/').any(|part| part == "." || part == "..");
     if has_dot_segment { Err(UrlError::DotSegment) } else { Ok(()) }

@@ -1,56 +1,56 @@
-//! Accounts as those who run the deployment see and change them.
+//! Account management by deployment administrators.
 
 use ringtrue_domain::{
     account::{Account, AccountId, Email},
     audit::{Action, AuditEvent},
-    id::time_ordered,
+    id::uuid_v7,
     page::{Page, PageRequest},
 };
 
 use super::{AccessLink, Administrator};
 use crate::{
     Engine,
-    ports::{AccountChange, AccountRecord, AccountSummary, LinkPurpose, StoreError},
+    ports::{AccountChangeOutcome, AccountRecord, AccountSummary, LinkPurpose, StoreError},
 };
 
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    #[error("there is no such account")]
+    #[error("account not found")]
     NotFound,
     #[error("the account is disabled; enable it first")]
     Disabled,
-    #[error("a deployment keeps at least one administrator")]
+    #[error("the last administrator of a deployment cannot be removed or disabled")]
     LastAdministrator,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Engine {
-    /// Creates an administrator, or makes an account one, and gives a link to choose a password. The password, sessions
-    /// and links of an account that was none before are removed: nobody has proved who has them.
+    /// Creates an administrator account, or makes an existing account an administrator, and returns a set-password
+    /// link. An account that becomes an administrator loses its password, sessions and links, since nothing proves that
+    /// its address belongs to their holder.
     pub async fn invite_admin(&self, administrator: &Administrator, email: &Email) -> Result<AccessLink, AccountError> {
-        let account = self.admin(administrator, email).await?;
-        self.new_account_link(administrator, &account, LinkPurpose::SetPassword).await
+        let account = self.ensure_admin(administrator, email).await?;
+        self.create_account_link(administrator, &account, LinkPurpose::SetPassword).await
     }
 
-    /// The same with a link that signs in without a password: for a deployment to try things out with.
-    pub async fn let_admin_in(&self, email: &Email) -> Result<AccessLink, AccountError> {
+    /// As [`invite_admin`](Self::invite_admin), with a link that signs in without a password. For trial deployments.
+    pub async fn create_admin_sign_in_link(&self, email: &Email) -> Result<AccessLink, AccountError> {
         let operator = Administrator::operator();
-        let account = self.admin(&operator, email).await?;
-        self.new_account_link(&operator, &account, LinkPurpose::SignIn).await
+        let account = self.ensure_admin(&operator, email).await?;
+        self.create_account_link(&operator, &account, LinkPurpose::SignIn).await
     }
 
-    /// A link to choose a new password for an account.
-    pub async fn reset_password(
+    pub async fn create_password_reset_link(
         &self,
         administrator: &Administrator,
         account: AccountId,
     ) -> Result<AccessLink, AccountError> {
         let account = self.enabled_account(account).await?;
-        self.new_account_link(administrator, &account, LinkPurpose::SetPassword).await
+        self.create_account_link(administrator, &account, LinkPurpose::SetPassword).await
     }
 
-    /// Makes an account an administrator, and gives the link by which its owner chooses a new password.
+    /// Makes an account an administrator and returns a set-password link, as [`invite_admin`](Self::invite_admin) does.
     pub async fn make_admin(
         &self,
         administrator: &Administrator,
@@ -61,83 +61,86 @@ impl Engine {
     }
 
     pub async fn remove_admin(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
-        let audit = self.administrators_event(administrator, Action::AccountAdminRemoved, account);
-        changed(self.store().remove_admin(account, &audit).await?)
+        let audit = self.new_admin_audit_event(administrator, Action::AccountAdminRemoved, account);
+        account_change_result(self.store().remove_admin(account, &audit).await?)
     }
 
-    /// Disables an account: its sessions and links end, and nobody signs in with it.
+    /// Disables an account and ends its sessions and links.
     pub async fn disable_account(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
-        let audit = self.administrators_event(administrator, Action::AccountDisabled, account);
-        changed(self.store().disable_account(account, &audit).await?)
+        let audit = self.new_admin_audit_event(administrator, Action::AccountDisabled, account);
+        account_change_result(self.store().disable_account(account, &audit).await?)
     }
 
     pub async fn enable_account(&self, administrator: &Administrator, account: AccountId) -> Result<(), AccountError> {
-        let audit = self.administrators_event(administrator, Action::AccountEnabled, account);
-        changed(self.store().enable_account(account, &audit).await?)
+        let audit = self.new_admin_audit_event(administrator, Action::AccountEnabled, account);
+        account_change_result(self.store().enable_account(account, &audit).await?)
     }
 
-    /// All accounts, by their addresses.
-    pub async fn accounts(&self, _: &Administrator, page: PageRequest) -> Result<Page<AccountSummary>, StoreError> {
-        self.store().accounts(page).await
+    /// All accounts, sorted by e-mail address.
+    pub async fn list_accounts(
+        &self,
+        _: &Administrator,
+        page: PageRequest,
+    ) -> Result<Page<AccountSummary>, StoreError> {
+        self.store().list_accounts(page).await
     }
 
-    /// The account with an address.
-    pub async fn account_of(&self, _: &Administrator, email: &Email) -> Result<AccountId, AccountError> {
-        let found = self.store().account_by_email(email).await?;
+    pub async fn account_id_by_email(&self, _: &Administrator, email: &Email) -> Result<AccountId, AccountError> {
+        let found = self.store().find_account_by_email(email).await?;
         found.map(|record| record.account.id).ok_or(AccountError::NotFound)
     }
 
-    pub(super) fn administrators_event(
+    pub(super) fn new_admin_audit_event(
         &self,
         administrator: &Administrator,
         action: Action,
         account: AccountId,
     ) -> AuditEvent {
-        let (actor, request_id) = administrator.named();
-        AuditEvent { request_id, ..self.account_event(actor, action, account) }
+        let (actor, request_id) = administrator.actor_and_request_id();
+        AuditEvent { request_id, ..self.new_account_audit_event(actor, action, account) }
     }
 
     async fn enabled_account(&self, account: AccountId) -> Result<Account, AccountError> {
-        let found = self.store().account(account).await?.ok_or(AccountError::NotFound)?;
+        let found = self.store().find_account(account).await?.ok_or(AccountError::NotFound)?;
         if found.is_disabled { Err(AccountError::Disabled) } else { Ok(found.account) }
     }
 
-    async fn admin(&self, administrator: &Administrator, email: &Email) -> Result<Account, AccountError> {
-        let AccountRecord { account, is_disabled, .. } = self.account_or_new(administrator, email).await?;
+    async fn ensure_admin(&self, administrator: &Administrator, email: &Email) -> Result<Account, AccountError> {
+        let AccountRecord { account, is_disabled, .. } = self.find_or_create_account(administrator, email).await?;
         if is_disabled {
             return Err(AccountError::Disabled);
         }
         if !account.is_admin {
-            let audit = self.administrators_event(administrator, Action::AccountMadeAdmin, account.id);
+            let audit = self.new_admin_audit_event(administrator, Action::AccountMadeAdmin, account.id);
             self.store().make_admin(account.id, &audit).await?;
         }
         Ok(account)
     }
 
-    /// Returns the account with this address, or creates it as an administrator.
-    async fn account_or_new(
+    /// Returns the account with this e-mail address, or creates it as an administrator.
+    async fn find_or_create_account(
         &self,
         administrator: &Administrator,
         email: &Email,
     ) -> Result<AccountRecord, AccountError> {
-        if let Some(known) = self.store().account_by_email(email).await? {
+        if let Some(known) = self.store().find_account_by_email(email).await? {
             return Ok(known);
         }
         let now = self.clock().now();
-        let id = AccountId(time_ordered(now, self.entropy().bytes()));
+        let id = AccountId(uuid_v7(now, self.entropy().bytes()));
         let account = Account { id, email: email.clone(), is_admin: true, created_at: now };
-        let audit = self.administrators_event(administrator, Action::AccountCreated, id);
+        let audit = self.new_admin_audit_event(administrator, Action::AccountCreated, id);
         if self.store().add_account(&account, &audit).await? {
             return Ok(AccountRecord { account, password: None, is_disabled: false });
         }
         // Another request created it in the meantime.
-        self.store().account_by_email(email).await?.ok_or(AccountError::NotFound)
+        self.store().find_account_by_email(email).await?.ok_or(AccountError::NotFound)
     }
 }
 
-fn changed(change: AccountChange) -> Result<(), AccountError> {
+fn account_change_result(change: AccountChangeOutcome) -> Result<(), AccountError> {
     match change {
-        AccountChange::Done | AccountChange::Unchanged => Ok(()),
-        AccountChange::LastAdministrator => Err(AccountError::LastAdministrator),
+        AccountChangeOutcome::Changed | AccountChangeOutcome::Unchanged => Ok(()),
+        AccountChangeOutcome::LastAdministrator => Err(AccountError::LastAdministrator),
     }
 }

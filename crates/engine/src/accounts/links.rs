@@ -1,7 +1,7 @@
 //! Single-use links: to set a password, or to sign in without one.
 //!
-//! A link's token is an id and a keyed hash of that id. A forged token is rejected without a query, and a page can show
-//! the link again from the id alone.
+//! A link's token is an id and a keyed hash of that id. A forged token is rejected without a query, and the token can
+//! be rebuilt from the id.
 
 use std::fmt;
 
@@ -11,22 +11,20 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     account::{Account, Email},
     audit::{Action, Actor},
-    id::time_ordered,
+    id::uuid_v7,
 };
 use uuid::Uuid;
 
-use super::{AccountError, Administrator, ClientInfo, InvalidPassword, Password, SessionToken, after, passwords};
+use super::{AccountError, Administrator, ClientInfo, InvalidPassword, Password, SessionToken, add_clamped, passwords};
 use crate::{
     Engine,
-    ports::{LinkPurpose, LinkRecord, NewLink, StoreError, TokenHash},
+    ports::{LinkPurpose, NewOneTimeLink, OneTimeLink, StoreError, TokenHash},
 };
 
-/// Lifetime of a set-password link.
-const SET_PASSWORD_FOR: SignedDuration = SignedDuration::from_hours(24);
-/// Lifetime of a sign-in link.
-const SIGN_IN_FOR: SignedDuration = SignedDuration::from_hours(1);
+const SET_PASSWORD_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(24);
+const SIGN_IN_LINK_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
-/// Tokens of one kind are not valid as another.
+/// Purpose of a token: a token of one kind is not valid as another.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LinkKind {
     Account,
@@ -42,13 +40,13 @@ impl LinkKind {
     }
 }
 
-/// A link to hand over. It is a bearer token.
+/// A link for the holder of an e-mail address. It contains a bearer token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessLink {
     /// Identifies the link; useless without the keyed hash.
     pub id: Uuid,
     pub email: Email,
-    /// Path and query, below the deployment's base URL.
+    /// Path and query relative to the deployment's base URL.
     pub path: String,
     pub expires_at: Timestamp,
 }
@@ -59,106 +57,106 @@ impl fmt::Debug for AccessLink {
     }
 }
 
-/// Why a link is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    #[error("this link has been used, or its time is up")]
-    NotGood,
+    #[error("this link has been used or has expired")]
+    Invalid,
     #[error(transparent)]
     Password(#[from] InvalidPassword),
-    #[error("too many people sign in at the moment; try again in a moment")]
+    #[error("too many sign-ins at the moment; try again shortly")]
     Busy,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl From<passwords::Busy> for LinkError {
-    fn from(passwords::Busy: passwords::Busy) -> Self {
+impl From<passwords::PasswordQueueFull> for LinkError {
+    fn from(passwords::PasswordQueueFull: passwords::PasswordQueueFull) -> Self {
         LinkError::Busy
     }
 }
 
 impl Engine {
-    /// What a link is for, without using it up.
-    pub async fn look_at_link(&self, token: &str) -> Result<LinkRecord, LinkError> {
-        self.link_id(LinkKind::Account, token)?.ok_or(LinkError::NotGood)?;
-        let found = self.store().link(self.link_hash(token)?, self.clock().now()).await?;
-        found.ok_or(LinkError::NotGood)
+    /// Returns a valid link's account and purpose. The link remains usable.
+    pub async fn find_link(&self, token: &str) -> Result<OneTimeLink, LinkError> {
+        self.verify_link_token(LinkKind::Account, token)?.ok_or(LinkError::Invalid)?;
+        let found = self.store().find_link(self.hash_link_token(token)?, self.clock().now()).await?;
+        found.ok_or(LinkError::Invalid)
     }
 
-    /// Uses a link up, and begins a session. One for a password needs the password.
+    /// Consumes a link and begins a session. A set-password link requires `password`.
     pub async fn use_link(
         &self,
         token: &str,
         password: Option<&str>,
         client: &ClientInfo,
     ) -> Result<SessionToken, LinkError> {
-        let LinkRecord { account, purpose, .. } = self.look_at_link(token).await?;
+        let OneTimeLink { account, purpose, .. } = self.find_link(token).await?;
         let actor = Actor::Account(account.id);
-        let mut audit = vec![self.account_event(actor.clone(), Action::AccountSignedIn, account.id)];
+        let mut audit = vec![self.new_account_audit_event(actor.clone(), Action::AccountSignedIn, account.id)];
         let hash = match purpose {
             LinkPurpose::SignIn => None,
             LinkPurpose::SetPassword => {
-                let chosen = Password::chosen(password.unwrap_or_default())?;
-                audit.insert(0, self.account_event(actor, Action::AccountPasswordSet, account.id));
-                Some(self.passwords().hash(chosen, self.entropy()).await?)
+                let chosen = Password::parse_new(password.unwrap_or_default())?;
+                audit.insert(0, self.new_account_audit_event(actor, Action::AccountPasswordSet, account.id));
+                Some(self.password_hasher().hash(chosen, self.entropy()).await?)
             }
         };
         let (session_token, session) = self.new_session(account.id, client)?;
-        let used = self.store().use_link(self.link_hash(token)?, hash.as_ref(), session, &audit).await?;
-        if used { Ok(session_token) } else { Err(LinkError::NotGood) }
+        let used = self.store().redeem_link(self.hash_link_token(token)?, hash.as_ref(), session, &audit).await?;
+        if used { Ok(session_token) } else { Err(LinkError::Invalid) }
     }
 
-    /// A link that an administrator has made, while it is good.
-    pub async fn account_link(&self, _: &Administrator, id: Uuid) -> Result<Option<AccessLink>, StoreError> {
-        let token = self.link_token(LinkKind::Account, id)?;
-        let found = self.store().link(self.link_hash(&token)?, self.clock().now()).await?;
-        Ok(found.map(|LinkRecord { account, expires_at, .. }| access_link(id, account.email, &token, expires_at)))
+    /// A valid link created by an administrator.
+    pub async fn find_account_link(&self, _: &Administrator, id: Uuid) -> Result<Option<AccessLink>, StoreError> {
+        let token = self.build_link_token(LinkKind::Account, id)?;
+        let found = self.store().find_link(self.hash_link_token(&token)?, self.clock().now()).await?;
+        Ok(found
+            .map(|OneTimeLink { account, expires_at, .. }| build_account_link(id, account.email, &token, expires_at)))
     }
 
-    /// Makes a link for an account. Earlier ones are void.
-    pub(super) async fn new_account_link(
+    /// Creates a link for an account and invalidates its earlier links.
+    pub(super) async fn create_account_link(
         &self,
         administrator: &Administrator,
         account: &Account,
         purpose: LinkPurpose,
     ) -> Result<AccessLink, AccountError> {
         let now = self.clock().now();
-        let id = time_ordered(now, self.entropy().bytes());
-        let token = self.link_token(LinkKind::Account, id)?;
-        let expires_at = after(
+        let id = uuid_v7(now, self.entropy().bytes());
+        let token = self.build_link_token(LinkKind::Account, id)?;
+        let expires_at = add_clamped(
             now,
             match purpose {
-                LinkPurpose::SetPassword => SET_PASSWORD_FOR,
-                LinkPurpose::SignIn => SIGN_IN_FOR,
+                LinkPurpose::SetPassword => SET_PASSWORD_LINK_LIFETIME,
+                LinkPurpose::SignIn => SIGN_IN_LINK_LIFETIME,
             },
         );
-        let link = NewLink { token: self.link_hash(&token)?, account: account.id, purpose, expires_at };
-        let audit = self.administrators_event(administrator, Action::AccountLinkCreated, account.id);
+        let link = NewOneTimeLink { token: self.hash_link_token(&token)?, account: account.id, purpose, expires_at };
+        let audit = self.new_admin_audit_event(administrator, Action::AccountLinkCreated, account.id);
         if !self.store().add_link(link, &audit).await? {
             return Err(AccountError::Disabled);
         }
-        Ok(access_link(id, account.email.clone(), &token, expires_at))
+        Ok(build_account_link(id, account.email.clone(), &token, expires_at))
     }
 
-    pub(super) fn link_token(&self, kind: LinkKind, id: Uuid) -> Result<String, StoreError> {
-        let hash = self.hash(&[kind.context(), id.as_bytes()])?;
+    pub(super) fn build_link_token(&self, kind: LinkKind, id: Uuid) -> Result<String, StoreError> {
+        let hash = self.keyed_hash(&[kind.context(), id.as_bytes()])?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode([id.as_bytes(), &hash[..16]].concat()))
     }
 
-    /// The id in a token. `None`: the token was not made here.
-    pub(super) fn link_id(&self, kind: LinkKind, token: &str) -> Result<Option<Uuid>, StoreError> {
+    /// Returns the id in a token, or `None` if the keyed hash does not match.
+    pub(super) fn verify_link_token(&self, kind: LinkKind, token: &str) -> Result<Option<Uuid>, StoreError> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(token).ok();
         let Some(id) = bytes.and_then(|bytes| Uuid::from_slice(bytes.get(..16)?).ok()) else { return Ok(None) };
-        let right = self.link_token(kind, id)?;
-        Ok(verify_slices_are_equal(right.as_bytes(), token.as_bytes()).is_ok().then_some(id))
+        let expected = self.build_link_token(kind, id)?;
+        Ok(verify_slices_are_equal(expected.as_bytes(), token.as_bytes()).is_ok().then_some(id))
     }
 
-    fn link_hash(&self, token: &str) -> Result<TokenHash, StoreError> {
-        self.hash(&[b"account-link", token.as_bytes()]).map(TokenHash)
+    fn hash_link_token(&self, token: &str) -> Result<TokenHash, StoreError> {
+        self.keyed_hash(&[b"account-link", token.as_bytes()]).map(TokenHash)
     }
 }
 
-fn access_link(id: Uuid, email: Email, token: &str, expires_at: Timestamp) -> AccessLink {
+fn build_account_link(id: Uuid, email: Email, token: &str, expires_at: Timestamp) -> AccessLink {
     AccessLink { id, email, path: format!("/console/link?token={token}"), expires_at }
 }

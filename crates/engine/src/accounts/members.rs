@@ -1,75 +1,74 @@
-//! Members of workspaces, and invitations to become one.
+//! Members of workspaces, and invitations.
 //!
-//! Addresses are not proved: an account may have been created by anybody who had a link for its address. Therefore an
-//! invitation gives nothing to an account by itself. It becomes a membership when somebody accepts it who has its link
-//! and is signed in with its address; without an account, the link creates one. The answer to an invitation is the same
-//! whether or not there is an account.
+//! E-mail addresses are not verified: anybody who has a link for an address can create its account. An invitation
+//! therefore grants nothing by itself. It becomes a membership when the account with its address accepts it by its
+//! link; if there is no such account, the link creates one. The result of an invitation does not reveal whether the
+//! account exists.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
     account::{Account, AccountId, Email, Invitation, InvitationId, Membership, Role},
     audit::{Action, Actor},
-    id::time_ordered,
+    id::uuid_v7,
     page::{Page, PageRequest},
     tenancy::{Workspace, WorkspaceId},
 };
 
 use super::{
-    AccessLink, ClientInfo, InvalidPassword, Password, Person, SessionToken, after, links::LinkKind, passwords,
+    AccessLink, ClientInfo, ConsoleUser, InvalidPassword, Password, SessionToken, add_clamped, links::LinkKind,
+    passwords,
 };
 use crate::{
     Engine,
-    management::Manager,
-    ports::{Acceptance, Found, Invited, MemberChange, StoreError},
+    management::ManagementActor,
+    ports::{AcceptOutcome, InviteOutcome, MemberChangeOutcome, StoreError, TenantLookup},
 };
 
-/// How long an invitation is pending.
-const INVITED_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
+const INVITATION_LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
-    #[error("a workspace keeps at least one owner")]
+    #[error("the last owner of a workspace cannot be removed or lose the role")]
     LastOwner,
-    #[error("there is no such member")]
+    #[error("member not found")]
     NotAMember,
-    #[error("there is no such invitation")]
-    NoInvitation,
-    #[error("this address is a member already; its role is changed in the list of members")]
+    #[error("invitation not found")]
+    InvitationNotFound,
+    #[error("this address is already a member; change its role in the list of members")]
     AlreadyMember,
-    #[error("only owners of the workspace and administrators invite members")]
+    #[error("only workspace owners and administrators can invite members")]
     NotAllowed,
-    #[error("a workspace has at most {limit} members and pending invitations")]
+    #[error("the workspace has reached its limit of {limit} members and pending invitations")]
     LimitReached { limit: u32 },
-    #[error("there is no such workspace")]
+    #[error("workspace not found")]
     WorkspaceNotFound,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Why an invitation is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum InvitationError {
     #[error("this invitation has been accepted or withdrawn, or has expired")]
     NotValid,
-    #[error("this invitation is for another address than the one that you are signed in with")]
+    #[error("this invitation is for a different address than your account's")]
     OtherAddress,
-    #[error("there is an account with this address already; sign in with its password to accept the invitation")]
+    #[error("an account with this address already exists; sign in to accept the invitation")]
     AccountExists,
     #[error(transparent)]
     Password(#[from] InvalidPassword),
-    #[error("too many people sign in at the moment; try again in a moment")]
+    #[error("too many sign-ins at the moment; try again shortly")]
     Busy,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl From<passwords::Busy> for InvitationError {
-    fn from(passwords::Busy: passwords::Busy) -> Self {
+impl From<passwords::PasswordQueueFull> for InvitationError {
+    fn from(passwords::PasswordQueueFull: passwords::PasswordQueueFull) -> Self {
         InvitationError::Busy
     }
 }
 
-/// An invitation as its link shows it.
+/// An invitation found by its link.
 #[derive(Clone, Debug)]
 pub struct PendingInvitation {
     pub invitation: Invitation,
@@ -77,157 +76,174 @@ pub struct PendingInvitation {
 }
 
 impl Engine {
-    /// Invites an address to a workspace, at the command line.
+    /// Invites an address to a workspace. For the command line.
     pub async fn invite_member_as_operator(
         &self,
         workspace: WorkspaceId,
         email: &Email,
         role: Role,
     ) -> Result<AccessLink, MemberError> {
-        if let Found::Nothing = self.store().find_workspace(workspace, workspace).await? {
+        if let TenantLookup::NotFound = self.store().find_workspace(workspace, workspace).await? {
             return Err(MemberError::WorkspaceNotFound);
         }
-        self.invite_member(&Manager { workspace, actor: Actor::Operator, request_id: None }, email, role).await
+        self.invite_member(&ManagementActor { workspace, actor: Actor::Operator, request_id: None }, email, role).await
     }
 
-    /// Invites an address to the manager's workspace. An earlier invitation of the same address is void.
-    pub async fn invite_member(&self, manager: &Manager, email: &Email, role: Role) -> Result<AccessLink, MemberError> {
+    /// Invites an address to the manager's workspace. Replaces an earlier invitation of the same address.
+    pub async fn invite_member(
+        &self,
+        manager: &ManagementActor,
+        email: &Email,
+        role: Role,
+    ) -> Result<AccessLink, MemberError> {
         let now = self.clock().now();
         let invited_by = match &manager.actor {
             Actor::Account(account) => Some(*account),
             Actor::Credential(_) | Actor::Operator | Actor::System => None,
         };
         let invitation = Invitation {
-            id: InvitationId(time_ordered(now, self.entropy().bytes())),
+            id: InvitationId(uuid_v7(now, self.entropy().bytes())),
             workspace: manager.workspace,
             email: email.clone(),
             role,
             invited_by,
             created_at: now,
-            expires_at: after(now, INVITED_FOR),
+            expires_at: add_clamped(now, INVITATION_LIFETIME),
         };
-        let audit = self.audit(manager, Action::InvitationCreated, invitation.id.to_string(), vec![]);
-        let limit = self.max_members();
-        match self.store().invite(&invitation, limit, &audit).await? {
-            Invited::Pending => Ok(self.invitation_link(&invitation)?),
-            Invited::NotAllowed => Err(MemberError::NotAllowed),
-            Invited::AlreadyMember => Err(MemberError::AlreadyMember),
-            Invited::LimitReached => Err(MemberError::LimitReached { limit }),
+        let audit = self.new_audit_event(manager, Action::InvitationCreated, invitation.id.to_string(), vec![]);
+        let limit = self.max_members_per_workspace();
+        match self.store().create_invitation(&invitation, limit, &audit).await? {
+            InviteOutcome::Pending => Ok(self.build_invitation_link(&invitation)?),
+            InviteOutcome::NotAllowed => Err(MemberError::NotAllowed),
+            InviteOutcome::AlreadyMember => Err(MemberError::AlreadyMember),
+            InviteOutcome::LimitReached => Err(MemberError::LimitReached { limit }),
         }
     }
 
-    /// The pending invitations of the manager's workspace, by their addresses.
-    pub async fn invitations(&self, manager: &Manager, page: PageRequest) -> Result<Page<Invitation>, StoreError> {
-        self.store().invitations(manager.workspace, self.clock().now(), page).await
+    /// The pending invitations of the manager's workspace, sorted by address.
+    pub async fn list_invitations(
+        &self,
+        manager: &ManagementActor,
+        page: PageRequest,
+    ) -> Result<Page<Invitation>, StoreError> {
+        self.store().list_invitations(manager.workspace, self.clock().now(), page).await
     }
 
-    /// The link of a pending invitation, for those who may invite.
-    pub async fn link_of_invitation(
+    /// The link of a pending invitation to the manager's workspace.
+    pub async fn find_invitation_link(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         id: InvitationId,
     ) -> Result<Option<AccessLink>, StoreError> {
-        let found = self.store().invitation(id, self.clock().now()).await?;
+        let found = self.store().find_invitation(id, self.clock().now()).await?;
         let own = found.filter(|invitation| invitation.workspace == manager.workspace);
-        own.map(|invitation| self.invitation_link(&invitation)).transpose()
+        own.map(|invitation| self.build_invitation_link(&invitation)).transpose()
     }
 
-    pub async fn withdraw_invitation(&self, manager: &Manager, id: InvitationId) -> Result<(), MemberError> {
-        let audit = self.audit(manager, Action::InvitationWithdrawn, id.to_string(), vec![]);
+    pub async fn withdraw_invitation(&self, manager: &ManagementActor, id: InvitationId) -> Result<(), MemberError> {
+        let audit = self.new_audit_event(manager, Action::InvitationWithdrawn, id.to_string(), vec![]);
         let was_pending = self.store().withdraw_invitation(manager.workspace, id, &audit).await?;
-        if was_pending { Ok(()) } else { Err(MemberError::NoInvitation) }
+        if was_pending { Ok(()) } else { Err(MemberError::InvitationNotFound) }
     }
 
-    /// The invitation that a link is for.
-    pub async fn look_at_invitation(&self, token: &str) -> Result<PendingInvitation, InvitationError> {
-        let id = self.link_id(LinkKind::Invitation, token)?.ok_or(InvitationError::NotValid)?;
-        let found = self.store().invitation(InvitationId(id), self.clock().now()).await?;
+    pub async fn find_invitation(&self, token: &str) -> Result<PendingInvitation, InvitationError> {
+        let id = self.verify_link_token(LinkKind::Invitation, token)?.ok_or(InvitationError::NotValid)?;
+        let found = self.store().find_invitation(InvitationId(id), self.clock().now()).await?;
         let invitation = found.ok_or(InvitationError::NotValid)?;
         match self.store().find_workspace(invitation.workspace, invitation.workspace).await? {
-            Found::Mine(workspace) => Ok(PendingInvitation { invitation, workspace }),
-            Found::SomeoneElses | Found::Nothing => Err(InvitationError::NotValid),
+            TenantLookup::Found(workspace) => Ok(PendingInvitation { invitation, workspace }),
+            TenantLookup::OtherTenant | TenantLookup::NotFound => Err(InvitationError::NotValid),
         }
     }
 
-    /// Accepts an invitation for somebody who has its link and is signed in with its address.
+    /// Accepts an invitation for a signed-in user whose address is the invited one.
     pub async fn accept_invitation(
         &self,
-        person: &Person,
+        user: &ConsoleUser,
         token: &str,
         request_id: Option<String>,
     ) -> Result<Workspace, InvitationError> {
-        let PendingInvitation { invitation, workspace } = self.look_at_invitation(token).await?;
-        if invitation.email != person.account.email {
+        let PendingInvitation { invitation, workspace } = self.find_invitation(token).await?;
+        if invitation.email != user.account.email {
             return Err(InvitationError::OtherAddress);
         }
-        let account = person.account.id;
-        let manager = Manager { workspace: workspace.id, actor: Actor::Account(account), request_id };
-        let audit = self.audit(&manager, Action::MembershipGranted, account.to_string(), vec![]);
-        accepted(self.store().accept_invitation(invitation.id, account, &audit).await?)?;
+        let account = user.account.id;
+        let manager = ManagementActor { workspace: workspace.id, actor: Actor::Account(account), request_id };
+        let audit = self.new_audit_event(&manager, Action::MembershipGranted, account.to_string(), vec![]);
+        acceptance_result(self.store().accept_invitation(invitation.id, account, &audit).await?)?;
         Ok(workspace)
     }
 
-    /// Accepts an invitation for somebody who has its link and no account yet: creates the account, with a password, and
-    /// begins a session.
-    pub async fn accept_with_new_account(
+    /// Creates the invited account with a password, accepts the invitation and begins a session.
+    pub async fn accept_invitation_with_new_account(
         &self,
         token: &str,
         password: &str,
         client: &ClientInfo,
         request_id: Option<String>,
     ) -> Result<(SessionToken, Workspace), InvitationError> {
-        let PendingInvitation { invitation, workspace } = self.look_at_invitation(token).await?;
-        let hash = self.passwords().hash(Password::chosen(password)?, self.entropy()).await?;
+        let PendingInvitation { invitation, workspace } = self.find_invitation(token).await?;
+        let hash = self.password_hasher().hash(Password::parse_new(password)?, self.entropy()).await?;
         let now = self.clock().now();
-        let id = AccountId(time_ordered(now, self.entropy().bytes()));
+        let id = AccountId(uuid_v7(now, self.entropy().bytes()));
         let account = Account { id, email: invitation.email, is_admin: false, created_at: now };
         let (session_token, session) = self.new_session(id, client)?;
         let actor = Actor::Account(id);
-        let manager = Manager { workspace: workspace.id, actor: actor.clone(), request_id };
+        let manager = ManagementActor { workspace: workspace.id, actor: actor.clone(), request_id };
         let audit = [
-            self.account_event(actor.clone(), Action::AccountCreated, id),
-            self.account_event(actor.clone(), Action::AccountPasswordSet, id),
-            self.audit(&manager, Action::MembershipGranted, id.to_string(), vec![]),
-            self.account_event(actor, Action::AccountSignedIn, id),
+            self.new_account_audit_event(actor.clone(), Action::AccountCreated, id),
+            self.new_account_audit_event(actor.clone(), Action::AccountPasswordSet, id),
+            self.new_audit_event(&manager, Action::MembershipGranted, id.to_string(), vec![]),
+            self.new_account_audit_event(actor, Action::AccountSignedIn, id),
         ];
-        accepted(self.store().accept_with_new_account(invitation.id, &account, &hash, session, &audit).await?)?;
+        acceptance_result(
+            self.store().accept_with_new_account(invitation.id, &account, &hash, session, &audit).await?,
+        )?;
         Ok((session_token, workspace))
     }
 
-    pub async fn set_role(&self, manager: &Manager, account: AccountId, role: Role) -> Result<(), MemberError> {
+    pub async fn set_role(&self, manager: &ManagementActor, account: AccountId, role: Role) -> Result<(), MemberError> {
         let changes = vec!["role".to_owned()];
-        let audit = self.audit(manager, Action::MembershipChanged, account.to_string(), changes);
+        let audit = self.new_audit_event(manager, Action::MembershipChanged, account.to_string(), changes);
         let membership = Membership { workspace: manager.workspace, role };
-        changed(self.store().set_role(account, membership, &audit).await?)
+        member_change_result(self.store().change_member_role(account, membership, &audit).await?)
     }
 
-    pub async fn remove_member(&self, manager: &Manager, account: AccountId) -> Result<(), MemberError> {
-        let audit = self.audit(manager, Action::MembershipWithdrawn, account.to_string(), vec![]);
-        changed(self.store().withdraw(account, manager.workspace, &audit).await?)
+    pub async fn remove_member(&self, manager: &ManagementActor, account: AccountId) -> Result<(), MemberError> {
+        let audit = self.new_audit_event(manager, Action::MembershipWithdrawn, account.to_string(), vec![]);
+        member_change_result(self.store().remove_member(account, manager.workspace, &audit).await?)
     }
 
-    /// The members of the manager's workspace, by their addresses.
-    pub async fn members(&self, manager: &Manager, page: PageRequest) -> Result<Page<(Account, Role)>, StoreError> {
-        self.store().members(manager.workspace, page).await
+    /// The members of the manager's workspace, sorted by address.
+    pub async fn list_members(
+        &self,
+        manager: &ManagementActor,
+        page: PageRequest,
+    ) -> Result<Page<(Account, Role)>, StoreError> {
+        self.store().list_members(manager.workspace, page).await
     }
 
-    /// The workspaces that a person may enter: all, for whoever runs the deployment.
-    pub async fn workspaces_of(&self, person: &Person, page: PageRequest) -> Result<Page<Workspace>, StoreError> {
-        if person.account.is_admin {
-            return self.store().all_workspaces(page).await;
+    /// The workspaces that a user may access: all of them, for an administrator.
+    pub async fn list_user_workspaces(
+        &self,
+        user: &ConsoleUser,
+        page: PageRequest,
+    ) -> Result<Page<Workspace>, StoreError> {
+        if user.account.is_admin {
+            return self.store().list_all_workspaces(page).await;
         }
         let known = |membership: &Membership| self.control_plane().workspace(membership.workspace);
         let mut items: Vec<Workspace> =
-            person.memberships.iter().filter_map(known).map(|workspace| (*workspace).clone()).collect();
-        items.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
+            user.memberships.iter().filter_map(known).map(|workspace| (*workspace).clone()).collect();
+        items.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
         let total_items = items.len() as u64;
-        let before = usize::try_from(page.offset()).unwrap_or(usize::MAX);
-        let items = items.into_iter().skip(before).take(page.size() as usize).collect();
+        let skipped = usize::try_from(page.offset()).unwrap_or(usize::MAX);
+        let items = items.into_iter().skip(skipped).take(page.size() as usize).collect();
         Ok(Page { items, request: page, total_items })
     }
 
-    fn invitation_link(&self, invitation: &Invitation) -> Result<AccessLink, StoreError> {
-        let token = self.link_token(LinkKind::Invitation, invitation.id.0)?;
+    fn build_invitation_link(&self, invitation: &Invitation) -> Result<AccessLink, StoreError> {
+        let token = self.build_link_token(LinkKind::Invitation, invitation.id.0)?;
         Ok(AccessLink {
             id: invitation.id.0,
             email: invitation.email.clone(),
@@ -237,18 +253,18 @@ impl Engine {
     }
 }
 
-fn accepted(acceptance: Acceptance) -> Result<(), InvitationError> {
+fn acceptance_result(acceptance: AcceptOutcome) -> Result<(), InvitationError> {
     match acceptance {
-        Acceptance::Accepted => Ok(()),
-        Acceptance::NotValid => Err(InvitationError::NotValid),
-        Acceptance::AccountExists => Err(InvitationError::AccountExists),
+        AcceptOutcome::Accepted => Ok(()),
+        AcceptOutcome::NotValid => Err(InvitationError::NotValid),
+        AcceptOutcome::AccountExists => Err(InvitationError::AccountExists),
     }
 }
 
-fn changed(change: MemberChange) -> Result<(), MemberError> {
+fn member_change_result(change: MemberChangeOutcome) -> Result<(), MemberError> {
     match change {
-        MemberChange::Done => Ok(()),
-        MemberChange::NotAMember => Err(MemberError::NotAMember),
-        MemberChange::LastOwner => Err(MemberError::LastOwner),
+        MemberChangeOutcome::Changed => Ok(()),
+        MemberChangeOutcome::NotAMember => Err(MemberError::NotAMember),
+        MemberChangeOutcome::LastOwner => Err(MemberError::LastOwner),
     }
 }

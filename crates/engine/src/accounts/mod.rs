@@ -1,11 +1,11 @@
-//! People at the console: signing in and out, sessions, and who may do what where.
+//! Console accounts: sign-in, sessions and authorisation.
 //!
-//! A session is a token that only its browser has; the store knows its hash. What protects forms is derived from the
-//! token, so there is nothing else to keep.
+//! A session is a random token in a cookie; the store has only its keyed hash. CSRF tokens are derived from the cookie
+//! and not stored.
 
 mod administration;
-mod delays;
 mod links;
+mod login_throttle;
 mod members;
 mod passwords;
 
@@ -15,54 +15,51 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    account::{Account, AccountId, Email, Membership, Power, Role},
+    account::{Account, AccountId, Email, Membership, Permission, Role},
     audit::{Action, Actor, AuditEvent},
-    id::time_ordered,
+    id::uuid_v7,
     tenancy::WorkspaceId,
 };
 
 pub use administration::AccountError;
-pub use delays::SignInDelays;
 pub use links::{AccessLink, LinkError};
+pub use login_throttle::LoginThrottleCache;
 pub use members::{InvitationError, MemberError, PendingInvitation};
-pub use passwords::{InvalidPassword, Password, Passwords};
+pub use passwords::{InvalidPassword, Password, PasswordHasher};
 
 use crate::{
     Engine,
-    management::Manager,
+    management::ManagementActor,
     ports::{NewSession, PasswordChange, SessionOrigin, SessionSummary, StoreError, TokenHash},
 };
 
-/// A session that nobody uses ends.
-const IDLE: SignedDuration = SignedDuration::from_hours(12);
-/// And so does one that somebody uses all the time.
-const LONGEST: SignedDuration = SignedDuration::from_hours(7 * 24);
+const SESSION_IDLE_TIMEOUT: SignedDuration = SignedDuration::from_hours(12);
+const SESSION_MAX_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 const RANDOM_TOKEN_BYTES: usize = 32;
-/// In base64url, without padding.
+/// Length in base64url without padding.
 const RANDOM_TOKEN_CHARS: usize = 43;
-/// How often it is written down that a session is in use.
-const NOTED_EVERY: SignedDuration = SignedDuration::from_mins(1);
+/// Minimum time between two writes of a session's last use.
+const SESSION_TOUCH_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
-/// Somebody who has signed in.
+/// A signed-in account and its memberships.
 #[derive(Clone, Debug)]
-pub struct Person {
+pub struct ConsoleUser {
     pub account: Account,
     pub memberships: Vec<Membership>,
 }
 
-/// A person may not do what they want to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
-    /// It is told neither whether there is such a workspace.
-    #[error("you are no member of this workspace")]
+pub enum AccessDenied {
+    /// Also returned for a workspace that does not exist.
+    #[error("you are not a member of this workspace")]
     NotAMember,
-    #[error("your role in this workspace is `{role}`, which may not do this")]
-    RoleTooSmall { role: Role },
-    #[error("only those who run this deployment may do this")]
-    NotAnAdmin,
+    #[error("your role in this workspace, `{role}`, does not permit this action")]
+    InsufficientRole { role: Role },
+    #[error("only administrators of this deployment can do this")]
+    NotAdmin,
 }
 
-impl Person {
+impl ConsoleUser {
     pub fn role_in(&self, workspace: WorkspaceId) -> Option<Role> {
         if self.account.is_admin {
             return Some(Role::Owner);
@@ -70,24 +67,29 @@ impl Person {
         self.memberships.iter().find(|membership| membership.workspace == workspace).map(|membership| membership.role)
     }
 
-    /// Lets a person into a workspace, to do something there. The one place where that is decided.
-    pub fn enter(&self, workspace: WorkspaceId, power: Power, request_id: Option<String>) -> Result<Manager, Denied> {
+    /// Authorises a use case in a workspace. All console access to workspaces is decided here.
+    pub fn authorize(
+        &self,
+        workspace: WorkspaceId,
+        power: Permission,
+        request_id: Option<String>,
+    ) -> Result<ManagementActor, AccessDenied> {
         match self.role_in(workspace) {
-            None => Err(Denied::NotAMember),
-            Some(role) if !role.may(power) => Err(Denied::RoleTooSmall { role }),
-            Some(_) => Ok(Manager { workspace, actor: Actor::Account(self.account.id), request_id }),
+            None => Err(AccessDenied::NotAMember),
+            Some(role) if !role.may(power) => Err(AccessDenied::InsufficientRole { role }),
+            Some(_) => Ok(ManagementActor { workspace, actor: Actor::Account(self.account.id), request_id }),
         }
     }
 
-    /// Lets a person at what concerns the whole deployment. The one place where that is decided.
-    pub fn administer(&self, request_id: Option<String>) -> Result<Administrator, Denied> {
+    /// Authorises a use case of the whole deployment. All console access to the deployment is decided here.
+    pub fn authorize_admin(&self, request_id: Option<String>) -> Result<Administrator, AccessDenied> {
         let actor = Actor::Account(self.account.id);
-        if self.account.is_admin { Ok(Administrator { actor, request_id }) } else { Err(Denied::NotAnAdmin) }
+        if self.account.is_admin { Ok(Administrator { actor, request_id }) } else { Err(AccessDenied::NotAdmin) }
     }
 }
 
-/// Somebody who runs the deployment, about to do something that concerns all of it: an account, by
-/// [`Person::administer`], or the operator at the command line.
+/// An actor authorised for the whole deployment: an administrator account ([`ConsoleUser::authorize_admin`]), or the
+/// operator at the command line.
 #[derive(Clone, Debug)]
 pub struct Administrator {
     actor: Actor,
@@ -95,18 +97,18 @@ pub struct Administrator {
 }
 
 impl Administrator {
-    /// Whoever can open the database at the command line.
+    /// The operator at the command line, who has access to the database.
     pub fn operator() -> Self {
         Administrator { actor: Actor::Operator, request_id: None }
     }
 
-    /// Who is named in the audit log, and by which request.
-    pub(crate) fn named(&self) -> (Actor, Option<String>) {
+    /// Actor and request id for the audit log.
+    pub(crate) fn actor_and_request_id(&self) -> (Actor, Option<String>) {
         (self.actor.clone(), self.request_id.clone())
     }
 }
 
-/// The browser that somebody signs in with.
+/// The browser that signs in.
 #[derive(Clone, Debug)]
 pub struct ClientInfo {
     pub address: IpAddr,
@@ -114,9 +116,9 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
-    const MAX_USER_AGENT: usize = 200;
+    const MAX_USER_AGENT_CHARS: usize = 200;
 
-    /// What is stored of it: the network of the address, and the printable part of the user agent.
+    /// The part that is stored: the network of the address, and the printable characters of the user agent.
     fn origin(&self) -> SessionOrigin {
         let network = match self.address.to_canonical() {
             IpAddr::V4(address) => {
@@ -129,15 +131,15 @@ impl ClientInfo {
             }
         };
         let is_printable = |symbol: &char| symbol.is_ascii_graphic() || *symbol == ' ';
-        let user_agent = self.user_agent.chars().filter(is_printable).take(Self::MAX_USER_AGENT).collect();
+        let user_agent = self.user_agent.chars().filter(is_printable).take(Self::MAX_USER_AGENT_CHARS).collect();
         SessionOrigin { network, user_agent }
     }
 }
 
-/// A session of an account, as the account's owner sees it.
+/// A session in the list that its account's owner sees.
 #[derive(Clone, Debug)]
-pub struct OwnSession {
-    /// Names the session in forms. It signs nobody in.
+pub struct SessionListItem {
+    /// Identifies the session in forms. It is not a credential.
     pub id: String,
     pub origin: SessionOrigin,
     pub created_at: Timestamp,
@@ -145,17 +147,16 @@ pub struct OwnSession {
     pub is_current: bool,
 }
 
-/// What a browser keeps.
+/// The session cookie's value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionToken(String);
 
 impl SessionToken {
-    /// A token as a browser gave it, if it can be one.
     pub fn parse(text: &str) -> Option<Self> {
-        is_random_token(text).then(|| SessionToken(text.to_owned()))
+        has_token_format(text).then(|| SessionToken(text.to_owned()))
     }
 
-    /// For its browser only.
+    /// Exposes the token, to be sent to its browser only.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -169,31 +170,30 @@ impl fmt::Debug for SessionToken {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// The same for an unknown account, one without a password, and a wrong password.
-    #[error("address or password is wrong")]
-    Wrong,
-    #[error("there were too many wrong attempts; try again in {seconds} s")]
-    Wait { seconds: u32 },
-    #[error("too many people sign in at the moment; try again in a moment")]
+    /// Also returned for an unknown account and one without a password.
+    #[error("wrong e-mail address or password")]
+    WrongCredentials,
+    #[error("too many failed attempts; try again in {seconds} s")]
+    Throttled { seconds: u32 },
+    #[error("too many sign-ins at the moment; try again shortly")]
     Busy,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl From<passwords::Busy> for SignInError {
-    fn from(passwords::Busy: passwords::Busy) -> Self {
+impl From<passwords::PasswordQueueFull> for SignInError {
+    fn from(passwords::PasswordQueueFull: passwords::PasswordQueueFull) -> Self {
         SignInError::Busy
     }
 }
 
-/// Why a password is not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordError {
     #[error("the current password is wrong")]
-    Wrong,
-    #[error("there were too many wrong attempts; try again in {seconds} s")]
-    Wait { seconds: u32 },
-    #[error("too many people sign in at the moment; try again in a moment")]
+    WrongPassword,
+    #[error("too many failed attempts; try again in {seconds} s")]
+    Throttled { seconds: u32 },
+    #[error("too many sign-ins at the moment; try again shortly")]
     Busy,
     #[error(transparent)]
     Invalid(#[from] InvalidPassword),
@@ -204,156 +204,160 @@ pub enum PasswordError {
 impl From<SignInError> for PasswordError {
     fn from(error: SignInError) -> Self {
         match error {
-            SignInError::Wrong => PasswordError::Wrong,
-            SignInError::Wait { seconds } => PasswordError::Wait { seconds },
+            SignInError::WrongCredentials => PasswordError::WrongPassword,
+            SignInError::Throttled { seconds } => PasswordError::Throttled { seconds },
             SignInError::Busy => PasswordError::Busy,
             SignInError::Store(error) => PasswordError::Store(error),
         }
     }
 }
 
-impl From<passwords::Busy> for PasswordError {
-    fn from(passwords::Busy: passwords::Busy) -> Self {
+impl From<passwords::PasswordQueueFull> for PasswordError {
+    fn from(passwords::PasswordQueueFull: passwords::PasswordQueueFull) -> Self {
         PasswordError::Busy
     }
 }
 
 impl Engine {
-    /// Begins a session for whoever knows the password.
     pub async fn sign_in(&self, email: &str, password: &str, client: &ClientInfo) -> Result<SessionToken, SignInError> {
-        let guess = self.begin_guess(email, client.address).await?;
-        let password = Password::given(password).map_err(|_| SignInError::Wrong)?;
+        let guess = self.count_login_attempt(email, client.address).await?;
+        let password = Password::parse_existing(password).map_err(|_| SignInError::WrongCredentials)?;
         let record = match email.parse::<Email>() {
-            Ok(email) => self.store().account_by_email(&email).await?,
+            Ok(email) => self.store().find_account_by_email(&email).await?,
             Err(_) => None,
         };
         let hash = record.as_ref().and_then(|record| record.password.clone());
-        let is_right = self.passwords().is_right(password, hash.clone()).await?;
-        let record = record.filter(|record| is_right && !record.is_disabled);
-        let (Some(record), Some(hash)) = (record, hash) else { return Err(SignInError::Wrong) };
+        let is_correct = self.password_hasher().verify(password, hash.clone()).await?;
+        let record = record.filter(|record| is_correct && !record.is_disabled);
+        let (Some(record), Some(hash)) = (record, hash) else { return Err(SignInError::WrongCredentials) };
         let account = record.account.id;
         let (token, session) = self.new_session(account, client)?;
-        let audit = self.account_event(Actor::Account(account), Action::AccountSignedIn, account);
-        let has_begun = self.store().begin_session(session, &hash, guess, &audit).await?;
-        if has_begun { Ok(token) } else { Err(SignInError::Wrong) }
+        let audit = self.new_account_audit_event(Actor::Account(account), Action::AccountSignedIn, account);
+        let is_begun = self.store().begin_session(session, &hash, guess, &audit).await?;
+        if is_begun { Ok(token) } else { Err(SignInError::WrongCredentials) }
     }
 
-    /// Replaces a person's own password. Every other session of theirs ends, and every link.
+    /// Replaces the user's password and ends the account's other sessions and its links.
     pub async fn change_password(
         &self,
-        person: &Person,
+        user: &ConsoleUser,
         session: &SessionToken,
         (current, new): (&str, &str),
         address: IpAddr,
     ) -> Result<(), PasswordError> {
-        let new = Password::chosen(new)?;
-        let guess = self.begin_guess(person.account.email.as_str(), address).await?;
-        let given = Password::given(current).map_err(|_| PasswordError::Wrong)?;
-        let account = person.account.id;
-        let hash = self.store().account(account).await?.and_then(|record| record.password);
-        let is_right = self.passwords().is_right(given, hash.clone()).await?;
-        let current = hash.filter(|_| is_right).ok_or(PasswordError::Wrong)?;
-        let new = self.passwords().hash(new, self.entropy()).await?;
-        let audit = self.account_event(Actor::Account(account), Action::AccountPasswordSet, account);
-        let change = PasswordChange { account, current, new, session: self.session_hash(session)?, guess };
+        let new = Password::parse_new(new)?;
+        let guess = self.count_login_attempt(user.account.email.as_str(), address).await?;
+        let entered = Password::parse_existing(current).map_err(|_| PasswordError::WrongPassword)?;
+        let account = user.account.id;
+        let hash = self.store().find_account(account).await?.and_then(|record| record.password);
+        let is_correct = self.password_hasher().verify(entered, hash.clone()).await?;
+        let current = hash.filter(|_| is_correct).ok_or(PasswordError::WrongPassword)?;
+        let new = self.password_hasher().hash(new, self.entropy()).await?;
+        let audit = self.new_account_audit_event(Actor::Account(account), Action::AccountPasswordSet, account);
+        let change =
+            PasswordChange { account, current, new, session: self.hash_session_token(session)?, attempt: guess };
         let is_changed = self.store().change_password(change, &audit).await?;
-        if is_changed { Ok(()) } else { Err(PasswordError::Wrong) }
+        if is_changed { Ok(()) } else { Err(PasswordError::WrongPassword) }
     }
 
-    /// Whether a person has a password: an account that signs in by links alone has none.
-    pub async fn has_password(&self, person: &Person) -> Result<bool, StoreError> {
-        Ok(self.store().account(person.account.id).await?.is_some_and(|record| record.password.is_some()))
+    /// An account that signs in by link has no password.
+    pub async fn has_password(&self, user: &ConsoleUser) -> Result<bool, StoreError> {
+        Ok(self.store().find_account(user.account.id).await?.is_some_and(|record| record.password.is_some()))
     }
 
-    /// A person's own sessions, the last used first.
-    pub async fn sessions(&self, person: &Person, current: &SessionToken) -> Result<Vec<OwnSession>, StoreError> {
-        let current = self.session_hash(current)?;
-        let found = self.store().sessions(person.account.id, self.clock().now()).await?;
-        let own = |session: SessionSummary| {
-            Ok(OwnSession {
-                id: self.session_id(session.token)?,
+    /// The user's sessions, most recently used first.
+    pub async fn list_sessions(
+        &self,
+        user: &ConsoleUser,
+        current: &SessionToken,
+    ) -> Result<Vec<SessionListItem>, StoreError> {
+        let current = self.hash_session_token(current)?;
+        let found = self.store().list_sessions(user.account.id, self.clock().now()).await?;
+        let item = |session: SessionSummary| {
+            Ok(SessionListItem {
+                id: self.public_session_id(session.token)?,
                 is_current: session.token == current,
                 origin: session.origin,
                 created_at: session.created_at,
                 seen_at: session.seen_at,
             })
         };
-        found.into_iter().map(own).collect()
+        found.into_iter().map(item).collect()
     }
 
-    /// Ends one of the person's own sessions. Returns `false` if the id is unknown.
-    pub async fn end_own_session(&self, person: &Person, id: &str) -> Result<bool, StoreError> {
-        let account = person.account.id;
-        for session in self.store().sessions(account, self.clock().now()).await? {
-            if self.session_id(session.token)? == id {
-                let audit = self.account_event(Actor::Account(account), Action::AccountSessionEnded, account);
+    /// Ends one of the user's sessions. Returns `false` if the id is unknown.
+    pub async fn end_own_session(&self, user: &ConsoleUser, id: &str) -> Result<bool, StoreError> {
+        let account = user.account.id;
+        for session in self.store().list_sessions(account, self.clock().now()).await? {
+            if self.public_session_id(session.token)? == id {
+                let audit = self.new_account_audit_event(Actor::Account(account), Action::AccountSessionEnded, account);
                 return self.store().end_session(session.token, &audit).await;
             }
         }
         Ok(false)
     }
 
-    /// Who has this session. A session in use is kept.
-    pub async fn session(&self, token: &SessionToken) -> Result<Option<Person>, StoreError> {
+    /// Returns the user of a valid session, and extends the session.
+    pub async fn authenticate_session(&self, token: &SessionToken) -> Result<Option<ConsoleUser>, StoreError> {
         let now = self.clock().now();
-        let hash = self.session_hash(token)?;
-        let Some(found) = self.store().session(hash, now).await? else { return Ok(None) };
-        if found.seen_at.duration_until(now) >= NOTED_EVERY {
-            let expires_at = after(now, IDLE).min(after(found.created_at, LONGEST));
-            self.store().keep_session(hash, now, expires_at).await?;
+        let hash = self.hash_session_token(token)?;
+        let Some(found) = self.store().find_session(hash, now).await? else { return Ok(None) };
+        if found.seen_at.duration_until(now) >= SESSION_TOUCH_INTERVAL {
+            let expires_at = add_clamped(now, SESSION_IDLE_TIMEOUT).min(add_clamped(found.created_at, SESSION_MAX_AGE));
+            self.store().extend_session(hash, now, expires_at).await?;
         }
-        Ok(Some(Person { account: found.account, memberships: found.memberships }))
+        Ok(Some(ConsoleUser { account: found.account, memberships: found.memberships }))
     }
 
-    pub async fn sign_out(&self, person: &Person, token: &SessionToken) -> Result<(), StoreError> {
-        let account = person.account.id;
-        let audit = self.account_event(Actor::Account(account), Action::AccountSignedOut, account);
-        self.store().end_session(self.session_hash(token)?, &audit).await?;
+    pub async fn sign_out(&self, user: &ConsoleUser, token: &SessionToken) -> Result<(), StoreError> {
+        let account = user.account.id;
+        let audit = self.new_account_audit_event(Actor::Account(account), Action::AccountSignedOut, account);
+        self.store().end_session(self.hash_session_token(token)?, &audit).await?;
         Ok(())
     }
 
-    /// What a form of this browser must carry: bound to its cookie, and known to its pages only.
-    pub fn form_token(&self, cookie: &str) -> Result<String, StoreError> {
-        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.hash(&[b"form-token", cookie.as_bytes()])?))
+    /// CSRF token for the forms of a browser, derived from its cookie.
+    pub fn csrf_token(&self, cookie: &str) -> Result<String, StoreError> {
+        Ok(BASE64_URL_SAFE_NO_PAD.encode(self.keyed_hash(&[b"form-token", cookie.as_bytes()])?))
     }
 
-    pub fn is_form_token(&self, cookie: &str, given: &str) -> Result<bool, StoreError> {
-        let right = self.form_token(cookie)?;
-        Ok(verify_slices_are_equal(right.as_bytes(), given.as_bytes()).is_ok())
+    pub fn is_valid_csrf_token(&self, cookie: &str, given: &str) -> Result<bool, StoreError> {
+        let expected = self.csrf_token(cookie)?;
+        Ok(verify_slices_are_equal(expected.as_bytes(), given.as_bytes()).is_ok())
     }
 
-    /// Something that nobody can guess.
-    pub fn random_token(&self) -> String {
+    /// A random bearer token in base64url.
+    pub fn generate_token(&self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<RANDOM_TOKEN_BYTES>())
     }
 
     fn new_session(&self, account: AccountId, client: &ClientInfo) -> Result<(SessionToken, NewSession), StoreError> {
-        let token = SessionToken(self.random_token());
+        let token = SessionToken(self.generate_token());
         let now = self.clock().now();
         let session = NewSession {
-            token: self.session_hash(&token)?,
+            token: self.hash_session_token(&token)?,
             account,
             origin: client.origin(),
             created_at: now,
-            expires_at: after(now, IDLE.min(LONGEST)),
+            expires_at: add_clamped(now, SESSION_IDLE_TIMEOUT.min(SESSION_MAX_AGE)),
         };
         Ok((token, session))
     }
 
-    pub(crate) fn session_hash(&self, token: &SessionToken) -> Result<TokenHash, StoreError> {
-        self.hash(&[b"session", token.0.as_bytes()]).map(TokenHash)
+    pub(crate) fn hash_session_token(&self, token: &SessionToken) -> Result<TokenHash, StoreError> {
+        self.keyed_hash(&[b"session", token.0.as_bytes()]).map(TokenHash)
     }
 
-    fn session_id(&self, token: TokenHash) -> Result<String, StoreError> {
-        let hash = self.hash(&[b"session-id", &token.0])?;
+    fn public_session_id(&self, token: TokenHash) -> Result<String, StoreError> {
+        let hash = self.keyed_hash(&[b"session-id", &token.0])?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
     }
 
-    /// What concerns an account concerns the whole deployment.
-    fn account_event(&self, actor: Actor, action: Action, account: AccountId) -> AuditEvent {
+    /// Account events belong to the deployment, not to a workspace.
+    fn new_account_audit_event(&self, actor: Actor, action: Action, account: AccountId) -> AuditEvent {
         let at = self.clock().now();
         AuditEvent {
-            id: time_ordered(at, self.entropy().bytes()),
+            id: uuid_v7(at, self.entropy().bytes()),
             workspace: None,
             at,
             actor,
@@ -365,13 +369,13 @@ impl Engine {
     }
 }
 
-/// Whether a text has the form of [`Engine::random_token`]. What has not is never looked up.
-fn is_random_token(text: &str) -> bool {
+/// Whether a text has the format of [`Engine::random_token`]. Other texts are rejected without a query.
+fn has_token_format(text: &str) -> bool {
     let mut bytes = [0; RANDOM_TOKEN_BYTES];
     text.len() == RANDOM_TOKEN_CHARS && BASE64_URL_SAFE_NO_PAD.decode_slice(text, &mut bytes) == Ok(RANDOM_TOKEN_BYTES)
 }
 
-fn after(at: Timestamp, by: SignedDuration) -> Timestamp {
+fn add_clamped(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 

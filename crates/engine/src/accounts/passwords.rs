@@ -1,4 +1,4 @@
-//! Hashing passwords: dear for whoever guesses, and never on a thread that others wait for.
+//! Password hashing with Argon2id, on blocking threads.
 
 use std::{fmt, sync::OnceLock};
 
@@ -10,22 +10,22 @@ use zeroize::Zeroizing;
 
 use crate::ports::{Entropy, PasswordHash};
 
-/// Some 20 ms and 19 MiB a hash: the memory is what makes guessing dear.
-const MEMORY_KIB: u32 = 19 * 1024;
-const PASSES: u32 = 2;
-const LANES: u32 = 1;
+/// About 20 ms and 19 MiB for each hash. The memory makes brute force expensive.
+const ARGON2_MEMORY_KIB: u32 = 19 * 1024;
+const ARGON2_PASSES: u32 = 2;
+const ARGON2_LANES: u32 = 1;
 
-/// How many wait for their turn at most. Whoever comes then is turned away: passwords are not what this machine is for.
-const MOST_WAITING: usize = 32;
+/// Hashes running or queued. Further ones are rejected, so that sign-ins cannot starve the API.
+const MAX_PENDING_HASHES: usize = 32;
 
-/// A password as somebody has typed it. Wiped when it is done with.
+/// A plain-text password, wiped from memory on drop.
 pub struct Password(Zeroizing<String>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPassword {
-    #[error("a password has at least {} characters", Password::MIN_CHARS)]
+    #[error("the password must have at least {} characters", Password::MIN_CHARS)]
     TooShort,
-    #[error("a password has at most {} bytes", Password::MAX_BYTES)]
+    #[error("the password must have at most {} bytes", Password::MAX_BYTES)]
     TooLong,
 }
 
@@ -33,17 +33,17 @@ impl Password {
     pub const MIN_CHARS: usize = 12;
     pub const MAX_BYTES: usize = 256;
 
-    /// A password that somebody signs in with: any text, but no more than is worth hashing.
-    pub fn given(text: &str) -> Result<Self, InvalidPassword> {
+    /// An entered password. Only the length is limited, to bound the cost of hashing.
+    pub fn parse_existing(text: &str) -> Result<Self, InvalidPassword> {
         if text.len() > Self::MAX_BYTES {
             return Err(InvalidPassword::TooLong);
         }
         Ok(Password(Zeroizing::new(text.to_owned())))
     }
 
-    /// A password that somebody chooses.
-    pub fn chosen(text: &str) -> Result<Self, InvalidPassword> {
-        if text.chars().count() < Self::MIN_CHARS { Err(InvalidPassword::TooShort) } else { Self::given(text) }
+    /// A newly chosen password.
+    pub fn parse_new(text: &str) -> Result<Self, InvalidPassword> {
+        if text.chars().count() < Self::MIN_CHARS { Err(InvalidPassword::TooShort) } else { Self::parse_existing(text) }
     }
 }
 
@@ -53,64 +53,75 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Too many passwords are being looked at already.
+/// The queue of password hashes is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Busy;
+pub(super) struct PasswordQueueFull;
 
-/// Hashes passwords, one after the other on half of the cores.
-pub struct Passwords {
-    turns: Semaphore,
-    waiting: Semaphore,
+/// Hashes passwords on at most half of the cores.
+pub struct PasswordHasher {
+    running: Semaphore,
+    pending: Semaphore,
 }
 
-impl Default for Passwords {
+impl Default for PasswordHasher {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Passwords { turns: Semaphore::new((cores / 2).max(1)), waiting: Semaphore::new(MOST_WAITING) }
+        PasswordHasher { running: Semaphore::new((cores / 2).max(1)), pending: Semaphore::new(MAX_PENDING_HASHES) }
     }
 }
 
-impl Passwords {
-    pub(super) async fn hash(&self, password: Password, entropy: &dyn Entropy) -> Result<PasswordHash, Busy> {
+impl PasswordHasher {
+    pub(super) async fn hash(
+        &self,
+        password: Password,
+        entropy: &dyn Entropy,
+    ) -> Result<PasswordHash, PasswordQueueFull> {
         let salt: [u8; 16] = entropy.bytes();
-        self.run(move || hash_with(&password, &salt)).await?.ok_or(Busy)
+        self.run_blocking(move || hash_password(&password, &salt)).await?.ok_or(PasswordQueueFull)
     }
 
-    /// Whether a password is the one that was hashed. Without a hash, it takes as long to say that it is not.
-    pub(super) async fn is_right(&self, password: Password, hash: Option<PasswordHash>) -> Result<bool, Busy> {
-        self.run(move || {
-            let expected = hash.as_ref().map_or_else(|| nobodys(), |PasswordHash(text)| text.as_str());
-            let is_right = matches(&password, expected);
-            is_right && hash.is_some()
+    /// Compares a password with a hash. Without a hash it takes as long and returns `false`.
+    pub(super) async fn verify(
+        &self,
+        password: Password,
+        hash: Option<PasswordHash>,
+    ) -> Result<bool, PasswordQueueFull> {
+        self.run_blocking(move || {
+            let expected = hash.as_ref().map_or_else(|| dummy_hash(), |PasswordHash(text)| text.as_str());
+            let is_match = verify_phc_string(&password, expected);
+            is_match && hash.is_some()
         })
         .await
     }
 
-    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Busy> {
-        let _place = self.waiting.try_acquire().map_err(|_| Busy)?;
-        let _turn = self.turns.acquire().await.map_err(|_| Busy)?;
-        tokio::task::spawn_blocking(work).await.map_err(|_| Busy)
+    async fn run_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, PasswordQueueFull> {
+        let _queue_permit = self.pending.try_acquire().map_err(|_| PasswordQueueFull)?;
+        let _run_permit = self.running.acquire().await.map_err(|_| PasswordQueueFull)?;
+        tokio::task::spawn_blocking(work).await.map_err(|_| PasswordQueueFull)
     }
 }
 
-impl fmt::Debug for Passwords {
+impl fmt::Debug for PasswordHasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passwords").finish_non_exhaustive()
+        f.debug_struct("PasswordHasher").finish_non_exhaustive()
     }
 }
 
-/// What the passwords of unknown accounts are compared with.
-fn nobodys() -> &'static str {
-    static NOBODYS: OnceLock<String> = OnceLock::new();
-    NOBODYS.get_or_init(|| text_of(MEMORY_KIB, PASSES, LANES, &[0; 16], &[0; 32]))
+/// Stands in for the hash of unknown accounts, so that they take as long to reject.
+fn dummy_hash() -> &'static str {
+    static DUMMY_HASH: OnceLock<String> = OnceLock::new();
+    DUMMY_HASH.get_or_init(|| to_phc_string(ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON2_LANES, &[0; 16], &[0; 32]))
 }
 
-fn hash_with(password: &Password, salt: &[u8]) -> Option<PasswordHash> {
-    let hashed = hashed(password, MEMORY_KIB, PASSES, LANES, salt)?;
-    Some(PasswordHash(text_of(MEMORY_KIB, PASSES, LANES, salt, &*hashed)))
+fn hash_password(password: &Password, salt: &[u8]) -> Option<PasswordHash> {
+    let hash = argon2id(password, ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON2_LANES, salt)?;
+    Some(PasswordHash(to_phc_string(ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON2_LANES, salt, &*hash)))
 }
 
-fn hashed(password: &Password, memory: u32, passes: u32, lanes: u32, salt: &[u8]) -> Option<Zeroizing<[u8; 32]>> {
+fn argon2id(password: &Password, memory: u32, passes: u32, lanes: u32, salt: &[u8]) -> Option<Zeroizing<[u8; 32]>> {
     let parameters = Params::new(memory, passes, lanes, Some(32)).ok()?;
     let mut out = Zeroizing::new([0; 32]);
     let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters);
@@ -118,13 +129,13 @@ fn hashed(password: &Password, memory: u32, passes: u32, lanes: u32, salt: &[u8]
     Some(out)
 }
 
-/// In the form that other programs read, too.
-fn text_of(memory: u32, passes: u32, lanes: u32, salt: &[u8], hash: &[u8]) -> String {
+/// PHC string format.
+fn to_phc_string(memory: u32, passes: u32, lanes: u32, salt: &[u8], hash: &[u8]) -> String {
     let [salt, hash] = [salt, hash].map(|bytes| BASE64_STANDARD_NO_PAD.encode(bytes));
     format!("$argon2id$v=19$m={memory},t={passes},p={lanes}${salt}${hash}")
 }
 
-fn matches(password: &Password, text: &str) -> bool {
+fn verify_phc_string(password: &Password, text: &str) -> bool {
     let compare = || {
         let mut parts = text.strip_prefix("$argon2id$v=19$")?.split('$');
         let (costs, salt, hash) = (parts.next()?, parts.next()?, parts.next()?);
@@ -132,8 +143,8 @@ fn matches(password: &Password, text: &str) -> bool {
         let mut cost = |name: &str| costs.next()?.strip_prefix(name)?.parse().ok();
         let (memory, passes, lanes) = (cost("m=")?, cost("t=")?, cost("p=")?);
         let [salt, hash] = [salt, hash].map(|part| BASE64_STANDARD_NO_PAD.decode(part).ok());
-        let given = hashed(password, memory, passes, lanes, &salt?)?;
-        Some(verify_slices_are_equal(&*given, &hash?).is_ok())
+        let computed = argon2id(password, memory, passes, lanes, &salt?)?;
+        Some(verify_slices_are_equal(&*computed, &hash?).is_ok())
     };
     compare().unwrap_or(false)
 }
@@ -144,43 +155,43 @@ mod tests {
     use crate::ports::SystemEntropy;
 
     #[test]
-    fn a_hash_that_another_program_made_is_understood() {
-        // Of the reference implementation: echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1
+    fn reference_implementation_hash_is_verified() {
+        // From the reference implementation: echo -n password | argon2 somesalt -id -t 2 -k 65536 -p 1
         let text = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
-        for (password, is_right) in [("password", true), ("differentpassword", false)] {
-            assert_eq!(matches(&Password::given(password).unwrap(), text), is_right);
+        for (password, is_match) in [("password", true), ("differentpassword", false)] {
+            assert_eq!(verify_phc_string(&Password::parse_existing(password).unwrap(), text), is_match);
         }
     }
 
     #[test]
-    fn what_is_no_hash_matches_nothing() {
+    fn malformed_hash_matches_nothing() {
         for text in
             ["", "$argon2id$v=19$", "$argon2i$v=19$m=8,t=1,p=1$c29tc2FsdA$AAAA", "$argon2id$v=19$m=x,t=1,p=1$a$b"]
         {
-            assert!(!matches(&Password::given("password").unwrap(), text), "{text}");
+            assert!(!verify_phc_string(&Password::parse_existing("password").unwrap(), text), "{text}");
         }
     }
 
     #[tokio::test]
-    async fn a_password_is_known_by_its_hash() {
-        let passwords = Passwords::default();
-        let given = |text: &str| Password::given(text).unwrap();
-        let hash = passwords.hash(given("correct horse"), &SystemEntropy::default()).await.unwrap();
-        assert_eq!(passwords.is_right(given("correct horse"), Some(hash.clone())).await, Ok(true));
-        assert_eq!(passwords.is_right(given("battery staple"), Some(hash)).await, Ok(false));
-        assert_eq!(passwords.is_right(given(""), None).await, Ok(false));
+    async fn password_verifies_only_against_its_own_hash() {
+        let passwords = PasswordHasher::default();
+        let parse = |text: &str| Password::parse_existing(text).unwrap();
+        let hash = passwords.hash(parse("correct horse"), &SystemEntropy::default()).await.unwrap();
+        assert_eq!(passwords.verify(parse("correct horse"), Some(hash.clone())).await, Ok(true));
+        assert_eq!(passwords.verify(parse("battery staple"), Some(hash)).await, Ok(false));
+        assert_eq!(passwords.verify(parse(""), None).await, Ok(false));
     }
 
     #[test]
-    fn chosen_passwords_are_long_and_not_too_long() {
-        for (text, chosen) in [
+    fn new_password_length_is_limited() {
+        for (text, expected) in [
             ("elevenchars", Err(InvalidPassword::TooShort)),
             ("twelve chars", Ok(())),
             (&*"x".repeat(256), Ok(())),
             (&*"x".repeat(257), Err(InvalidPassword::TooLong)),
         ] {
-            assert_eq!(Password::chosen(text).map(|_| ()), chosen);
+            assert_eq!(Password::parse_new(text).map(|_| ()), expected);
         }
-        assert_eq!(format!("{:?}", Password::given("x").unwrap()), "Password(…)");
+        assert_eq!(format!("{:?}", Password::parse_existing("x").unwrap()), "Password(…)");
     }
 }

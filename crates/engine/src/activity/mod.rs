@@ -1,20 +1,18 @@
-//! Counting what happens, for people who look after a project.
+//! Statistics of checks and callbacks, for the project overview and metrics.
 //!
-//! What happens to a check is counted in the minute in which the check was created, so that of the checks of any while
-//! one can say how many have come how far. Attempts at callbacks are counted in the minute in which they end, and for
-//! no network: receivers are the project's own.
+//! Events of a check are counted in the minute of the check's creation, which yields a funnel for any period. Callback
+//! attempts are counted in the minute in which they end, and for no network.
 //!
-//! [`Activity`] counts in memory. Every few seconds the sums are added to the store's ([`Engine::flush_activity`]), and
-//! a stop does so once more. A crash loses what was counted since: these are statistics, and checks are not made of
-//! them.
+//! [`ActivityRecorder`] counts in memory. [`Engine::flush_activity`] adds the counts to the store every few seconds and
+//! at shutdown. A crash loses the counts since the last flush.
 //!
 //! [`Engine::flush_activity`]: crate::Engine::flush_activity
 
-mod flushing;
+mod flush;
 mod overview;
 mod recorder;
 mod totals;
 
-pub use overview::{Overview, OverviewFilter, Span};
-pub use recorder::{Activity, Place};
-pub use totals::Total;
+pub use overview::{OverviewFilter, OverviewSpan, ProjectOverview};
+pub use recorder::{ActivityKey, ActivityRecorder};
+pub use totals::ProductTotals;

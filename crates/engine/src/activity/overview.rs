@@ -1,49 +1,48 @@
-//! What a project has been doing, as its overview shows it.
+//! Activity of a project over time, for the console's overview.
 
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{activity::Counts, network::NetworkId, product::Product, tenancy::ProjectId};
+use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
 
 use crate::{
     Engine,
     ports::{ActivityFilter, ActivityPeriod, StoreError, WaitingCallbacks},
 };
 
-/// How many waiting callbacks of the deployment are looked at for one project's.
-const LOOKED_AT: u32 = 10_000;
+/// Waiting callbacks of the deployment that are scanned to count those of one project.
+const MAX_SCANNED_CALLBACKS: u32 = 10_000;
 
-/// How far an overview reaches back.
+/// Time span of an overview, with the length of its periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
-    /// By minutes.
+pub enum OverviewSpan {
+    /// In minutes.
     Hour,
-    /// By quarters of an hour.
+    /// In quarters of an hour.
     Day,
-    /// Thirty days, by days of UTC.
+    /// Thirty days, in days of UTC.
     Month,
 }
 
-impl Span {
-    pub const ALL: [Span; 3] = [Span::Hour, Span::Day, Span::Month];
+impl OverviewSpan {
+    pub const ALL: [OverviewSpan; 3] = [OverviewSpan::Hour, OverviewSpan::Day, OverviewSpan::Month];
 
-    /// How long a period is.
     pub fn period(self) -> SignedDuration {
         match self {
-            Span::Hour => SignedDuration::from_mins(1),
-            Span::Day => SignedDuration::from_mins(15),
-            Span::Month => SignedDuration::from_hours(24),
+            OverviewSpan::Hour => SignedDuration::from_mins(1),
+            OverviewSpan::Day => SignedDuration::from_mins(15),
+            OverviewSpan::Month => SignedDuration::from_hours(24),
         }
     }
 
     fn periods(self) -> i64 {
         match self {
-            Span::Hour => 60,
-            Span::Day => 96,
-            Span::Month => 30,
+            OverviewSpan::Hour => 60,
+            OverviewSpan::Day => 96,
+            OverviewSpan::Month => 30,
         }
     }
 
-    /// When its periods begin. The last one is under way.
-    fn starts(self, now: Timestamp) -> impl Iterator<Item = Timestamp> {
+    /// Start times of the periods. The last period contains `now`.
+    fn period_starts(self, now: Timestamp) -> impl Iterator<Item = Timestamp> {
         let seconds = self.period().as_secs();
         let last = now.as_second().div_euclid(seconds);
         let first = last - self.periods() + 1;
@@ -53,61 +52,74 @@ impl Span {
 
 #[derive(Clone, Debug)]
 pub struct OverviewFilter {
-    pub span: Span,
+    pub span: OverviewSpan,
     pub product: Option<Product>,
-    /// Holds for checks. Callbacks are of all networks.
+    /// Applies to checks only; callbacks have no network.
     pub network: Option<NetworkId>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overview {
-    /// One after the other, with nothing left out.
+pub struct ProjectOverview {
+    /// Consecutive, without gaps.
     pub periods: Vec<ActivityPeriod>,
-    /// All periods together.
-    pub total: Counts,
-    /// The networks to choose from.
+    /// Sum of all periods.
+    pub total: ActivityCounts,
+    /// Networks with activity in the span.
     pub networks: Vec<NetworkId>,
-    /// Now, whatever the span.
+    /// Waiting callbacks at present, regardless of the span.
     pub waiting: WaitingCallbacks,
 }
 
 impl Engine {
-    /// What a project has been doing. What this node has counted is stored first, so that nobody misses what they have
-    /// just done; what other nodes have counted may be some seconds behind.
-    pub async fn overview(&self, project: ProjectId, filter: OverviewFilter) -> Result<Overview, StoreError> {
+    /// Activity of a project. Flushes the counts of this node first; those of other nodes may be some seconds behind.
+    pub async fn project_overview(
+        &self,
+        project: ProjectId,
+        filter: OverviewFilter,
+    ) -> Result<ProjectOverview, StoreError> {
         self.flush_activity().await?;
         let OverviewFilter { span, product, network } = filter;
-        let mut periods: Vec<_> =
-            span.starts(self.clock().now()).map(|start| ActivityPeriod { start, counts: Counts::default() }).collect();
-        let (Some(first), Some(last)) = (periods.first(), periods.last()) else { return Ok(Overview::default()) };
+        let mut periods: Vec<_> = span
+            .period_starts(self.clock().now())
+            .map(|start| ActivityPeriod { start, counts: ActivityCounts::default() })
+            .collect();
+        let (Some(first), Some(last)) = (periods.first(), periods.last()) else {
+            return Ok(ProjectOverview::default());
+        };
         let from = first.start;
         let to = last.start.saturating_add(span.period()).unwrap_or(Timestamp::MAX);
-        let of = |network| ActivityFilter { from, to, period: span.period(), product, network };
+        let filter = |network| ActivityFilter { from, to, period: span.period(), product, network };
 
-        let is_of_one_network = network.is_some();
-        fill(&mut periods, self.store().activity(project, of(network)).await?, |own, found| *own = found);
-        if is_of_one_network {
-            fill(&mut periods, self.store().activity(project, of(None)).await?, |own, found| {
-                own.attempts_delivered = found.attempts_delivered;
-                own.attempts_failed = found.attempts_failed;
-                own.given_up = found.given_up;
+        let has_network_filter = network.is_some();
+        merge_periods(&mut periods, self.store().activity(project, filter(network)).await?, |counts, found| {
+            *counts = found;
+        });
+        if has_network_filter {
+            merge_periods(&mut periods, self.store().activity(project, filter(None)).await?, |counts, found| {
+                counts.attempts_delivered = found.attempts_delivered;
+                counts.attempts_failed = found.attempts_failed;
+                counts.given_up = found.given_up;
             });
         }
-        let mut total = Counts::default();
+        let mut total = ActivityCounts::default();
         for period in &periods {
             total += &period.counts;
         }
         let networks = self.store().active_networks(project, from, to).await?;
-        let waiting = self.store().waiting_callbacks(project, product, LOOKED_AT).await?;
-        Ok(Overview { periods, total, networks, waiting })
+        let waiting = self.store().waiting_callbacks(project, product, MAX_SCANNED_CALLBACKS).await?;
+        Ok(ProjectOverview { periods, total, networks, waiting })
     }
 }
 
-/// Puts what was found into its periods. Both are in order.
-fn fill(periods: &mut [ActivityPeriod], found: Vec<ActivityPeriod>, put: impl Fn(&mut Counts, Counts)) {
+/// Merges found counts into their periods. Both are sorted by start.
+fn merge_periods(
+    periods: &mut [ActivityPeriod],
+    found: Vec<ActivityPeriod>,
+    merge: impl Fn(&mut ActivityCounts, ActivityCounts),
+) {
     for ActivityPeriod { start, counts } in found {
-        if let Ok(place) = periods.binary_search_by_key(&start, |period| period.start) {
-            put(&mut periods[place].counts, counts);
+        if let Ok(index) = periods.binary_search_by_key(&start, |period| period.start) {
+            merge(&mut periods[index].counts, counts);
         }
     }
 }
@@ -117,16 +129,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_end_with_the_period_that_is_under_way() {
+    fn span_ends_with_the_current_period() {
         for (span, count, first, last) in [
-            (Span::Hour, 60, "2026-11-15T12:35:00Z", "2026-11-15T13:34:00Z"),
-            (Span::Day, 96, "2026-11-14T13:45:00Z", "2026-11-15T13:30:00Z"),
-            (Span::Month, 30, "2026-10-17T00:00:00Z", "2026-11-15T00:00:00Z"),
+            (OverviewSpan::Hour, 60, "2026-11-15T12:35:00Z", "2026-11-15T13:34:00Z"),
+            (OverviewSpan::Day, 96, "2026-11-14T13:45:00Z", "2026-11-15T13:30:00Z"),
+            (OverviewSpan::Month, 30, "2026-10-17T00:00:00Z", "2026-11-15T00:00:00Z"),
         ] {
-            let starts: Vec<_> = span.starts("2026-11-15T13:34:56.789Z".parse().unwrap()).collect();
-            assert_eq!(starts.len(), count, "{span:?}");
-            assert_eq!(starts.first().unwrap().to_string(), first, "{span:?}");
-            assert_eq!(starts.last().unwrap().to_string(), last, "{span:?}");
+            let period_starts: Vec<_> = span.period_starts("2026-11-15T13:34:56.789Z".parse().unwrap()).collect();
+            assert_eq!(period_starts.len(), count, "{span:?}");
+            assert_eq!(period_starts.first().unwrap().to_string(), first, "{span:?}");
+            assert_eq!(period_starts.last().unwrap().to_string(), last, "{span:?}");
         }
     }
 }

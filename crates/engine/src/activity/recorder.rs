@@ -1,7 +1,7 @@
-//! The counters in memory.
+//! In-memory activity counters.
 //!
-//! Counting is on the way of every check, so it must cost next to nothing: one short lock and one look-up, and an
-//! allocation only where the table of a node's busiest seconds has to grow.
+//! Every check is counted, so counting is cheap: one short lock and one lookup, and an allocation only when the table
+//! grows.
 
 use std::{
     collections::HashMap,
@@ -11,200 +11,197 @@ use std::{
 
 use jiff::Timestamp;
 use ringtrue_domain::{
-    activity::Counts,
-    lifecycle::{Check, Status, Verdict},
+    activity::ActivityCounts,
+    lifecycle::{Check, CheckStatus, Verdict},
     network::NetworkId,
     product::Product,
     tenancy::ProjectId,
 };
 use uuid::Uuid;
 
-use super::totals::{Total, Totals, duration_millis};
-use crate::ports::{ActivityCount, MarkedPending, Then};
+use super::totals::{CheckTotals, ProductTotals, duration_millis};
+use crate::ports::{ActivityCount, AttemptOutcome, MarkedPending};
 
-/// How many counters are kept while the store is away: some tens of megabytes.
-const MOST_COUNTERS: usize = 100_000;
+/// Limit while the store is unavailable; some tens of megabytes.
+const MAX_COUNTERS: usize = 100_000;
 
-/// What counts are kept for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct CounterKey {
     project: Uuid,
-    /// Whole minutes since 1970.
+    /// Unix time in minutes.
     minute: i64,
     product: Product,
-    network: Network,
+    network: PackedNetworkId,
 }
 
-/// A network's digits, or nothing: an id without a place of its own in memory.
+/// An optional network id, without heap allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Network([u8; 6]);
+struct PackedNetworkId([u8; 6]);
 
-impl From<Option<&NetworkId>> for Network {
+impl From<Option<&NetworkId>> for PackedNetworkId {
     fn from(id: Option<&NetworkId>) -> Self {
-        let mut network = Network::default();
+        let mut network = PackedNetworkId::default();
         let digits = id.map_or(&[][..], |id| id.as_str().as_bytes());
-        for (place, digit) in network.0.iter_mut().zip(digits) {
-            *place = *digit;
+        for (slot, digit) in network.0.iter_mut().zip(digits) {
+            *slot = *digit;
         }
         network
     }
 }
 
-impl Network {
+impl PackedNetworkId {
     fn id(self) -> Option<NetworkId> {
         std::str::from_utf8(&self.0).ok()?.trim_end_matches('\0').parse().ok()
     }
 }
 
-impl Key {
+impl CounterKey {
     fn new(project: ProjectId, product: Product, network: Option<&NetworkId>, at: Timestamp) -> Self {
         let minute = at.as_second().div_euclid(60);
-        Key { project: project.0, minute, product, network: network.into() }
+        CounterKey { project: project.0, minute, product, network: network.into() }
     }
 
     fn of<V>(check: &Check<V>) -> Self {
-        Key::new(check.project, check.product, check.network.as_ref(), check.created_at)
+        CounterKey::new(check.project, check.product, check.network.as_ref(), check.created_at)
     }
 }
 
-type Counters = HashMap<Key, Counts>;
+type Counters = HashMap<CounterKey, ActivityCounts>;
 
-/// Counts what happens on this node.
+/// Counts the events of checks and callbacks on this node.
 #[derive(Debug, Default)]
-pub struct Activity {
+pub struct ActivityRecorder {
     counters: Mutex<Counters>,
-    totals: Totals,
-    /// Held while counts are on their way to the store, so that whoever comes next finds them there.
+    totals: CheckTotals,
+    /// Held during a flush, so that the next caller finds the counts in the store.
     pub(super) flushing: tokio::sync::Mutex<()>,
 }
 
-/// Where a check is counted, to be remembered while the check is given away.
+/// Counter key of a check, for use after the check was moved.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(Key);
+pub struct ActivityKey(CounterKey);
 
-impl Activity {
-    pub fn place_of<V>(check: &Check<V>) -> Place {
-        Place(Key::of(check))
+impl ActivityRecorder {
+    pub fn key_of<V>(check: &Check<V>) -> ActivityKey {
+        ActivityKey(CounterKey::of(check))
     }
 
-    /// A check was created.
-    pub fn created(&self, place: Place) {
-        self.totals.created(place.0.product);
-        self.count(place.0, |counts| counts.created += 1);
+    pub fn record_created(&self, key: ActivityKey) {
+        self.totals.add_created(key.0.product);
+        self.update(key.0, |counts| counts.created += 1);
     }
 
-    /// A check was created that ended at once. Nobody else was needed, so everybody has done their part.
-    pub fn created_and_ended<V: Verdict + Clone>(&self, check: &Check<V>) {
-        self.totals.created(check.product);
-        self.totals.ended(check);
-        self.count(Key::of(check), |counts| {
+    /// Records a check that was concluded on creation. It also counts as seen.
+    pub fn record_created_and_concluded<V: Verdict + Clone>(&self, check: &Check<V>) {
+        self.totals.add_created(check.product);
+        self.totals.add_concluded(check);
+        self.update(CounterKey::of(check), |counts| {
             counts.created += 1;
             counts.seen += 1;
-            end(counts, check);
+            add_outcome(counts, check);
         });
     }
 
-    /// The end-user of a check has texted, or their device has come, for the first time.
-    pub fn seen(&self, place: Place) {
-        self.count(place.0, |counts| counts.seen += 1);
+    /// Records the end-user's first SMS or the first visit of the device.
+    pub fn record_seen(&self, place: ActivityKey) {
+        self.update(place.0, |counts| counts.seen += 1);
     }
 
-    /// The same of checks that have become pending by it.
-    pub fn marked_pending(&self, marked: &[MarkedPending]) {
+    /// Records the same for checks that it has made pending.
+    pub fn record_pending(&self, marked: &[MarkedPending]) {
         for check in marked {
-            let key = Key::new(check.project, check.product, check.network.as_ref(), check.created_at);
-            self.count(key, |counts| counts.seen += 1);
+            let key = CounterKey::new(check.project, check.product, check.network.as_ref(), check.created_at);
+            self.update(key, |counts| counts.seen += 1);
         }
     }
 
-    /// The device of a check, as it was before, sets out to its operator's network.
-    pub fn set_out<V: Clone>(&self, check: &Check<V>, network: &NetworkId) {
-        let was_seen = i64::from(check.status() != Status::Accepted);
-        let before = Key::of(check);
-        let after = Key { network: Some(network).into(), ..before };
+    /// Records the redirect of a device to its operator. `check` is the state before the redirect.
+    pub fn record_redirect<V: Clone>(&self, check: &Check<V>, network: &NetworkId) {
+        let was_seen = i64::from(check.status() != CheckStatus::Accepted);
+        let before = CounterKey::of(check);
+        let after = CounterKey { network: Some(network).into(), ..before };
         if before == after {
-            self.count(after, |counts| counts.seen += 1 - was_seen);
+            self.update(after, |counts| counts.seen += 1 - was_seen);
             return;
         }
-        // The network was not known before, or the device has changed it.
-        self.count(before, |counts| {
+        // The check moves from one network's counter to another's.
+        self.update(before, |counts| {
             counts.created -= 1;
             counts.seen -= was_seen;
         });
-        self.count(after, |counts| {
+        self.update(after, |counts| {
             counts.created += 1;
             counts.seen += 1;
         });
     }
 
-    /// A check has ended.
-    pub fn ended<V: Verdict + Clone>(&self, check: &Check<V>) {
-        self.totals.ended(check);
-        self.count(Key::of(check), |counts| end(counts, check));
+    pub fn record_concluded<V: Verdict + Clone>(&self, check: &Check<V>) {
+        self.totals.add_concluded(check);
+        self.update(CounterKey::of(check), |counts| add_outcome(counts, check));
     }
 
-    /// An attempt at a callback was settled.
-    pub fn attempted(&self, project: ProjectId, product: Product, ended_at: Timestamp, then: Then) {
-        self.count(Key::new(project, product, None, ended_at), |counts| match then {
-            Then::Delivered => counts.attempts_delivered += 1,
-            Then::RetryAt(_) => counts.attempts_failed += 1,
-            Then::GivenUp => {
+    /// Records the result of a callback attempt.
+    pub fn record_attempt(&self, project: ProjectId, product: Product, ended_at: Timestamp, then: AttemptOutcome) {
+        self.update(CounterKey::new(project, product, None, ended_at), |counts| match then {
+            AttemptOutcome::Delivered => counts.attempts_delivered += 1,
+            AttemptOutcome::RetryAt(_) => counts.attempts_failed += 1,
+            AttemptOutcome::GivenUp => {
                 counts.attempts_failed += 1;
                 counts.given_up += 1;
             }
         });
     }
 
-    /// What has happened on this node since it started, by product.
-    pub fn totals(&self) -> Vec<Total> {
-        self.totals.read()
+    /// Totals of this node since its start, by product.
+    pub fn totals(&self) -> Vec<ProductTotals> {
+        self.totals.snapshot()
     }
 
-    fn count(&self, key: Key, change: impl FnOnce(&mut Counts)) {
+    fn update(&self, key: CounterKey, change: impl FnOnce(&mut ActivityCounts)) {
         let mut counters = self.counters();
-        if counters.len() < MOST_COUNTERS || counters.contains_key(&key) {
+        if counters.len() < MAX_COUNTERS || counters.contains_key(&key) {
             change(counters.entry(key).or_default());
         }
     }
 
-    /// Takes what was counted, in the order of the keys. New counts begin in a table that has room for as many.
-    pub(super) fn take(&self) -> Vec<(Key, Counts)> {
-        let room = self.counters().len();
-        let empty = Counters::with_capacity(room);
+    /// Takes all counts, sorted by key. Keeps the capacity of the table.
+    pub(super) fn drain(&self) -> Vec<(CounterKey, ActivityCounts)> {
+        let capacity = self.counters().len();
+        let empty = Counters::with_capacity(capacity);
         let taken = mem::replace(&mut *self.counters(), empty);
-        let mut taken: Vec<_> = taken.into_iter().filter(|(_, counts)| !counts.is_nothing()).collect();
+        let mut taken: Vec<_> = taken.into_iter().filter(|(_, counts)| !counts.is_zero()).collect();
         taken.sort_unstable_by_key(|(key, _)| *key);
         taken
     }
 
-    /// Keeps for later what could not be stored.
-    pub(super) fn put_back(&self, counts: &[(Key, Counts)]) {
-        for (key, later) in counts {
-            self.count(*key, |counts| *counts += later);
+    /// Adds counts that could not be stored.
+    pub(super) fn add_back(&self, counts: &[(CounterKey, ActivityCounts)]) {
+        for (key, unstored) in counts {
+            self.update(*key, |counts| *counts += unstored);
         }
     }
 
     fn counters(&self) -> MutexGuard<'_, Counters> {
-        // A panic elsewhere leaves no count half changed.
+        // A panic cannot leave a count in an inconsistent state.
         self.counters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn end<V: Verdict + Clone>(counts: &mut Counts, check: &Check<V>) {
+fn add_outcome<V: Verdict + Clone>(counts: &mut ActivityCounts, check: &Check<V>) {
     match check.status() {
-        Status::Accepted | Status::Pending => {}
-        Status::Expired => counts.expired += 1,
-        Status::Error => counts.failed += 1,
-        Status::Completed => {
+        CheckStatus::Accepted | CheckStatus::Pending => {}
+        CheckStatus::Expired => counts.expired += 1,
+        CheckStatus::Error => counts.failed += 1,
+        CheckStatus::Completed => {
             counts.completed += 1;
             counts.matched += i64::from(check.verdict().and_then(Verdict::matched) != Some(false));
-            counts.latency[Counts::bucket(duration_millis(check))] += 1;
+            counts.latency[ActivityCounts::latency_bucket(duration_millis(check))] += 1;
         }
     }
 }
 
-impl From<&(Key, Counts)> for ActivityCount {
-    fn from((key, counts): &(Key, Counts)) -> Self {
+impl From<&(CounterKey, ActivityCounts)> for ActivityCount {
+    fn from((key, counts): &(CounterKey, ActivityCounts)) -> Self {
         ActivityCount {
             project: ProjectId(key.project),
             minute: Timestamp::from_second(key.minute.saturating_mul(60)).unwrap_or(Timestamp::UNIX_EPOCH),
@@ -220,42 +217,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_networks_digits_lead_back_to_it() {
+    fn packed_network_id_round_trips() {
         for id in ["23410", "310004"] {
             let id: NetworkId = id.parse().unwrap();
-            assert_eq!(Network::from(Some(&id)).id(), Some(id));
+            assert_eq!(PackedNetworkId::from(Some(&id)).id(), Some(id));
         }
-        assert_eq!(Network::from(None).id(), None);
+        assert_eq!(PackedNetworkId::from(None).id(), None);
     }
 
     #[test]
-    fn what_is_put_back_adds_up_with_what_has_come_since() {
-        let activity = Activity::default();
+    fn added_back_counts_are_summed_with_newer_ones() {
+        let activity = ActivityRecorder::default();
         let (project, product) = (ProjectId(Uuid::from_u128(1)), Product::ReverseSms);
         let at: Timestamp = "2026-11-15T02:30:59.999Z".parse().unwrap();
-        let attempted = |then| activity.attempted(project, product, at, then);
-        attempted(Then::Delivered);
-        let taken = activity.take();
-        assert!(activity.take().is_empty());
-        attempted(Then::RetryAt(at));
-        attempted(Then::GivenUp);
-        activity.put_back(&taken);
-        let [(key, counts)] = activity.take()[..] else { panic!("one minute") };
-        assert_eq!(counts, Counts { attempts_delivered: 1, attempts_failed: 2, given_up: 1, ..Counts::default() });
+        let attempted = |then| activity.record_attempt(project, product, at, then);
+        attempted(AttemptOutcome::Delivered);
+        let taken = activity.drain();
+        assert!(activity.drain().is_empty());
+        attempted(AttemptOutcome::RetryAt(at));
+        attempted(AttemptOutcome::GivenUp);
+        activity.add_back(&taken);
+        let [(key, counts)] = activity.drain()[..] else { panic!("one minute") };
+        assert_eq!(
+            counts,
+            ActivityCounts { attempts_delivered: 1, attempts_failed: 2, given_up: 1, ..ActivityCounts::default() }
+        );
         assert_eq!(ActivityCount::from(&(key, counts)).minute, "2026-11-15T02:30:00Z".parse().unwrap());
     }
 
     #[test]
     fn counters_are_bounded() {
-        let activity = Activity::default();
+        let activity = ActivityRecorder::default();
         let (project, product) = (ProjectId(Uuid::from_u128(1)), Product::ReverseSms);
-        let minutes = i64::try_from(MOST_COUNTERS).unwrap() + 10;
+        let minutes = i64::try_from(MAX_COUNTERS).unwrap() + 10;
         for minute in (0..minutes).chain([0]) {
             let at = Timestamp::from_second(60 * minute).unwrap();
-            activity.attempted(project, product, at, Then::Delivered);
+            activity.record_attempt(project, product, at, AttemptOutcome::Delivered);
         }
-        let taken = activity.take();
-        assert_eq!(taken.len(), MOST_COUNTERS);
-        assert_eq!(taken[0].1.attempts_delivered, 2, "what is there is counted on");
+        let taken = activity.drain();
+        assert_eq!(taken.len(), MAX_COUNTERS);
+        assert_eq!(taken[0].1.attempts_delivered, 2, "existing counters still count");
     }
 }

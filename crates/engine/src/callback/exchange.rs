@@ -1,66 +1,63 @@
-//! What is remembered of an attempt: what was sent, and what came back.
+//! Logged HTTP exchange of an attempt.
 
 use serde::{Deserialize, Serialize};
 
-/// One attempt, as its log shows it. Kept sealed: URL and body are the caller's.
+/// Request and response of one attempt. Stored sealed as JSON: field names must not change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
-    pub sent: Sent,
-    /// Nothing came back when there is none; the attempt's log says why.
-    pub received: Option<Received>,
+    pub sent: SentRequest,
+    /// `None`: no response; the attempt's log has the failure.
+    pub received: Option<ReceivedResponse>,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct SentRequest {
     pub url: String,
-    /// The value of the signature is left out.
+    /// Without the signature's value.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Received {
+pub struct ReceivedResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    /// The beginning of the body. What is not UTF-8 is shown as U+FFFD.
+    /// Truncated; invalid UTF-8 is replaced by U+FFFD.
     pub body: String,
 }
 
-/// How much of an answer's body is kept.
 const MAX_BODY_BYTES: usize = 4 * 1_024;
-/// How much of an answer's headers is kept.
 const MAX_HEADER_BYTES: usize = 2 * 1_024;
-/// Headers that are never kept: they would let whoever reads the log act in the receiver's name.
+/// Headers that are never logged: they are credentials of the receiver.
 const SECRET_HEADERS: [&str; 2] = ["set-cookie", "set-cookie2"];
 
-impl Received {
-    /// As much of an answer as is kept.
-    pub(super) fn bounded(status: u16, mut headers: Vec<(String, String)>, mut body: String) -> Self {
-        let mut left = MAX_HEADER_BYTES;
+impl ReceivedResponse {
+    pub(super) fn truncated(status: u16, mut headers: Vec<(String, String)>, mut body: String) -> Self {
+        let mut remaining = MAX_HEADER_BYTES;
         headers.retain(|(name, _)| !SECRET_HEADERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)));
         let fitting = headers.iter().take_while(|(name, value)| {
-            let rest = left.checked_sub(name.len() + value.len());
-            left = rest.unwrap_or(0);
+            let rest = remaining.checked_sub(name.len() + value.len());
+            remaining = rest.unwrap_or(0);
             rest.is_some()
         });
         let fitting = fitting.count();
         headers.truncate(fitting);
         body.truncate(body.floor_char_boundary(MAX_BODY_BYTES));
-        Received { status, headers, body }
+        ReceivedResponse { status, headers, body }
     }
 }
 
 /// Masked: a URL may carry a token, a body personal data.
-impl std::fmt::Debug for Sent {
+impl std::fmt::Debug for SentRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Sent({} bytes)", self.body.len())
+        write!(f, "SentRequest({} bytes)", self.body.len())
     }
 }
 
-/// Masked: whatever the receiver said is its own.
-impl std::fmt::Debug for Received {
+/// Masked: the response belongs to the receiver.
+impl std::fmt::Debug for ReceivedResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Received({}, {} bytes)", self.status, self.body.len())
+        write!(f, "ReceivedResponse({}, {} bytes)", self.status, self.body.len())
     }
 }
 
@@ -69,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_bounded_and_cookies_are_never_kept() {
+    fn responses_are_truncated_and_cookies_are_dropped() {
         let header = |name: &str, length: usize| (name.to_owned(), "v".repeat(length));
         let headers = vec![
             header("Set-Cookie", 10),
@@ -79,10 +76,13 @@ mod tests {
             header("x-b", 1_000),
             header("x-c", 1),
         ];
-        let kept = Received::bounded(200, headers, "é".repeat(3_000));
-        let names: Vec<&str> = kept.headers.iter().map(|(name, _)| name.as_str()).collect();
+        let truncated = ReceivedResponse::truncated(200, headers, "é".repeat(3_000));
+        let names: Vec<&str> = truncated.headers.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["server", "x-a"]);
-        assert_eq!(kept.body.len(), MAX_BODY_BYTES);
-        assert_eq!(Received::bounded(200, vec![], format!("a{}", "é".repeat(3_000))).body.len(), MAX_BODY_BYTES - 1);
+        assert_eq!(truncated.body.len(), MAX_BODY_BYTES);
+        assert_eq!(
+            ReceivedResponse::truncated(200, vec![], format!("a{}", "é".repeat(3_000))).body.len(),
+            MAX_BODY_BYTES - 1
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What became of a check's callback, for people; and sending it again.
+//! Callback log of a check, and resend.
 
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -12,17 +12,17 @@ use super::{Exchange, sealing};
 use crate::{
     Engine,
     checks::ReadError,
-    idempotency::Once,
-    management::Manager,
-    ports::{AttemptLog, CallbackRecord, CallbackState, Found, MAX_RESENDS, Resent, StoreError},
+    idempotency::IdempotentRequest,
+    management::ManagementActor,
+    ports::{AttemptLog, CallbackRecord, CallbackState, MAX_RESENDS, ResendOutcome, StoreError, TenantLookup},
 };
 
-/// A callback with all that is remembered of it.
+/// A callback with its logged attempts.
 #[derive(Clone)]
 pub struct CallbackLog {
-    /// `None` once it cannot be read any more.
+    /// `None` once it cannot be unsealed.
     pub url: Option<String>,
-    /// `None` once it has been erased.
+    /// `None` once erased.
     pub body: Option<String>,
     pub state: CallbackState,
     pub attempts: Vec<Attempt>,
@@ -37,38 +37,36 @@ impl std::fmt::Debug for CallbackLog {
 
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// Counted from 1 over all series. Only the newest are kept.
+    /// From 1, over all series. Only the newest attempts are kept.
     pub number: u32,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub status: Option<u16>,
     pub failure: Option<String>,
-    /// `None` once it has been erased.
+    /// `None` once erased.
     pub exchange: Option<Exchange>,
 }
 
-/// A callback that will be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resending {
+pub struct ScheduledResend {
     pub check: CheckId,
-    /// When the new series of attempts begins.
+    /// Start of the new series of attempts.
     pub due_at: Timestamp,
 }
 
-/// Why a callback is not sent again.
 #[derive(Debug, thiserror::Error)]
 pub enum ResendError {
     #[error(transparent)]
     Read(#[from] ReadError),
-    #[error("the check has not ended yet")]
+    #[error("the check is not concluded yet")]
     StillOpen,
     #[error("this check has no callback")]
     NoCallback,
-    #[error("the callback is still being tried")]
+    #[error("delivery attempts are still in progress")]
     StillWaiting,
-    #[error("what the callback said has been erased")]
+    #[error("the callback's content has been erased")]
     Erased,
-    #[error("the callback was sent again {MAX_RESENDS} times already; read the check instead")]
+    #[error("the callback was already resent {MAX_RESENDS} times; read the check instead")]
     LimitReached,
 }
 
@@ -79,12 +77,12 @@ impl From<StoreError> for ResendError {
 }
 
 impl Engine {
-    /// `None`: the check has no callback, or has not ended.
+    /// `None`: the check has no callback, or is not concluded.
     pub async fn callback_log(&self, project: ProjectId, check: CheckId) -> Result<Option<CallbackLog>, ReadError> {
-        let record = match self.store().callback(project, check).await? {
-            Found::Mine(record) => record,
-            Found::SomeoneElses => return Err(ReadError::NotYours),
-            Found::Nothing => return Ok(None),
+        let record = match self.store().find_callback(project, check).await? {
+            TenantLookup::Found(record) => record,
+            TenantLookup::OtherTenant => return Err(ReadError::OtherProject),
+            TenantLookup::NotFound => return Ok(None),
         };
         let CallbackRecord { url, body, state, attempts, .. } = record;
         let keys = self.control_plane().keys();
@@ -104,47 +102,47 @@ impl Engine {
         }))
     }
 
-    /// Fails unless the check belongs to the project, so that a caller is refused before its idempotency key is used.
+    /// Fails unless the check belongs to the project. Runs before the idempotency key is used.
     pub async fn authorize_resend(
         &self,
         project: &Project,
         product: Product,
         check: CheckId,
     ) -> Result<(), ResendError> {
-        self.any_check(project.id, product, check).await?;
+        self.read_any_check(project.id, product, check).await?;
         Ok(())
     }
 
-    /// Sends a callback again that was delivered or given up: the same body, in a new series of attempts. The project is
-    /// one that the manager has been let into.
+    /// Resends a delivered or given-up callback: the same body, in a new series of attempts. The manager must have
+    /// access to the project.
     pub async fn resend_callback(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         project: &Project,
         product: Product,
         check: CheckId,
-        once: Option<Once<'_, Resending>>,
-    ) -> Result<Resending, ResendError> {
+        idempotency: Option<IdempotentRequest<'_, ScheduledResend>>,
+    ) -> Result<ScheduledResend, ResendError> {
         if project.workspace != manager.workspace {
-            return Err(ReadError::NotYours.into());
+            return Err(ReadError::OtherProject.into());
         }
-        let ended = self.any_check(project.id, product, check).await?;
-        if matches!(ended.state, Lifecycle::Open(_)) {
+        let resent_check = self.read_any_check(project.id, product, check).await?;
+        if matches!(resent_check.state, Lifecycle::Open(_)) {
             return Err(ResendError::StillOpen);
         }
-        let audit = self.audit(manager, Action::CallbackResent, check.to_string(), vec![]);
-        let resending = Resending { check, due_at: audit.at };
-        let completion = self.completion(once, &resending)?;
-        match self.store().resend(project.id, check, audit.at, &audit, completion).await? {
-            Found::Mine(Resent::Queued) => {
-                self.courier().look();
-                Ok(resending)
+        let audit = self.new_audit_event(manager, Action::CallbackResent, check.to_string(), vec![]);
+        let resend = ScheduledResend { check, due_at: audit.at };
+        let idempotent_response = self.seal_idempotent_response(idempotency, &resend)?;
+        match self.store().resend_callback(project.id, check, audit.at, &audit, idempotent_response).await? {
+            TenantLookup::Found(ResendOutcome::Queued) => {
+                self.courier().wake();
+                Ok(resend)
             }
-            Found::Mine(Resent::StillWaiting) => Err(ResendError::StillWaiting),
-            Found::Mine(Resent::Erased) => Err(ResendError::Erased),
-            Found::Mine(Resent::LimitReached) => Err(ResendError::LimitReached),
-            Found::SomeoneElses => Err(ReadError::NotYours.into()),
-            Found::Nothing => Err(ResendError::NoCallback),
+            TenantLookup::Found(ResendOutcome::StillWaiting) => Err(ResendError::StillWaiting),
+            TenantLookup::Found(ResendOutcome::Erased) => Err(ResendError::Erased),
+            TenantLookup::Found(ResendOutcome::LimitReached) => Err(ResendError::LimitReached),
+            TenantLookup::OtherTenant => Err(ReadError::OtherProject.into()),
+            TenantLookup::NotFound => Err(ResendError::NoCallback),
         }
     }
 }

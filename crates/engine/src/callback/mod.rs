@@ -1,20 +1,21 @@
-//! Telling callers how their checks ended.
+//! Callbacks: notifications about concluded checks.
 //!
-//! A callback's body is rendered once ([`payload`]), when its check ends, and its row is written in the transaction of
-//! that end. The [`Courier`] signs ([`signature`]) and posts it until a receiver answers 200 or seven attempts have
-//! failed. URL, body and the log of attempts are kept sealed ([`sealing`]).
+//! The body is rendered once ([`payload`]), when the check is concluded, and stored in the same transaction. The
+//! [`Courier`] signs it ([`signature`]) and posts it until the receiver responds with 200, or seven attempts have
+//! failed. URL, body and attempt log are stored sealed ([`sealing`]).
 
 mod courier;
-mod examination;
 mod exchange;
 mod log;
 pub mod payload;
 pub mod sealing;
 pub mod signature;
+mod signature_debugger;
 
 pub use courier::{
-    Courier, CourierParts, Figures, KeySource, LATENCY_BOUNDS, LEASE, Limits, UNREADABLE, WorkspaceLookup,
+    Courier, CourierDependencies, CourierLimits, CourierMetrics, KeySource, LATENCY_BOUNDS_MILLIS, LEASE_DURATION,
+    UNREADABLE_FAILURE, WorkspaceLookup,
 };
-pub use examination::{Examination, ExaminationError, Paste};
-pub use exchange::{Exchange, Received, Sent};
-pub use log::{Attempt, CallbackLog, ResendError, Resending};
+pub use exchange::{Exchange, ReceivedResponse, SentRequest};
+pub use log::{Attempt, CallbackLog, ResendError, ScheduledResend};
+pub use signature_debugger::{PastedCallback, SignatureDebugError, SignatureDebugReport};

@@ -1,30 +1,30 @@
-//! What a callback says: its JSON, as the specification words it.
+//! JSON body of callbacks, as specified.
 //!
-//! Rendered from a [`Concluded`], so a callback about an open check cannot be written. Each product says something of
-//! its own about a completed check; the rest is the same for all.
+//! Rendered from a [`Concluded`], so a callback about an open check cannot be built. Only the verdict fields depend on
+//! the product.
 
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::{
-    lifecycle::{AnyVerdict, Concluded, ErrorCode, Reference, Status},
+    lifecycle::{AnyVerdict, CheckStatus, Concluded, ErrorCode, Reference},
     network::NetworkId,
     phone::Msisdn,
     reverse_sms::SenderMatch,
-    silent::Proof,
+    silent::OperatorVerdict,
 };
 use serde::Serialize;
 
-/// Set on callbacks of expired checks; the check itself has no error code then.
+/// Error code in callbacks of expired checks; the check itself has none.
 const CHECK_EXPIRED: &str = "check_expired";
 
 /// RFC 3339, UTC, milliseconds.
-const TIMES: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+const RFC3339_MILLIS: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct CallbackBody<'a> {
     check_id: String,
     status: &'static str,
     #[serde(flatten)]
-    verdict: Said<'a>,
+    verdict: VerdictFields<'a>,
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     updated_at: Option<String>,
@@ -34,9 +34,9 @@ struct Body<'a> {
     error_code: Option<&'static str>,
 }
 
-/// What a product says of a completed check.
+/// Product-specific fields of a completed check.
 #[derive(Default, Serialize)]
-struct Said<'a> {
+struct VerdictFields<'a> {
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     matched: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,48 +45,50 @@ struct Said<'a> {
     network_id: Option<&'a str>,
 }
 
-/// The callback of a check. `number` is the one that the check has found out, if it has.
+/// Renders the callback body. `number` is the discovered number, if any.
 #[expect(clippy::expect_used, reason = "strings and booleans always have a JSON form")]
 pub(crate) fn render(concluded: &Concluded<AnyVerdict>, number: Option<&Msisdn>) -> Vec<u8> {
     let check = concluded.check();
     let status = check.status();
     let network_id = check.network.as_ref().map(NetworkId::as_str);
-    let body = Body {
+    let body = CallbackBody {
         check_id: check.id.to_string(),
         status: status.as_str(),
         verdict: match check.verdict() {
-            // SIM Swap has no callbacks: its caller has the answer.
-            None | Some(AnyVerdict::Sim(_)) => Said::default(),
-            Some(AnyVerdict::Sender(SenderMatch(matched))) => Said { matched: Some(*matched), ..Said::default() },
-            Some(AnyVerdict::Device(Proof::Match(matched))) => {
-                Said { matched: Some(*matched), network_id, ..Said::default() }
+            // SIM Swap has no callbacks: it is synchronous.
+            None | Some(AnyVerdict::Sim(_)) => VerdictFields::default(),
+            Some(AnyVerdict::Sender(SenderMatch(matched))) => {
+                VerdictFields { matched: Some(*matched), ..VerdictFields::default() }
             }
-            // The network is on the check, and not in its callback.
-            Some(AnyVerdict::Device(Proof::Number(_))) => {
-                Said { phone_number: number.map(Msisdn::as_str), ..Said::default() }
+            Some(AnyVerdict::Device(OperatorVerdict::Match(matched))) => {
+                VerdictFields { matched: Some(*matched), network_id, ..VerdictFields::default() }
+            }
+            // The specification has no network in this callback.
+            Some(AnyVerdict::Device(OperatorVerdict::Number(_))) => {
+                VerdictFields { phone_number: number.map(Msisdn::as_str), ..VerdictFields::default() }
             }
         },
-        created_at: time(check.created_at),
-        updated_at: check.updated_at().map(time),
+        created_at: format_time(check.created_at),
+        updated_at: check.updated_at().map(format_time),
         reference_id: check.reference.as_ref().map(Reference::as_str),
         error_code: match status {
-            Status::Expired => Some(CHECK_EXPIRED),
+            CheckStatus::Expired => Some(CHECK_EXPIRED),
             _ => check.error_code().map(ErrorCode::as_str),
         },
     };
     serde_json::to_vec(&body).expect("a callback is JSON")
 }
 
-fn time(instant: Timestamp) -> String {
-    TIMES.timestamp_to_string(&instant)
+fn format_time(instant: Timestamp) -> String {
+    RFC3339_MILLIS.timestamp_to_string(&instant)
 }
 
 #[cfg(test)]
 mod tests {
     use ringtrue_domain::{
-        lifecycle::{Check, CheckId, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash, Open},
+        lifecycle::{Check, CheckId, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash, OpenState},
         product::Product,
-        reverse_sms::{ReceivedFrom, ReverseSmsCheck},
+        reverse_sms::{HashedSender, ReverseSmsCheck},
         silent::SilentCheck,
         tenancy::{Mode, ProjectId},
     };
@@ -109,64 +111,64 @@ mod tests {
             redirect_url: None,
             created_at: "2026-11-14T09:30:00Z".parse().unwrap(),
             expires_at: "2026-11-14T09:35:00Z".parse().unwrap(),
-            state: Lifecycle::Open(Open::Accepted),
+            state: Lifecycle::Open(OpenState::Accepted),
         }
     }
 
-    fn rendered<V: Into<AnyVerdict>>(concluded: Concluded<V>, number: Option<&str>) -> String {
+    fn render_text<V: Into<AnyVerdict>>(concluded: Concluded<V>, number: Option<&str>) -> String {
         let number = number.map(|number| Msisdn::parse(number, Mode::Sandbox).unwrap());
         String::from_utf8(render(&concluded.map(Into::into), number.as_ref())).unwrap()
     }
 
     fn silent(product: Product) -> SilentCheck {
-        let check = check(None).map(|_| Proof::Match(true));
+        let check = check(None).map(|_| OperatorVerdict::Match(true));
         Check { product, network: Some("23410".parse().unwrap()), ..check }
     }
 
     #[test]
-    fn secure_sna_names_the_network_and_discovery_the_number() {
+    fn secure_sna_has_the_network_and_discovery_the_number() {
         let at = "2026-11-14T09:30:01.25Z".parse().unwrap();
-        let matched = silent(Product::SecureSna).redeem(Proof::Match(true), at).unwrap();
+        let matched = silent(Product::SecureSna).conclude_with_verdict(OperatorVerdict::Match(true), at).unwrap();
         assert_eq!(
-            rendered(matched, None),
+            render_text(matched, None),
             r#"{"check_id":"00000000-0000-0000-0000-000000000007","status":"COMPLETED","match":true,"network_id":"23410","created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.250Z"}"#
         );
         let number = DiscoveredNumber { number: check(None).claimed, sealed: None };
-        let found = silent(Product::Discovery).redeem(Proof::Number(number), at).unwrap();
+        let found = silent(Product::Discovery).conclude_with_verdict(OperatorVerdict::Number(number), at).unwrap();
         assert_eq!(
-            rendered(found, Some("+99000000010")),
+            render_text(found, Some("+99000000010")),
             r#"{"check_id":"00000000-0000-0000-0000-000000000007","status":"COMPLETED","phone_number":"+99000000010","created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.250Z"}"#
         );
-        let failed = silent(Product::SecureSna).fail(ErrorCode::MnoTimeout, at).unwrap();
-        assert!(rendered(failed, None).ends_with(r#""error_code":"mno_timeout"}"#));
+        let failed = silent(Product::SecureSna).conclude_with_error(ErrorCode::MnoTimeout, at).unwrap();
+        assert!(render_text(failed, None).ends_with(r#""error_code":"mno_timeout"}"#));
     }
 
     #[test]
-    fn a_completed_check_says_whether_the_number_matched() {
+    fn completed_check_has_the_match() {
         let at = "2026-11-14T09:30:01.25Z".parse().unwrap();
-        let matched = check(Some("order \"7\"")).receive(ReceivedFrom::Number(OURS), at).unwrap().unwrap();
+        let matched = check(Some("order \"7\"")).evaluate_sms(HashedSender::Number(OURS), at).unwrap().unwrap();
         assert_eq!(
-            rendered(matched, None),
+            render_text(matched, None),
             r#"{"check_id":"00000000-0000-0000-0000-000000000007","status":"COMPLETED","match":true,"created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.250Z","reference_id":"order \"7\""}"#
         );
-        let other = ReceivedFrom::Number(NumberHash([2; 32]));
-        assert!(rendered(check(None).receive(other, at).unwrap().unwrap(), None).contains(r#""match":false"#));
+        let other = HashedSender::Number(NumberHash([2; 32]));
+        assert!(render_text(check(None).evaluate_sms(other, at).unwrap().unwrap(), None).contains(r#""match":false"#));
     }
 
     #[test]
-    fn an_expired_check_carries_its_own_code_and_no_match() {
+    fn expired_check_has_its_error_code_and_no_match() {
         assert_eq!(
-            rendered(check(None).expire().unwrap(), None),
+            render_text(check(None).expire().unwrap(), None),
             r#"{"check_id":"00000000-0000-0000-0000-000000000007","status":"EXPIRED","created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:35:00.000Z","error_code":"check_expired"}"#
         );
     }
 
     #[test]
-    fn an_error_is_named() {
+    fn failed_check_has_its_error_code() {
         let at = "2026-11-14T09:30:01Z".parse().unwrap();
-        let failed = check(None).receive(ReceivedFrom::Unattributed, at).unwrap().unwrap();
+        let failed = check(None).evaluate_sms(HashedSender::Unattributed, at).unwrap().unwrap();
         assert_eq!(
-            rendered(failed, None),
+            render_text(failed, None),
             r#"{"check_id":"00000000-0000-0000-0000-000000000007","status":"ERROR","created_at":"2026-11-14T09:30:00.000Z","updated_at":"2026-11-14T09:30:01.000Z","error_code":"internal_error"}"#
         );
     }

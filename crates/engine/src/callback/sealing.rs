@@ -1,7 +1,7 @@
-//! Closing and opening what is kept of callbacks.
+//! Sealing of stored callback data.
 //!
-//! Each thing is bound to its check and to what it is, so that no row can be passed off as another. Sealing answers
-//! `None` when the deployment has no seal key in use; opening, when the key is gone or the bytes were altered.
+//! Each value is bound to its check and field, so that rows cannot be swapped. Sealing returns `None` without an active
+//! seal key; opening returns `None` if the key is gone or the bytes were altered.
 
 use jiff::Timestamp;
 use ringtrue_domain::{
@@ -9,7 +9,7 @@ use ringtrue_domain::{
     web_url::CallbackUrl,
 };
 
-use super::{Exchange, Received};
+use super::{Exchange, ReceivedResponse};
 use crate::{keys::KeyRing, ports::Entropy};
 
 pub fn seal_url(
@@ -49,11 +49,11 @@ pub fn seal_exchange(
 pub fn open_exchange(keys: &KeyRing, check: CheckId, sealed: &Sealed) -> Option<Exchange> {
     let opened: Exchange =
         serde_json::from_slice(&keys.unseal(&context("callback-exchange", check), &sealed.0)?).ok()?;
-    // Earlier releases kept more.
-    let bounded = |Received { status, headers, body }| Received::bounded(status, headers, body);
-    Some(Exchange { received: opened.received.map(bounded), ..opened })
+    // Earlier releases stored more.
+    let truncated = |ReceivedResponse { status, headers, body }| ReceivedResponse::truncated(status, headers, body);
+    Some(Exchange { received: opened.received.map(truncated), ..opened })
 }
 
-fn context(what: &str, check: CheckId) -> Vec<u8> {
-    format!("{what}:{check}").into_bytes()
+fn context(field: &str, check: CheckId) -> Vec<u8> {
+    format!("{field}:{check}").into_bytes()
 }

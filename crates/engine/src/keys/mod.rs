@@ -1,17 +1,19 @@
-//! The keys of a deployment: made, sealed by the master key, opened, rotated.
+//! Cryptographic keys of a deployment: generation, sealing, rotation.
 //!
-//! Keys are rows that only the master key opens, so a copy of the database alone signs nothing and reads nothing.
-//! When a key is used follows from its schedule; see `domain::key_schedule`.
+//! The database stores keys sealed by the master key, so a copy of the database alone can neither sign nor decrypt.
+//! A key's state follows from its schedule; see `domain::key_schedule`.
 
-mod callback;
-mod master;
+mod callback_signer;
+mod key_ring;
+mod master_key;
 mod rewrap;
-mod ring;
 mod rotation;
 
-pub use callback::CallbackSigner;
-pub use master::{MasterKey, NotAMasterKey};
-pub(crate) use rewrap::upgrade;
-pub use rewrap::{RewrapError, are_without_schedules, rewrap};
-pub use ring::{KeyRing, PublicKey, UnopenedKey};
-pub use rotation::{KeySummary, RotateError, Rotation, ensure_keys, key_summaries, policy, rotate};
+pub use callback_signer::CallbackSigner;
+pub use key_ring::{CallbackPublicKey, KeyRing, KeyUnsealError};
+pub use master_key::{InvalidMasterKey, MasterKey};
+pub(crate) use rewrap::upgrade_legacy_keys;
+pub use rewrap::{RewrapError, has_legacy_seals, rewrap_keys};
+pub use rotation::{
+    KeyRotation, KeySummary, RotateError, create_missing_keys, list_key_summaries, rotate_key, rotation_policy,
+};

@@ -1,19 +1,18 @@
-//! Watching a project's checks as they come and change.
+//! Live feed of a project's checks for the console.
 //!
-//! Windows share what is read. For each project that somebody watches here, the newest checks are read about once a
-//! second, by the verb that lists them, and compared with what was there before; what is new goes to every window. The
-//! database is asked, so checks of all nodes are seen, and the way of a check is not touched. Nothing is read for a
-//! project that nobody watches.
+//! For each watched project, a node polls the newest checks once a second and sends the differences to all
+//! subscriptions. Polling the database covers the checks of all nodes and adds no work to check processing. Projects
+//! without a subscription are not polled.
 //!
-//! A window belongs to a session. Once a second, one question to the store finds the sessions that have ended and the
-//! accounts that may not see the workspace any more, and their windows end.
+//! A subscription belongs to a session. Once a second, one query finds the sessions that have ended or lost access to
+//! the workspace, and their subscriptions end.
 //!
-//! Deliberately absent: changes of checks that are no longer among the newest. They are in the list of checks.
+//! The feed omits changes of checks that are no longer among the newest.
 
 mod newest;
-mod seats;
 #[cfg(test)]
 mod tests;
+mod viewer_limit;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -33,221 +32,223 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Engine,
-    accounts::{Person, SessionToken},
+    accounts::{ConsoleUser, SessionToken},
     ports::StoreError,
 };
-use newest::Newest;
-pub use newest::News;
-use seats::{Seat, Seats, Viewer};
+pub use newest::CheckUpdate;
+use newest::NewestChecks;
+use viewer_limit::{Viewer, ViewerLimit, ViewerPermit};
 
-/// How often is looked.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How many checks of each product are looked at, and how many a window begins with.
-pub const NEWEST: u32 = 50;
-/// How far a window may fall behind.
-const BEHIND: usize = 256;
-/// How many projects are looked at together.
-const TOGETHER: usize = 8;
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Checks polled for each product, and checks shown when a subscription begins.
+pub const MAX_NEWEST_CHECKS: u32 = 50;
+/// Updates buffered for a slow subscription.
+const MAX_BUFFERED_UPDATES: usize = 256;
+const MAX_CONCURRENT_POLLS: usize = 8;
 
-/// The projects that are watched on this node.
+/// The live feeds of this node.
 #[derive(Debug, Default)]
-pub(crate) struct Live {
-    feeds: Mutex<HashMap<ProjectId, Arc<Feed>>>,
-    seats: Arc<Seats>,
-    somebody_came: Notify,
+pub(crate) struct LiveFeeds {
+    feeds: Mutex<HashMap<ProjectId, Arc<ProjectFeed>>>,
+    viewer_limit: Arc<ViewerLimit>,
+    subscription_opened: Notify,
 }
 
-/// What windows of one project share.
+/// Feed shared by the subscriptions of one project.
 #[derive(Debug)]
-struct Feed {
+struct ProjectFeed {
     project: ProjectId,
-    news: broadcast::Sender<Arc<News>>,
-    /// Held while looking, so that nobody is told old news. Windows never wait for it: one that stalls would keep it
-    /// from the others.
-    looking: tokio::sync::Mutex<()>,
-    /// What was there at the last look.
-    newest: Mutex<Option<Arc<Newest>>>,
+    updates: broadcast::Sender<Arc<CheckUpdate>>,
+    /// Held while polling, so that updates are sent in order. Subscriptions never wait for it: one that stalls would
+    /// block the others.
+    polling: tokio::sync::Mutex<()>,
+    /// Result of the last poll.
+    newest: Mutex<Option<Arc<NewestChecks>>>,
 }
 
-/// Somebody who watches a project.
+/// A session that watches a project.
 #[derive(Debug)]
-pub struct Window {
-    feed: Arc<Feed>,
-    news: broadcast::Receiver<Arc<News>>,
-    seat: Seat,
+pub struct LiveSubscription {
+    feed: Arc<ProjectFeed>,
+    updates: broadcast::Receiver<Arc<CheckUpdate>>,
+    permit: ViewerPermit,
 }
 
-/// What a window sees.
 #[derive(Clone, Debug)]
-pub enum Seen {
-    News(Arc<News>),
-    /// It was too slow for so many, and should look at everything again.
+pub enum LiveEvent {
+    Updated(Arc<CheckUpdate>),
+    /// The subscription was too slow and lost this many updates. Reload the snapshot.
     Missed(u64),
-    /// The same account has opened another, and may not have so many.
+    /// Ended by a later subscription of the same account, which is at its limit.
     Replaced,
-    /// The session has ended, or its account may not see the workspace any more.
+    /// The session has ended or lost access to the workspace.
     Ended,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    #[error("too many live windows are open; try again later")]
-    TooMany,
+    #[error("too many live views are open; close one or try again later")]
+    TooManyViewers,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-impl Window {
-    /// What comes next. `None`: nobody looks any more.
-    pub async fn next(&mut self) -> Option<Seen> {
-        let news = tokio::select! {
+impl LiveSubscription {
+    /// Waits for the next event. Returns `None` after the feed has stopped.
+    pub async fn next(&mut self) -> Option<LiveEvent> {
+        let update = tokio::select! {
             biased;
-            () = self.seat.ended() => return Some(Seen::Ended),
-            () = self.seat.replaced() => return Some(Seen::Replaced),
-            news = self.news.recv() => news,
+            () = self.permit.ended() => return Some(LiveEvent::Ended),
+            () = self.permit.replaced() => return Some(LiveEvent::Replaced),
+            update = self.updates.recv() => update,
         };
-        match news {
-            Ok(news) => Some(Seen::News(news)),
-            Err(broadcast::error::RecvError::Lagged(count)) => Some(Seen::Missed(count)),
+        match update {
+            Ok(update) => Some(LiveEvent::Updated(update)),
+            Err(broadcast::error::RecvError::Lagged(count)) => Some(LiveEvent::Missed(count)),
             Err(broadcast::error::RecvError::Closed) => None,
         }
     }
 
-    /// What is there now, what changed last first. What comes next may tell some of it again.
-    pub fn present(&self) -> Vec<Arc<AnyCheck>> {
-        self.feed.newest().map(|newest| newest.by_change()).unwrap_or_default()
+    /// The newest checks, most recently changed first. Later events may repeat some of them.
+    pub fn snapshot(&self) -> Vec<Arc<AnyCheck>> {
+        self.feed.newest().map(|newest| newest.most_recently_changed()).unwrap_or_default()
     }
 }
 
-impl Feed {
-    fn newest(&self) -> Option<Arc<Newest>> {
+impl ProjectFeed {
+    fn newest(&self) -> Option<Arc<NewestChecks>> {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn remember(&self, newest: Newest) {
+    fn set_newest(&self, newest: NewestChecks) {
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(newest));
     }
 }
 
-impl Live {
-    fn feeds(&self) -> MutexGuard<'_, HashMap<ProjectId, Arc<Feed>>> {
+impl LiveFeeds {
+    fn feeds(&self) -> MutexGuard<'_, HashMap<ProjectId, Arc<ProjectFeed>>> {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn join(&self, project: ProjectId) -> (Arc<Feed>, broadcast::Receiver<Arc<News>>) {
+    fn subscribe(&self, project: ProjectId) -> (Arc<ProjectFeed>, broadcast::Receiver<Arc<CheckUpdate>>) {
         let mut feeds = self.feeds();
         let feed = feeds.entry(project).or_insert_with(|| {
-            let news = broadcast::Sender::new(BEHIND);
-            Arc::new(Feed { project, news, looking: tokio::sync::Mutex::default(), newest: Mutex::default() })
+            let updates = broadcast::Sender::new(MAX_BUFFERED_UPDATES);
+            Arc::new(ProjectFeed { project, updates, polling: tokio::sync::Mutex::default(), newest: Mutex::default() })
         });
-        (Arc::clone(feed), feed.news.subscribe())
+        (Arc::clone(feed), feed.updates.subscribe())
     }
 
-    /// Feeds that somebody watches. The others go.
-    fn watched(&self) -> Vec<Arc<Feed>> {
+    /// Removes feeds without subscriptions and returns the others.
+    fn watched_feeds(&self) -> Vec<Arc<ProjectFeed>> {
         let mut feeds = self.feeds();
-        feeds.retain(|_, feed| feed.news.receiver_count() > 0);
+        feeds.retain(|_, feed| feed.updates.receiver_count() > 0);
         feeds.values().cloned().collect()
     }
 }
 
 impl Engine {
-    /// Opens a window on a project that the person may see. The first one reads what is there.
-    pub async fn watch(&self, person: &Person, token: &SessionToken, project: &Project) -> Result<Window, WatchError> {
-        let seat = self.live().seats.take(Viewer {
-            account: person.account.id,
-            is_admin: person.account.is_admin,
+    /// Subscribes to a project that the user may access. The first subscription reads the newest checks.
+    pub async fn watch_project(
+        &self,
+        user: &ConsoleUser,
+        token: &SessionToken,
+        project: &Project,
+    ) -> Result<LiveSubscription, WatchError> {
+        let permit = self.live_feeds().viewer_limit.acquire(Viewer {
+            account: user.account.id,
+            is_admin: user.account.is_admin,
             workspace: project.workspace,
-            session: self.session_hash(token)?,
+            session: self.hash_session_token(token)?,
         })?;
         let project = project.id;
-        let (feed, news) = self.live().join(project);
-        let looking = feed.looking.lock().await;
+        let (feed, updates) = self.live_feeds().subscribe(project);
+        let polling = feed.polling.lock().await;
         if feed.newest().is_none() {
-            feed.remember(self.newest(project).await?);
+            feed.set_newest(self.read_newest_checks(project).await?);
         }
-        drop(looking);
-        self.live().somebody_came.notify_one();
-        Ok(Window { feed, news, seat })
+        drop(polling);
+        self.live_feeds().subscription_opened.notify_one();
+        Ok(LiveSubscription { feed, updates, permit })
     }
 
-    /// The newest checks of a project, what changed last first.
+    /// The newest checks of a project, most recently changed first.
     pub async fn newest_checks(&self, project: ProjectId) -> Result<Vec<Arc<AnyCheck>>, StoreError> {
-        Ok(self.newest(project).await?.by_change())
+        Ok(self.read_newest_checks(project).await?.most_recently_changed())
     }
 
-    /// How many projects are watched on this node.
+    /// Number of projects watched on this node.
     pub fn watched_projects(&self) -> usize {
-        self.live().watched().len()
+        self.live_feeds().watched_feeds().len()
     }
 
-    /// Looks at every project that is watched, once, and tells what is new.
-    pub async fn look(&self) {
-        let look = async |feed: Arc<Feed>| {
-            if let Err(error) = self.look_at(&feed).await {
-                tracing::debug!(%error, "what is new is told later");
+    /// Polls every watched project once and sends the updates.
+    pub async fn poll_live_feeds(&self) {
+        let poll = async |feed: Arc<ProjectFeed>| {
+            if let Err(error) = self.poll_feed(&feed).await {
+                tracing::debug!(%error, "live feed poll failed; retrying");
             }
         };
-        stream::iter(self.live().watched()).for_each_concurrent(TOGETHER, look).await;
+        stream::iter(self.live_feeds().watched_feeds()).for_each_concurrent(MAX_CONCURRENT_POLLS, poll).await;
     }
 
-    /// Ends the windows whose session has ended, or whose account may not see their workspace any more.
-    pub async fn end_stale_windows(&self) {
-        let viewers = self.live().seats.viewers();
+    /// Ends the subscriptions whose session has ended or lost access to the workspace.
+    pub async fn end_stale_subscriptions(&self) {
+        let viewers = self.live_feeds().viewer_limit.viewers();
         let tokens: BTreeSet<_> = viewers.iter().map(|viewer| viewer.session).collect();
         let workspaces: BTreeSet<_> = viewers.iter().map(|viewer| viewer.workspace).collect();
         let (tokens, workspaces) = (Vec::from_iter(tokens), Vec::from_iter(workspaces));
         match self.store().session_access(&tokens, &workspaces, self.clock().now()).await {
-            Ok(access) => self.live().seats.end_all_but(&viewers, &access),
-            // Without the store, windows learn nothing new either.
-            Err(error) => tracing::debug!(%error, "sessions of live windows not checked; retrying"),
+            Ok(access) => self.live_feeds().viewer_limit.end_without_access(&viewers, &access),
+            // Without the store, no subscription receives updates either.
+            Err(error) => tracing::debug!(%error, "failed to query the access of live subscriptions; retrying"),
         }
     }
 
-    /// Feeds and ends windows until `shutdown`.
-    pub async fn keep_looking(&self, shutdown: CancellationToken) {
-        tokio::join!(self.keep_feeding(&shutdown), self.keep_ending_stale_windows(&shutdown));
+    /// Polls feeds and ends subscriptions without access until `shutdown`.
+    pub async fn run_live_feed(&self, shutdown: CancellationToken) {
+        tokio::join!(self.run_feed_polling(&shutdown), self.run_access_expiry(&shutdown));
     }
 
-    async fn keep_ending_stale_windows(&self, shutdown: &CancellationToken) {
-        while shutdown.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
-            if !self.live().seats.viewers().is_empty() {
-                self.end_stale_windows().await;
+    async fn run_access_expiry(&self, shutdown: &CancellationToken) {
+        while shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_some() {
+            if !self.live_feeds().viewer_limit.viewers().is_empty() {
+                self.end_stale_subscriptions().await;
             }
         }
     }
 
-    async fn keep_feeding(&self, shutdown: &CancellationToken) {
-        while shutdown.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
-            if self.live().watched().is_empty() {
-                shutdown.run_until_cancelled(self.live().somebody_came.notified()).await;
+    async fn run_feed_polling(&self, shutdown: &CancellationToken) {
+        while shutdown.run_until_cancelled(tokio::time::sleep(POLL_INTERVAL)).await.is_some() {
+            if self.live_feeds().watched_feeds().is_empty() {
+                shutdown.run_until_cancelled(self.live_feeds().subscription_opened.notified()).await;
             } else {
-                self.look().await;
+                self.poll_live_feeds().await;
             }
         }
     }
 
-    async fn look_at(&self, feed: &Feed) -> Result<(), StoreError> {
-        let _looking = feed.looking.lock().await;
-        // Whoever opens the first window is about to read it.
+    async fn poll_feed(&self, feed: &ProjectFeed) -> Result<(), StoreError> {
+        let _polling = feed.polling.lock().await;
+        // The first subscription is about to read it.
         let Some(before) = feed.newest() else { return Ok(()) };
-        let now = self.newest(feed.project).await?;
-        let news = now.since(&before);
-        feed.remember(now);
-        for news in news {
-            // Nobody is left to hear it, perhaps.
-            let _ = feed.news.send(Arc::new(news));
+        let now = self.read_newest_checks(feed.project).await?;
+        let updates = now.updates_since(&before);
+        feed.set_newest(now);
+        for update in updates {
+            // Fails only if the last subscription has ended.
+            let _ = feed.updates.send(Arc::new(update));
         }
         Ok(())
     }
 
-    async fn newest(&self, project: ProjectId) -> Result<Newest, StoreError> {
+    async fn read_newest_checks(&self, project: ProjectId) -> Result<NewestChecks, StoreError> {
         let products = |project: Arc<Project>| project.products.clone();
         let products = self.control_plane().project(project).map(products).unwrap_or_default();
-        let page = PageRequest::new(NEWEST, 1).unwrap_or_default();
-        let mut newest = Newest::default();
-        for product in products.into_iter().filter(|product| Product::asks_an_operator(*product)) {
-            newest.add(product, self.any_checks(project, product, None, page).await?.items);
+        let page = PageRequest::new(MAX_NEWEST_CHECKS, 1).unwrap_or_default();
+        let mut newest = NewestChecks::default();
+        for product in products.into_iter().filter(|product| Product::requires_operator(*product)) {
+            newest.add(product, self.list_any_checks(project, product, None, page).await?.items);
         }
         Ok(newest)
     }

@@ -1,4 +1,4 @@
-//! The newest checks of a project, and what is new in them.
+//! The newest checks of a project, and the differences between two polls.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
@@ -8,53 +8,53 @@ use ringtrue_domain::{
     product::Product,
 };
 
-use super::NEWEST;
+use super::MAX_NEWEST_CHECKS;
 
-/// A check that came, or that changed.
+/// A created or changed check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct CheckUpdate {
     pub check: Arc<AnyCheck>,
     pub is_new: bool,
 }
 
-/// By product, the newest first.
+/// The newest checks of each product, newest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Newest(BTreeMap<Product, Vec<Arc<AnyCheck>>>);
+pub(super) struct NewestChecks(BTreeMap<Product, Vec<Arc<AnyCheck>>>);
 
-impl Newest {
+impl NewestChecks {
     pub(super) fn add(&mut self, product: Product, checks: Vec<AnyCheck>) {
         self.0.insert(product, checks.into_iter().map(Arc::new).collect());
     }
 
-    /// Of all products, what changed last first, as many as a window shows.
-    pub(super) fn by_change(&self) -> Vec<Arc<AnyCheck>> {
+    /// The most recently changed checks of all products, latest first.
+    pub(super) fn most_recently_changed(&self) -> Vec<Arc<AnyCheck>> {
         let mut all: Vec<_> = self.0.values().flatten().cloned().collect();
-        all.sort_by_key(|check| Reverse(place(check)));
-        all.truncate(usize::try_from(NEWEST).unwrap_or(usize::MAX));
+        all.sort_by_key(|check| Reverse(change_order(check)));
+        all.truncate(usize::try_from(MAX_NEWEST_CHECKS).unwrap_or(usize::MAX));
         all
     }
 
-    /// What has come or changed since, in the order in which it did.
-    pub(super) fn since(&self, before: &Newest) -> Vec<News> {
-        let mut news: Vec<_> = self
+    /// The checks created or changed since `before`, in the order of their changes.
+    pub(super) fn updates_since(&self, before: &NewestChecks) -> Vec<CheckUpdate> {
+        let mut updates: Vec<_> = self
             .0
             .iter()
-            // The checks of a product that was switched on just now are not new for that.
+            // Existing checks of a product that was just enabled are not updates.
             .filter_map(|(product, checks)| Some((before.0.get(product)?, checks)))
-            .flat_map(|(before, checks)| checks.iter().filter_map(|check| news_of(before, check)))
+            .flat_map(|(before, checks)| checks.iter().filter_map(|check| diff_check(before, check)))
             .collect();
-        news.sort_by_key(|news| place(&news.check));
-        news
+        updates.sort_by_key(|update| change_order(&update.check));
+        updates
     }
 }
 
-fn news_of(before: &[Arc<AnyCheck>], check: &Arc<AnyCheck>) -> Option<News> {
-    let known = before.iter().find(|known| known.id == check.id);
-    let is_as_before = known.is_some_and(|known| known.state == check.state && known.network == check.network);
-    (!is_as_before).then(|| News { check: Arc::clone(check), is_new: known.is_none() })
+fn diff_check(before: &[Arc<AnyCheck>], check: &Arc<AnyCheck>) -> Option<CheckUpdate> {
+    let previous = before.iter().find(|previous| previous.id == check.id);
+    let is_unchanged = previous.is_some_and(|old| old.state == check.state && old.network == check.network);
+    (!is_unchanged).then(|| CheckUpdate { check: Arc::clone(check), is_new: previous.is_none() })
 }
 
-/// When a check changed last; which one, where two did at once.
-fn place(check: &AnyCheck) -> (Timestamp, CheckId) {
+/// Time of the last change, with the id to break ties.
+fn change_order(check: &AnyCheck) -> (Timestamp, CheckId) {
     (check.updated_at().unwrap_or(check.created_at), check.id)
 }

@@ -1,9 +1,9 @@
-//! What windows see, and what they do not.
+//! Tests of updates and live subscriptions.
 
 use jiff::Timestamp;
 use ringtrue_domain::{
     account::AccountId,
-    lifecycle::{Check, CheckId, Lifecycle, Open, Outcome},
+    lifecycle::{Check, CheckId, CheckOutcome, Lifecycle, OpenState},
     tenancy::{Mode, WorkspaceId},
 };
 use uuid::Uuid;
@@ -28,17 +28,17 @@ fn check(number: u128, product: Product) -> AnyCheck {
         redirect_url: None,
         created_at: second(i64::try_from(number).unwrap()),
         expires_at: second(1_000),
-        state: Lifecycle::Open(Open::Accepted),
+        state: Lifecycle::Open(OpenState::Accepted),
     }
 }
 
 fn expired(number: u128, product: Product, at: i64) -> AnyCheck {
-    let state = Lifecycle::Concluded { outcome: Outcome::Expired, at: second(at) };
+    let state = Lifecycle::Concluded { outcome: CheckOutcome::Expired, at: second(at) };
     AnyCheck { state, ..check(number, product) }
 }
 
-fn newest(products: Vec<(Product, Vec<AnyCheck>)>) -> Newest {
-    let mut newest = Newest::default();
+fn newest(products: Vec<(Product, Vec<AnyCheck>)>) -> NewestChecks {
+    let mut newest = NewestChecks::default();
     for (product, checks) in products {
         newest.add(product, checks);
     }
@@ -46,7 +46,7 @@ fn newest(products: Vec<(Product, Vec<AnyCheck>)>) -> Newest {
 }
 
 #[test]
-fn what_came_and_what_changed_is_told_in_its_order() {
+fn updates_are_ordered_by_change() {
     const SMS: Product = Product::ReverseSms;
     const SNA: Product = Product::SecureSna;
     let before = newest(vec![(SMS, vec![check(3, SMS), check(2, SMS), check(1, SMS)])]);
@@ -54,36 +54,41 @@ fn what_came_and_what_changed_is_told_in_its_order() {
         (SMS, vec![check(5, SMS), expired(3, SMS, 4), expired(2, SMS, 6), check(1, SMS)]),
         (SNA, vec![check(4, SNA)]),
     ]);
-    let told: Vec<_> = now.since(&before).iter().map(|news| (news.check.id.0.as_u128(), news.is_new)).collect();
-    assert_eq!(told, [(3, false), (5, true), (2, false)], "what was there when its product came is not new");
-    let shown: Vec<_> = now.by_change().iter().map(|check| check.id.0.as_u128()).collect();
+    let updates: Vec<_> =
+        now.updates_since(&before).iter().map(|update| (update.check.id.0.as_u128(), update.is_new)).collect();
+    assert_eq!(
+        updates,
+        [(3, false), (5, true), (2, false)],
+        "checks of a product that was just enabled are not updates"
+    );
+    let shown: Vec<_> = now.most_recently_changed().iter().map(|check| check.id.0.as_u128()).collect();
     assert_eq!(shown, [2, 5, 4, 3, 1]);
-    assert!(now.since(&now).is_empty());
+    assert!(now.updates_since(&now).is_empty());
 }
 
 #[tokio::test]
-async fn a_slow_window_is_told_how_much_it_has_missed() {
-    let live = Live::default();
+async fn slow_subscription_receives_the_number_of_missed_updates() {
+    let live = LiveFeeds::default();
     let project = ProjectId(Uuid::from_u128(1));
-    let (feed, news) = live.join(project);
-    let seat = live
-        .seats
-        .take(Viewer {
+    let (feed, updates) = live.subscribe(project);
+    let permit = live
+        .viewer_limit
+        .acquire(Viewer {
             account: AccountId(Uuid::from_u128(2)),
             is_admin: false,
             workspace: WorkspaceId(Uuid::from_u128(3)),
             session: TokenHash([4; 32]),
         })
         .unwrap();
-    let mut window = Window { feed: Arc::clone(&feed), news, seat };
-    assert_eq!(live.watched().len(), 1);
+    let mut subscription = LiveSubscription { feed: Arc::clone(&feed), updates, permit };
+    assert_eq!(live.watched_feeds().len(), 1);
     for number in 0..300 {
         let check = Arc::new(check(number, Product::Discovery));
-        feed.news.send(Arc::new(News { check, is_new: true })).unwrap();
+        feed.updates.send(Arc::new(CheckUpdate { check, is_new: true })).unwrap();
     }
-    assert!(matches!(window.next().await, Some(Seen::Missed(44))));
-    let Some(Seen::News(news)) = window.next().await else { panic!("nothing is left") };
-    assert_eq!(news.check.id.0.as_u128(), 44);
-    drop(window);
-    assert!(live.watched().is_empty(), "nobody watches any more");
+    assert!(matches!(subscription.next().await, Some(LiveEvent::Missed(44))));
+    let Some(LiveEvent::Updated(update)) = subscription.next().await else { panic!("no update is left") };
+    assert_eq!(update.check.id.0.as_u128(), 44);
+    drop(subscription);
+    assert!(live.watched_feeds().is_empty(), "no subscription is left");
 }

@@ -1,4 +1,4 @@
-//! Credentials: made, listed, deleted. A secret is shown once, when it is made.
+//! Client credentials: create, list, delete. A secret is returned only when it is created.
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::Timestamp;
@@ -9,22 +9,25 @@ use ringtrue_domain::{
     tenancy::{ClientId, ClientSecret, Credential, CredentialOwner, SecretDigest, WorkspaceId},
 };
 
-use super::{Condition, ManagementError, Manager, TRIES};
+use super::{MAX_WRITE_ATTEMPTS, ManagementActor, ManagementError, Precondition};
 use crate::{
     Engine,
-    control_plane::DEAD_CREDENTIALS_KEPT,
-    idempotency::Once,
-    ports::{Completion, CredentialDeleted, CredentialLimits, CredentialWritten, Found, StoreError},
+    control_plane::MAX_DEAD_CREDENTIALS,
+    idempotency::IdempotentRequest,
+    ports::{
+        CreateCredentialOutcome, CredentialLimits, DeleteCredentialOutcome, IdempotentResponse, StoreError,
+        TenantLookup,
+    },
 };
 
 #[derive(Clone, Debug, Default)]
 pub struct NewCredential {
-    /// All that the owner can have, when absent.
+    /// Defaults to every scope that the owner can have.
     pub scopes: Option<Vec<Scope>>,
     pub expires_at: Option<Timestamp>,
 }
 
-/// A credential with its secret, as only its maker sees it.
+/// A new credential with its secret. The secret is not stored.
 #[derive(Clone, Debug)]
 pub struct IssuedCredential {
     pub credential: Credential,
@@ -34,28 +37,28 @@ pub struct IssuedCredential {
 impl Engine {
     pub async fn create_credential(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         owner: CredentialOwner,
         new: NewCredential,
-        once: Option<Once<'_, IssuedCredential>>,
+        idempotency: Option<IdempotentRequest<'_, IssuedCredential>>,
     ) -> Result<IssuedCredential, ManagementError> {
         self.authorize(manager, owner).await?;
         if new.expires_at.is_some_and(|at| at <= self.clock().now()) {
             let problem = "`expires_at` must be in the future".to_owned();
             return Err(ManagementError::InvalidMember { member: "/expires_at", problem });
         }
-        let scopes = new.scopes.unwrap_or_else(|| every_scope(owner));
-        if !scopes.iter().all(|scope| every_scope(owner).contains(scope)) {
+        let scopes = new.scopes.unwrap_or_else(|| all_scopes(owner));
+        if !scopes.iter().all(|scope| all_scopes(owner).contains(scope)) {
             let problem = match owner {
-                CredentialOwner::Workspace(_) => "a workspace credential has the scope `management` only",
-                CredentialOwner::Project(..) => "a project credential has the scopes of products only",
+                CredentialOwner::Workspace(_) => "a workspace credential can have only the scope `management`",
+                CredentialOwner::Project(..) => "a project credential can have only the scopes of products",
             };
             return Err(ManagementError::InvalidMember { member: "/scopes", problem: problem.to_owned() });
         }
-        let issued = self.issue(owner, scopes, new.expires_at)?;
+        let issued = self.generate_credential(owner, scopes, new.expires_at)?;
         let target = issued.credential.client_id.to_string();
-        let audit = self.audit(manager, Action::CredentialCreated, target, vec![]);
-        let completion = self.completion(once, &issued)?;
+        let audit = self.new_audit_event(manager, Action::CredentialCreated, target, vec![]);
+        let completion = self.seal_idempotent_response(idempotency, &issued)?;
         self.store_credential(&issued, &audit, completion.as_ref()).await?;
         Ok(issued)
     }
@@ -64,68 +67,69 @@ impl Engine {
         &self,
         issued: &IssuedCredential,
         audit: &AuditEvent,
-        completion: Option<&Completion>,
+        completion: Option<&IdempotentResponse>,
     ) -> Result<(), ManagementError> {
-        let most = self.tenant_limits().credentials_per_owner;
-        let limits = CredentialLimits { live: most, dead: DEAD_CREDENTIALS_KEPT };
+        let max = self.tenant_limits().credentials_per_owner;
+        let limits = CredentialLimits { max_live: max, max_dead: MAX_DEAD_CREDENTIALS };
         match self.store().create_credential(&issued.credential, audit, completion, limits).await? {
-            CredentialWritten::Done => {
-                self.see_own_change().await;
+            CreateCredentialOutcome::Created => {
+                self.refresh_after_write().await;
                 Ok(())
             }
-            CredentialWritten::LimitReached => {
+            CreateCredentialOutcome::LimitReached => {
                 let owner = match issued.credential.owner {
                     CredentialOwner::Workspace(_) => "workspace",
                     CredentialOwner::Project(..) => "project",
                 };
-                let detail = format!("the {owner} has {most} live credentials, which is the limit; delete one first");
+                let detail = format!("the {owner} has reached its limit of {max} live credentials; delete one first");
                 Err(ManagementError::LimitReached(detail))
             }
         }
     }
 
-    /// A workspace credential made at the command line.
-    pub async fn create_workspace_credential(
+    /// Creates a workspace credential. For the command line.
+    pub async fn create_workspace_credential_as_operator(
         &self,
         workspace: WorkspaceId,
         expires_at: Option<Timestamp>,
     ) -> Result<IssuedCredential, ManagementError> {
-        if let Found::Nothing = self.store().find_workspace(workspace, workspace).await? {
+        if let TenantLookup::NotFound = self.store().find_workspace(workspace, workspace).await? {
             return Err(ManagementError::WorkspaceNotFound);
         }
-        self.operator_credential(CredentialOwner::Workspace(workspace), expires_at).await
+        self.create_credential_as_operator(CredentialOwner::Workspace(workspace), expires_at).await
     }
 
-    /// A credential made by whoever runs the deployment, with every scope that its owner can have.
-    pub async fn operator_credential(
+    /// Creates a credential with every scope that its owner can have, on behalf of the operator.
+    pub async fn create_credential_as_operator(
         &self,
         owner: CredentialOwner,
         expires_at: Option<Timestamp>,
     ) -> Result<IssuedCredential, ManagementError> {
-        let issued = self.issue(owner, every_scope(owner), expires_at)?;
+        let issued = self.generate_credential(owner, all_scopes(owner), expires_at)?;
         let target = issued.credential.client_id.to_string();
-        let audit = self.audit_by(Actor::Operator, Action::CredentialCreated, owner.workspace(), target, vec![]);
+        let audit =
+            self.new_audit_event_by(Actor::Operator, Action::CredentialCreated, owner.workspace(), target, vec![]);
         self.store_credential(&issued, &audit, None).await?;
         Ok(issued)
     }
 
     pub async fn credential(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         owner: CredentialOwner,
         client_id: &ClientId,
     ) -> Result<Credential, ManagementError> {
         self.authorize(manager, owner).await?;
         match self.store().find_credential(owner, client_id).await? {
-            Found::Mine(credential) => Ok(credential),
-            Found::SomeoneElses => Err(ManagementError::NotYours("credential")),
-            Found::Nothing => Err(ManagementError::CredentialNotFound),
+            TenantLookup::Found(credential) => Ok(credential),
+            TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("credential")),
+            TenantLookup::NotFound => Err(ManagementError::CredentialNotFound),
         }
     }
 
-    pub async fn credentials(
+    pub async fn list_credentials(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         owner: CredentialOwner,
         page: PageRequest,
     ) -> Result<Page<Credential>, ManagementError> {
@@ -133,35 +137,35 @@ impl Engine {
         Ok(self.store().list_credentials(owner, page).await?)
     }
 
-    /// Deletes a credential. Its tokens die with it.
+    /// Deletes a credential. Its tokens are rejected from then on.
     pub async fn delete_credential(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         owner: CredentialOwner,
         client_id: &ClientId,
-        condition: Condition<'_, Credential>,
+        condition: Precondition<'_, Credential>,
     ) -> Result<(), ManagementError> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_WRITE_ATTEMPTS {
             let current = self.credential(manager, owner, client_id).await?;
             if !condition(&current) {
                 return Err(ManagementError::PreconditionFailed);
             }
-            let audit = self.audit(manager, Action::CredentialDeleted, client_id.to_string(), vec![]);
+            let audit = self.new_audit_event(manager, Action::CredentialDeleted, client_id.to_string(), vec![]);
             match self.store().delete_credential(owner, client_id, Some(&current), audit.at, &audit).await? {
-                Found::Mine(CredentialDeleted::Done) => {
-                    self.see_own_change().await;
+                TenantLookup::Found(DeleteCredentialOutcome::Deleted) => {
+                    self.refresh_after_write().await;
                     return Ok(());
                 }
-                Found::Mine(CredentialDeleted::Stale) => {}
-                Found::SomeoneElses => return Err(ManagementError::NotYours("credential")),
-                Found::Nothing => return Err(ManagementError::CredentialNotFound),
+                TenantLookup::Found(DeleteCredentialOutcome::Stale) => {}
+                TenantLookup::OtherTenant => return Err(ManagementError::OtherOwner("credential")),
+                TenantLookup::NotFound => return Err(ManagementError::CredentialNotFound),
             }
         }
-        Err(ManagementError::Contended)
+        Err(ManagementError::ConcurrentUpdates)
     }
 
-    /// Draws a new id and secret.
-    pub(super) fn issue(
+    /// Generates a client id and secret.
+    pub(super) fn generate_credential(
         &self,
         owner: CredentialOwner,
         scopes: Vec<Scope>,
@@ -172,10 +176,10 @@ impl Engine {
             CredentialOwner::Project(..) => "prj",
         };
         let id = format!("{prefix}_{}", BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<16>()));
-        // A recognisable beginning lets secret scanners find a leaked one.
+        // The prefix lets secret scanners find a leaked secret.
         let secret = format!("rts_{}", BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<32>()));
         #[expect(clippy::expect_used, reason = "base64url is within the alphabet of client ids")]
-        let client_id = id.parse().expect("a drawn client id is one");
+        let client_id = id.parse().expect("a generated client id is valid");
         let mut credential = Credential {
             client_id,
             owner,
@@ -191,8 +195,7 @@ impl Engine {
     }
 }
 
-/// What a credential of this owner can have at most.
-pub(super) fn every_scope(owner: CredentialOwner) -> Vec<Scope> {
+pub(super) fn all_scopes(owner: CredentialOwner) -> Vec<Scope> {
     match owner {
         CredentialOwner::Workspace(_) => vec![Scope::Management],
         CredentialOwner::Project(..) => Product::ALL.into_iter().map(Scope::Product).collect(),

@@ -1,7 +1,7 @@
-//! The control plane's use cases: workspaces, projects, credentials, allowed networks, usage, audit.
+//! Control-plane use cases: workspaces, projects, credentials, allowed networks, usage, audit log.
 //!
-//! Every change is one transaction that writes its audit event too. A tenant reaches only its own workspace: each use
-//! case takes the caller's and compares, and tells "not yours" from "not there".
+//! Every change is one transaction that also writes its audit event. Each use case compares the caller's workspace with
+//! the resource's, and distinguishes resources of other owners (403) from missing ones (404).
 
 mod credentials;
 mod project_patch;
@@ -17,7 +17,7 @@ pub use workspaces::CreatedWorkspace;
 
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
-    id::time_ordered,
+    id::uuid_v7,
     network::NetworkId,
     tenancy::{CredentialOwner, WorkspaceId},
 };
@@ -25,47 +25,46 @@ use ringtrue_domain::{
 use crate::{
     Engine,
     idempotency::IdempotencyScope,
-    ports::{Found, StoreError},
+    ports::{StoreError, TenantLookup},
 };
 
 #[derive(Debug, thiserror::Error)]
 pub enum ManagementError {
-    #[error("there is no such workspace")]
+    #[error("workspace not found")]
     WorkspaceNotFound,
-    #[error("there is no such project in this workspace")]
+    #[error("project not found in this workspace")]
     ProjectNotFound,
-    #[error("there is no such credential")]
+    #[error("credential not found")]
     CredentialNotFound,
-    #[error("this {0} belongs to someone else")]
-    NotYours(&'static str),
-    #[error("another project of this workspace has this name")]
+    #[error("this {0} belongs to another owner")]
+    OtherOwner(&'static str),
+    #[error("another project in this workspace already has this name")]
     ProjectNameTaken,
     #[error(transparent)]
     InvalidUrl(#[from] InvalidUrl),
     #[error("{problem}")]
     InvalidMember { member: &'static str, problem: String },
-    #[error("`/networks/{position}`: {given} is another id of {network}, which the list has already")]
-    SameNetwork { position: usize, given: NetworkId, network: NetworkId },
+    #[error("`/networks/{position}`: {given} is another id of {network}, which is already in the list")]
+    DuplicateNetwork { position: usize, given: NetworkId, network: NetworkId },
     #[error(
         "`/networks/{position}/network_id`: this deployment has no network {given}; see `GET /v1/management/networks`"
     )]
     UnknownNetwork { position: usize, given: NetworkId },
     #[error("{0}")]
     LimitReached(String),
-    #[error("the resource has changed: its `ETag` does not match `If-Match`")]
+    #[error("the resource has changed: `If-Match` does not match its `ETag`")]
     PreconditionFailed,
-    /// Others changed the same thing again and again while we tried.
-    #[error("others are changing the same resource; try again")]
-    Contended,
+    #[error("the resource is being changed by other requests; try again")]
+    ConcurrentUpdates,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Caps on what a tenant may create, since every node keeps it in memory.
+/// Limits on what a tenant can create. Every node holds these resources in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantLimits {
     pub projects_per_workspace: u32,
-    /// Live credentials of one project, or of one workspace.
+    /// Live credentials of a project, or of a workspace.
     pub credentials_per_owner: u32,
 }
 
@@ -75,30 +74,31 @@ impl Default for TenantLimits {
     }
 }
 
-/// A condition on the current state of a resource, such as `If-Match`. It holds in the transaction of the change: the
-/// change is refused if the state is no longer the one that was tested.
-pub type Condition<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
+/// Condition on the current state of a resource, such as `If-Match`. The transaction of the change fails if the state
+/// is no longer the one that was tested.
+pub type Precondition<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
 
-/// How often a change is tried again when others change the same resource in between.
-const TRIES: usize = 5;
+/// Attempts at a change while other requests change the same resource.
+const MAX_WRITE_ATTEMPTS: usize = 5;
 
-/// Whoever does something that is audited, by the API or at the console, and the request that it makes.
+/// The actor of a management use case, by API or console, with the workspace that it is authorised for and the request
+/// id for the audit log.
 #[derive(Clone, Debug)]
-pub struct Manager {
+pub struct ManagementActor {
     pub workspace: WorkspaceId,
     pub actor: Actor,
     pub request_id: Option<String>,
 }
 
 impl Engine {
-    /// Authorises a caller for a workspace, or for a project of it, and yields the scope of its idempotency keys.
+    /// Authorises a caller for a workspace, or for a project in it, and returns the scope of its idempotency keys.
     pub async fn authorize(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         owner: CredentialOwner,
     ) -> Result<IdempotencyScope, ManagementError> {
         match owner {
-            CredentialOwner::Workspace(workspace) => self.enter(manager, workspace).await?,
+            CredentialOwner::Workspace(workspace) => self.authorize_workspace(manager, workspace).await?,
             CredentialOwner::Project(workspace, project) => {
                 self.project(manager, workspace, project).await?;
             }
@@ -106,25 +106,35 @@ impl Engine {
         Ok(IdempotencyScope::authorized(owner))
     }
 
-    /// Lets a caller into its own workspace only.
-    async fn enter(&self, manager: &Manager, workspace: WorkspaceId) -> Result<(), ManagementError> {
+    /// Authorises a caller for its own workspace only.
+    async fn authorize_workspace(
+        &self,
+        manager: &ManagementActor,
+        workspace: WorkspaceId,
+    ) -> Result<(), ManagementError> {
         if manager.workspace == workspace {
             return Ok(());
         }
         match self.store().find_workspace(manager.workspace, workspace).await? {
-            Found::Mine(_) => Ok(()),
-            Found::SomeoneElses => Err(ManagementError::NotYours("workspace")),
-            Found::Nothing => Err(ManagementError::WorkspaceNotFound),
+            TenantLookup::Found(_) => Ok(()),
+            TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("workspace")),
+            TenantLookup::NotFound => Err(ManagementError::WorkspaceNotFound),
         }
     }
 
-    pub(crate) fn audit(&self, manager: &Manager, action: Action, target: String, changes: Vec<String>) -> AuditEvent {
-        let mut event = self.audit_by(manager.actor.clone(), action, manager.workspace, target, changes);
+    pub(crate) fn new_audit_event(
+        &self,
+        manager: &ManagementActor,
+        action: Action,
+        target: String,
+        changes: Vec<String>,
+    ) -> AuditEvent {
+        let mut event = self.new_audit_event_by(manager.actor.clone(), action, manager.workspace, target, changes);
         event.request_id.clone_from(&manager.request_id);
         event
     }
 
-    pub(crate) fn audit_by(
+    pub(crate) fn new_audit_event_by(
         &self,
         actor: Actor,
         action: Action,
@@ -134,7 +144,7 @@ impl Engine {
     ) -> AuditEvent {
         let at = self.clock().now();
         AuditEvent {
-            id: time_ordered(at, self.entropy().bytes()),
+            id: uuid_v7(at, self.entropy().bytes()),
             workspace: Some(workspace),
             at,
             actor,

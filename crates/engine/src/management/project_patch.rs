@@ -1,4 +1,4 @@
-//! Changing a project: a merge patch (RFC 7396) as a value, and the pure function that applies it.
+//! JSON merge patches (RFC 7396) of projects.
 
 use ringtrue_domain::{
     product::Product,
@@ -6,13 +6,13 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl, UrlError, UrlPolicy},
 };
 
-/// What a merge patch says of one member.
+/// Change of one member in a merge patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Patch<T> {
-    /// Not mentioned.
+    /// The member is absent.
     #[default]
     Keep,
-    /// `null`.
+    /// The member is `null`.
     Clear,
     Set(T),
 }
@@ -33,7 +33,7 @@ pub struct ConfigurationPatch {
     pub discovery: Patch<SilentPatch>,
 }
 
-/// URLs are still text here: whether they are good depends on the project's mode and the deployment's policy.
+/// URLs are text: their validity depends on the project's mode and the deployment's policy.
 #[derive(Clone, Debug, Default)]
 pub struct ReverseSmsPatch {
     pub callback_url: Patch<String>,
@@ -57,7 +57,7 @@ pub enum InvalidUrl {
 }
 
 impl ProjectPatch {
-    /// The project after the patch, and the names of the members that differ.
+    /// Returns the patched project and the names of the changed members.
     pub fn apply(self, project: &Project, policy: &UrlPolicy) -> Result<(Project, Vec<String>), InvalidUrl> {
         let mut patched = project.clone();
         if let Some(name) = self.name {
@@ -72,8 +72,8 @@ impl ProjectPatch {
         if let Some(products) = self.products {
             patched.products = products;
         }
-        // A URL that a sandbox may have can be wrong for a live project: with the mode, all are judged again.
-        let rules = Rules { policy: &policy.for_mode(patched.mode), judge_all: patched.mode != project.mode };
+        // A URL that is valid in the sandbox can be invalid for a live project.
+        let rules = UrlRules { policy: &policy.for_mode(patched.mode), revalidate_all: patched.mode != project.mode };
         patched.configuration = match self.configuration {
             Patch::Keep => ConfigurationPatch::default().apply(&project.configuration, &rules)?,
             Patch::Clear => Configuration::default(),
@@ -84,29 +84,29 @@ impl ProjectPatch {
     }
 }
 
-struct Rules<'a> {
+struct UrlRules<'a> {
     policy: &'a UrlPolicy,
-    judge_all: bool,
+    revalidate_all: bool,
 }
 
 impl ConfigurationPatch {
-    /// The configuration of a new project.
+    /// Builds the configuration of a new project.
     pub fn build(self, mode: Mode, policy: &UrlPolicy) -> Result<Configuration, InvalidUrl> {
-        let rules = Rules { policy: &policy.for_mode(mode), judge_all: true };
+        let rules = UrlRules { policy: &policy.for_mode(mode), revalidate_all: true };
         self.apply(&Configuration::default(), &rules)
     }
 
-    fn apply(self, current: &Configuration, rules: &Rules<'_>) -> Result<Configuration, InvalidUrl> {
+    fn apply(self, current: &Configuration, rules: &UrlRules<'_>) -> Result<Configuration, InvalidUrl> {
         Ok(Configuration {
-            reverse_sms: match section(self.reverse_sms) {
+            reverse_sms: match section_patch(self.reverse_sms) {
                 Some(patch) => patch.apply(&current.reverse_sms, rules)?,
                 None => ReverseSmsSettings::default(),
             },
-            secure_sna: match section(self.secure_sna) {
+            secure_sna: match section_patch(self.secure_sna) {
                 Some(patch) => patch.apply(&current.secure_sna, "secure_sna", rules)?,
                 None => SilentSettings::default(),
             },
-            discovery: match section(self.discovery) {
+            discovery: match section_patch(self.discovery) {
                 Some(patch) => patch.apply(&current.discovery, "discovery", rules)?,
                 None => SilentSettings::default(),
             },
@@ -114,8 +114,8 @@ impl ConfigurationPatch {
     }
 }
 
-/// The patch of a section; `None` when the section is cleared as a whole.
-fn section<P: Default>(patch: Patch<P>) -> Option<P> {
+/// The patch of a section; `None` if the whole section is cleared.
+fn section_patch<P: Default>(patch: Patch<P>) -> Option<P> {
     match patch {
         Patch::Keep => Some(P::default()),
         Patch::Clear => None,
@@ -124,12 +124,12 @@ fn section<P: Default>(patch: Patch<P>) -> Option<P> {
 }
 
 impl ReverseSmsPatch {
-    fn apply(self, current: &ReverseSmsSettings, rules: &Rules<'_>) -> Result<ReverseSmsSettings, InvalidUrl> {
+    fn apply(self, current: &ReverseSmsSettings, rules: &UrlRules<'_>) -> Result<ReverseSmsSettings, InvalidUrl> {
         Ok(ReverseSmsSettings {
-            callback_url: rules.callback_url(self.callback_url, current.callback_url.as_ref(), "reverse_sms")?,
-            ttl: merge(self.ttl, current.ttl.as_ref()),
-            prefix: merge(self.prefix, current.prefix.as_ref()),
-            auto_reply: merge(self.auto_reply, Some(&current.auto_reply)).unwrap_or_default(),
+            callback_url: rules.patch_callback_url(self.callback_url, current.callback_url.as_ref(), "reverse_sms")?,
+            ttl: merge_value(self.ttl, current.ttl.as_ref()),
+            prefix: merge_value(self.prefix, current.prefix.as_ref()),
+            auto_reply: merge_value(self.auto_reply, Some(&current.auto_reply)).unwrap_or_default(),
         })
     }
 }
@@ -139,16 +139,16 @@ impl SilentPatch {
         self,
         current: &SilentSettings,
         section: &'static str,
-        rules: &Rules<'_>,
+        rules: &UrlRules<'_>,
     ) -> Result<SilentSettings, InvalidUrl> {
         Ok(SilentSettings {
-            callback_url: rules.callback_url(self.callback_url, current.callback_url.as_ref(), section)?,
-            redirect_url: rules.redirect_url(self.redirect_url, current.redirect_url.as_ref(), section)?,
+            callback_url: rules.patch_callback_url(self.callback_url, current.callback_url.as_ref(), section)?,
+            redirect_url: rules.patch_redirect_url(self.redirect_url, current.redirect_url.as_ref(), section)?,
         })
     }
 }
 
-fn merge<T: Clone>(patch: Patch<T>, current: Option<&T>) -> Option<T> {
+fn merge_value<T: Clone>(patch: Patch<T>, current: Option<&T>) -> Option<T> {
     match patch {
         Patch::Keep => current.cloned(),
         Patch::Clear => None,
@@ -156,44 +156,44 @@ fn merge<T: Clone>(patch: Patch<T>, current: Option<&T>) -> Option<T> {
     }
 }
 
-impl Rules<'_> {
-    fn callback_url(
+impl UrlRules<'_> {
+    fn patch_callback_url(
         &self,
         patch: Patch<String>,
         current: Option<&CallbackUrl>,
         section: &str,
     ) -> Result<Option<CallbackUrl>, InvalidUrl> {
-        self.url(patch, current, CallbackUrl::as_str, CallbackUrl::parse)
-            .map_err(|cause| InvalidUrl::Callback { pointer: pointer(section, "callback_url"), cause })
+        self.patch_url(patch, current, CallbackUrl::as_str, CallbackUrl::parse)
+            .map_err(|cause| InvalidUrl::Callback { pointer: json_pointer(section, "callback_url"), cause })
     }
 
-    fn redirect_url(
+    fn patch_redirect_url(
         &self,
         patch: Patch<String>,
         current: Option<&RedirectUrl>,
         section: &str,
     ) -> Result<Option<RedirectUrl>, InvalidUrl> {
-        self.url(patch, current, RedirectUrl::as_str, RedirectUrl::parse)
-            .map_err(|cause| InvalidUrl::Redirect { pointer: pointer(section, "redirect_url"), cause })
+        self.patch_url(patch, current, RedirectUrl::as_str, RedirectUrl::parse)
+            .map_err(|cause| InvalidUrl::Redirect { pointer: json_pointer(section, "redirect_url"), cause })
     }
 
-    fn url<U: Clone>(
+    fn patch_url<U: Clone>(
         &self,
         patch: Patch<String>,
         current: Option<&U>,
-        text: impl Fn(&U) -> &str,
+        as_str: impl Fn(&U) -> &str,
         parse: impl Fn(&str, &UrlPolicy) -> Result<U, UrlError>,
     ) -> Result<Option<U>, UrlError> {
         match (patch, current) {
             (Patch::Set(given), _) => parse(&given, self.policy).map(Some),
-            (Patch::Keep, Some(current)) if self.judge_all => parse(text(current), self.policy).map(Some),
+            (Patch::Keep, Some(current)) if self.revalidate_all => parse(as_str(current), self.policy).map(Some),
             (Patch::Keep, current) => Ok(current.cloned()),
             (Patch::Clear, _) => Ok(None),
         }
     }
 }
 
-fn pointer(section: &str, member: &str) -> String {
+fn json_pointer(section: &str, member: &str) -> String {
     format!("/configuration/{section}/{member}")
 }
 
@@ -223,14 +223,14 @@ fn changed_members(before: &Project, after: &Project) -> Vec<String> {
 mod tests {
     use jiff::Timestamp;
     use ringtrue_domain::{
-        id::time_ordered,
+        id::uuid_v7,
         tenancy::{ProjectId, Revision, WorkspaceId},
     };
 
     use super::*;
 
     fn project(mode: Mode, callback_url: &str) -> Project {
-        let id = time_ordered(Timestamp::UNIX_EPOCH, [0; 10]);
+        let id = uuid_v7(Timestamp::UNIX_EPOCH, [0; 10]);
         let callback_url = CallbackUrl::parse(callback_url, &UrlPolicy::default().for_mode(mode)).unwrap();
         Project {
             id: ProjectId(id),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_mentioned_stays_and_null_takes_away() {
+    fn absent_members_are_kept_and_null_clears() {
         let before = project(Mode::Live, "https://example.com/cb");
         let patch = reverse_sms(ReverseSmsPatch { ttl: Patch::Clear, ..ReverseSmsPatch::default() });
         let (after, changes) = patch.apply(&before, &UrlPolicy::default()).unwrap();
@@ -270,14 +270,14 @@ mod tests {
         assert_eq!(after.configuration.reverse_sms.callback_url, before.configuration.reverse_sms.callback_url);
         assert_eq!(changes, ["configuration.reverse_sms.ttl"]);
 
-        let everything = ProjectPatch { configuration: Patch::Clear, ..ProjectPatch::default() };
-        let (after, changes) = everything.apply(&before, &UrlPolicy::default()).unwrap();
+        let clear_all = ProjectPatch { configuration: Patch::Clear, ..ProjectPatch::default() };
+        let (after, changes) = clear_all.apply(&before, &UrlPolicy::default()).unwrap();
         assert_eq!(after.configuration, Configuration::default());
         assert_eq!(changes, ["configuration.reverse_sms.callback_url", "configuration.reverse_sms.ttl"]);
     }
 
     #[test]
-    fn a_patch_that_says_what_is_already_so_changes_nothing() {
+    fn patch_with_current_values_changes_nothing() {
         let before = project(Mode::Live, "https://example.com/cb");
         let patch = ProjectPatch { name: Some(before.name.clone()), disabled: Some(false), ..ProjectPatch::default() };
         let (after, changes) = patch.apply(&before, &UrlPolicy::default()).unwrap();
@@ -285,18 +285,18 @@ mod tests {
     }
 
     #[test]
-    fn going_live_judges_the_urls_that_the_sandbox_let_pass() {
+    fn going_live_revalidates_sandbox_urls() {
         let before = project(Mode::Sandbox, "http://example.com/cb");
         let go_live = ProjectPatch { mode: Some(Mode::Live), ..ProjectPatch::default() };
-        let refused = go_live.clone().apply(&before, &UrlPolicy::default()).unwrap_err();
+        let error = go_live.clone().apply(&before, &UrlPolicy::default()).unwrap_err();
         let pointer = "/configuration/reverse_sms/callback_url".to_owned();
-        assert_eq!(refused, InvalidUrl::Callback { pointer, cause: UrlError::HttpNotAllowed });
+        assert_eq!(error, InvalidUrl::Callback { pointer, cause: UrlError::HttpNotAllowed });
 
         let url = Patch::Set("https://example.com/cb".to_owned());
-        let with_a_better_url = ProjectPatch {
+        let with_valid_url = ProjectPatch {
             mode: Some(Mode::Live),
             ..reverse_sms(ReverseSmsPatch { callback_url: url, ..ReverseSmsPatch::default() })
         };
-        assert!(with_a_better_url.apply(&before, &UrlPolicy::default()).is_ok());
+        assert!(with_valid_url.apply(&before, &UrlPolicy::default()).is_ok());
     }
 }

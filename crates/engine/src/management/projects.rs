@@ -1,8 +1,8 @@
-//! Projects, and the networks that they may use.
+//! Projects and their allowed networks.
 
 use ringtrue_domain::{
     audit::Action,
-    id::time_ordered,
+    id::uuid_v7,
     network::{AllowedNetwork, NetworkSelector},
     page::{Page, PageRequest},
     product::Product,
@@ -11,13 +11,13 @@ use ringtrue_domain::{
 };
 
 use super::{
-    Condition, ConfigurationPatch, IssuedCredential, ManagementError, Manager, ProjectPatch, TRIES,
-    credentials::every_scope,
+    ConfigurationPatch, IssuedCredential, MAX_WRITE_ATTEMPTS, ManagementActor, ManagementError, Precondition,
+    ProjectPatch, credentials::all_scopes,
 };
 use crate::{
     Engine,
-    idempotency::Once,
-    ports::{Found, ProjectUpdated, ProjectWritten},
+    idempotency::IdempotentRequest,
+    ports::{CreateProjectOutcome, TenantLookup, UpdateProjectOutcome},
 };
 
 #[derive(Clone, Debug)]
@@ -34,26 +34,25 @@ pub struct CreatedProject {
     pub credential: IssuedCredential,
 }
 
-/// A project after a change.
 #[derive(Clone, Debug)]
 pub struct UpdatedProject {
     pub project: Project,
-    /// The credential that has replaced all others, if the change took the project live.
+    /// Replaces all other credentials of the project. Issued when the project goes live.
     pub credential: Option<IssuedCredential>,
 }
 
 impl Engine {
-    /// Makes a project with its first credential.
+    /// Creates a project with its first credential.
     pub async fn create_project(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         workspace: WorkspaceId,
         new: NewProject,
-        once: Option<Once<'_, CreatedProject>>,
+        idempotency: Option<IdempotentRequest<'_, CreatedProject>>,
     ) -> Result<CreatedProject, ManagementError> {
-        self.enter(manager, workspace).await?;
+        self.authorize_workspace(manager, workspace).await?;
         let now = self.clock().now();
-        let id = ProjectId(time_ordered(now, self.entropy().bytes()));
+        let id = ProjectId(uuid_v7(now, self.entropy().bytes()));
         let project = Project {
             id,
             workspace,
@@ -61,7 +60,7 @@ impl Engine {
             mode: new.mode,
             live_since: None,
             disabled: false,
-            configuration: new.configuration.build(new.mode, self.urls())?,
+            configuration: new.configuration.build(new.mode, self.url_policy())?,
             products: new.products,
             allowed_networks: vec![],
             created_at: now,
@@ -69,65 +68,65 @@ impl Engine {
             revision: Revision::FIRST,
         };
         let owner = CredentialOwner::Project(workspace, id);
-        let credential = self.issue(owner, every_scope(owner), None)?;
+        let credential = self.generate_credential(owner, all_scopes(owner), None)?;
         let client_id = credential.credential.client_id.to_string();
         let audit = [
-            self.audit(manager, Action::ProjectCreated, id.to_string(), vec![]),
-            self.audit(manager, Action::CredentialCreated, client_id, vec![]),
+            self.new_audit_event(manager, Action::ProjectCreated, id.to_string(), vec![]),
+            self.new_audit_event(manager, Action::CredentialCreated, client_id, vec![]),
         ];
         let created = CreatedProject { project, credential };
-        let completion = self.completion(once, &created)?;
-        let most = self.tenant_limits().projects_per_workspace;
+        let completion = self.seal_idempotent_response(idempotency, &created)?;
+        let max = self.tenant_limits().projects_per_workspace;
         let written = self
             .store()
-            .create_project(&created.project, &created.credential.credential, &audit, completion.as_ref(), most)
+            .create_project(&created.project, &created.credential.credential, &audit, completion.as_ref(), max)
             .await?;
         match written {
-            ProjectWritten::Done => {
-                self.see_own_change().await;
+            CreateProjectOutcome::Created => {
+                self.refresh_after_write().await;
                 Ok(created)
             }
-            ProjectWritten::NameTaken => Err(ManagementError::ProjectNameTaken),
-            ProjectWritten::LimitReached => {
-                Err(ManagementError::LimitReached(format!("the workspace has {most} projects, which is the limit")))
+            CreateProjectOutcome::NameTaken => Err(ManagementError::ProjectNameTaken),
+            CreateProjectOutcome::LimitReached => {
+                Err(ManagementError::LimitReached(format!("the workspace has reached its limit of {max} projects")))
             }
         }
     }
 
     pub async fn project(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         workspace: WorkspaceId,
         id: ProjectId,
     ) -> Result<Project, ManagementError> {
-        self.enter(manager, workspace).await?;
+        self.authorize_workspace(manager, workspace).await?;
         match self.store().find_project(workspace, id).await? {
-            Found::Mine(project) => Ok(project),
-            Found::SomeoneElses => Err(ManagementError::NotYours("project")),
-            Found::Nothing => Err(ManagementError::ProjectNotFound),
+            TenantLookup::Found(project) => Ok(project),
+            TenantLookup::OtherTenant => Err(ManagementError::OtherOwner("project")),
+            TenantLookup::NotFound => Err(ManagementError::ProjectNotFound),
         }
     }
 
-    pub async fn projects(
+    pub async fn list_projects(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         workspace: WorkspaceId,
         page: PageRequest,
         filter: Option<&Filter>,
     ) -> Result<Page<Project>, ManagementError> {
-        self.enter(manager, workspace).await?;
+        self.authorize_workspace(manager, workspace).await?;
         Ok(self.store().list_projects(workspace, page, filter).await?)
     }
 
     pub async fn patch_project(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         workspace: WorkspaceId,
         id: ProjectId,
         patch: ProjectPatch,
-        condition: Condition<'_, Project>,
+        condition: Precondition<'_, Project>,
     ) -> Result<UpdatedProject, ManagementError> {
-        self.change_project(manager, workspace, id, Action::ProjectUpdated, |project| {
+        self.update_project_with(manager, workspace, id, Action::ProjectUpdated, |project| {
             if !condition(project) {
                 return Err(ManagementError::PreconditionFailed);
             }
@@ -135,9 +134,9 @@ impl Engine {
                 let problem = "a live project cannot return to the sandbox; create another project".to_owned();
                 return Err(ManagementError::InvalidMember { member: "/mode", problem });
             }
-            let (mut patched, changes) = patch.clone().apply(project, self.urls())?;
+            let (mut patched, changes) = patch.clone().apply(project, self.url_policy())?;
             if patched.mode != project.mode {
-                patched.live_since = Some(crate::checks::whole_millis(self.clock().now()));
+                patched.live_since = Some(crate::checks::truncate_to_millis(self.clock().now()));
             }
             Ok((patched, changes))
         })
@@ -146,41 +145,41 @@ impl Engine {
 
     pub async fn replace_allowed_networks(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         workspace: WorkspaceId,
         id: ProjectId,
         networks: Vec<AllowedNetwork>,
-        condition: Condition<'_, Project>,
+        condition: Precondition<'_, Project>,
     ) -> Result<Project, ManagementError> {
-        let changed = self.change_project(manager, workspace, id, Action::AllowedNetworksReplaced, |project| {
+        let changed = self.update_project_with(manager, workspace, id, Action::AllowedNetworksReplaced, |project| {
             if !condition(project) {
                 return Err(ManagementError::PreconditionFailed);
             }
-            let networks = self.with_own_ids(networks.clone(), &project.allowed_networks)?;
+            let networks = self.canonicalize_network_ids(networks.clone(), &project.allowed_networks)?;
             let changes = if project.allowed_networks == networks { vec![] } else { vec!["networks".to_owned()] };
             Ok((Project { allowed_networks: networks, ..project.clone() }, changes))
         });
         Ok(changed.await?.project)
     }
 
-    /// Replaces other ids of networks by their own ones, which the gate compares. An id that this deployment does not
-    /// know is refused, unless the project has it already: its network may have left the configuration since.
-    fn with_own_ids(
+    /// Replaces alias ids of networks by the canonical ids, which authorisation compares. An unknown id is rejected
+    /// unless the project already has it: its network may have been removed from the configuration.
+    fn canonicalize_network_ids(
         &self,
         networks: Vec<AllowedNetwork>,
         current: &[AllowedNetwork],
     ) -> Result<Vec<AllowedNetwork>, ManagementError> {
         let directory = self.networks().directory();
-        let mut own: Vec<AllowedNetwork> = Vec::with_capacity(networks.len());
+        let mut canonical: Vec<AllowedNetwork> = Vec::with_capacity(networks.len());
         for (position, AllowedNetwork { network, products }) in networks.into_iter().enumerate() {
             let selector = match network {
                 NetworkSelector::All => NetworkSelector::All,
                 NetworkSelector::One(given) => {
-                    let known = directory.known_as(&given).map(|known| known.id.clone());
+                    let known = directory.find_by_any_id(&given).map(|known| known.id.clone());
                     let selector = NetworkSelector::One(known.clone().unwrap_or_else(|| given.clone()));
-                    if own.iter().any(|other| other.network == selector) {
+                    if canonical.iter().any(|other| other.network == selector) {
                         let network = known.unwrap_or_else(|| given.clone());
-                        return Err(ManagementError::SameNetwork { position, given, network });
+                        return Err(ManagementError::DuplicateNetwork { position, given, network });
                     }
                     if known.is_none() && !current.iter().any(|allowed| allowed.network == selector) {
                         return Err(ManagementError::UnknownNetwork { position, given });
@@ -188,49 +187,57 @@ impl Engine {
                     selector
                 }
             };
-            own.push(AllowedNetwork { network: selector, products });
+            canonical.push(AllowedNetwork { network: selector, products });
         }
-        Ok(own)
+        Ok(canonical)
     }
 
-    /// Reads, changes and writes a project; again from the start when someone was faster. A change that changes
-    /// nothing writes nothing. A change of the mode replaces the project's credentials.
-    async fn change_project(
+    /// Reads, changes and writes a project, and retries after a concurrent write. Writes nothing if no member changes.
+    /// A change of mode replaces the project's credentials.
+    async fn update_project_with(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         workspace: WorkspaceId,
         id: ProjectId,
         action: Action,
         change: impl Fn(&Project) -> Result<(Project, Vec<String>), ManagementError>,
     ) -> Result<UpdatedProject, ManagementError> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_WRITE_ATTEMPTS {
             let current = self.project(manager, workspace, id).await?;
             let (mut changed, mut members) = change(&current)?;
             if members.is_empty() {
                 return Ok(UpdatedProject { project: current, credential: None });
             }
             let owner = CredentialOwner::Project(workspace, id);
-            let credential =
-                if changed.mode == current.mode { None } else { Some(self.issue(owner, every_scope(owner), None)?) };
+            let credential = if changed.mode == current.mode {
+                None
+            } else {
+                Some(self.generate_credential(owner, all_scopes(owner), None)?)
+            };
             if credential.is_some() {
                 members.push("credentials".to_owned());
             }
-            let mut audit = vec![self.audit(manager, action, id.to_string(), members)];
+            let mut audit = vec![self.new_audit_event(manager, action, id.to_string(), members)];
             changed.updated_at = audit[0].at.max(current.updated_at);
             changed.revision = current.revision.next();
             if let Some(IssuedCredential { credential, .. }) = &credential {
-                audit.push(self.audit(manager, Action::CredentialCreated, credential.client_id.to_string(), vec![]));
+                audit.push(self.new_audit_event(
+                    manager,
+                    Action::CredentialCreated,
+                    credential.client_id.to_string(),
+                    vec![],
+                ));
             }
             let replacement = credential.as_ref().map(|issued| &issued.credential);
             match self.store().update_project(&changed, replacement, &audit).await? {
-                ProjectUpdated::Done => {
-                    self.see_own_change().await;
+                UpdateProjectOutcome::Updated => {
+                    self.refresh_after_write().await;
                     return Ok(UpdatedProject { project: changed, credential });
                 }
-                ProjectUpdated::NameTaken => return Err(ManagementError::ProjectNameTaken),
-                ProjectUpdated::Stale => {}
+                UpdateProjectOutcome::NameTaken => return Err(ManagementError::ProjectNameTaken),
+                UpdateProjectOutcome::Stale => {}
             }
         }
-        Err(ManagementError::Contended)
+        Err(ManagementError::ConcurrentUpdates)
     }
 }

@@ -1,4 +1,4 @@
-//! Looking back: usage counters and the audit log.
+//! Usage report and audit log of a workspace.
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
@@ -7,7 +7,7 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 
-use super::{ManagementError, Manager};
+use super::{ManagementActor, ManagementError};
 use crate::{
     Engine,
     ports::{AuditFilter, UsageFilter, UsageGrouping, UsageRow},
@@ -29,9 +29,8 @@ pub struct UsageReport {
     pub rows: Vec<UsageRow>,
 }
 
-/// How far a report reaches back when it is not said, and how far it can reach at most: enough to see, little enough
-/// to answer at once.
-fn reach(grouping: UsageGrouping) -> (SignedDuration, SignedDuration) {
+/// Default and maximum time range of a usage report. The maximum bounds the cost of the query.
+fn time_ranges(grouping: UsageGrouping) -> (SignedDuration, SignedDuration) {
     let days = |n: i64| SignedDuration::from_hours(24 * n);
     match grouping {
         UsageGrouping::Hour => (days(1), days(31)),
@@ -41,43 +40,43 @@ fn reach(grouping: UsageGrouping) -> (SignedDuration, SignedDuration) {
 }
 
 impl Engine {
-    pub async fn usage(
+    pub async fn usage_report(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         workspace: WorkspaceId,
         request: UsageRequest,
     ) -> Result<UsageReport, ManagementError> {
-        let (usual, most) = reach(request.grouping);
+        let (default, max) = time_ranges(request.grouping);
         let to = request.to.unwrap_or_else(|| self.clock().now());
         let from = match request.from {
             Some(from) => from,
-            None => to.checked_sub(usual).unwrap_or(Timestamp::MIN),
+            None => to.checked_sub(default).unwrap_or(Timestamp::MIN),
         };
         let invalid = |problem: String| ManagementError::InvalidMember { member: "from", problem };
         if from >= to {
             return Err(invalid("`from` must be before `to`".to_owned()));
         }
-        if from.duration_until(to) > most {
-            let days = most.as_hours() / 24;
-            return Err(invalid(format!("`from` and `to` are at most {days} days apart with this `group_by`")));
+        if from.duration_until(to) > max {
+            let days = max.as_hours() / 24;
+            return Err(invalid(format!("`from` and `to` must be at most {days} days apart with this `group_by`")));
         }
         match request.project {
             Some(project) => self.project(manager, workspace, project).await.map(|_| ())?,
-            None => self.enter(manager, workspace).await?,
+            None => self.authorize_workspace(manager, workspace).await?,
         }
         let filter = UsageFilter { from, to, grouping: request.grouping, project: request.project };
         let rows = self.store().usage(workspace, filter).await?;
         Ok(UsageReport { from, to, grouping: request.grouping, rows })
     }
 
-    pub async fn audit_events(
+    pub async fn list_audit_events(
         &self,
-        manager: &Manager,
+        manager: &ManagementActor,
         workspace: WorkspaceId,
         filter: &AuditFilter,
         page: PageRequest,
     ) -> Result<Page<AuditEvent>, ManagementError> {
-        self.enter(manager, workspace).await?;
-        Ok(self.store().audit_events(workspace, filter, page).await?)
+        self.authorize_workspace(manager, workspace).await?;
+        Ok(self.store().list_audit_events(workspace, filter, page).await?)
     }
 }

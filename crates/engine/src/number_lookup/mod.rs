@@ -1,9 +1,8 @@
-//! Which network serves a number: sources in a row, and a cache of what they said.
+//! Number look-up: resolves a number to its serving network, by an ordered list of sources and a cache.
 //!
-//! The deployment's own prefixes are final where numbers cannot be ported, and otherwise the fallback when no source
-//! has an answer, unless they are switched off. A source that fails is skipped. The look-up is unavailable only when
-//! some source failed and neither another source nor a prefix has an answer. An answer that a failed source might have
-//! changed is not cached.
+//! [`PrefixPolicy`] decides how the configured prefixes take part. A failing source is skipped. The look-up is
+//! unavailable only when a source failed and neither another source nor a prefix resolved the number. A result that a
+//! failed source could have changed is not cached.
 
 use std::{
     collections::HashMap,
@@ -27,147 +26,146 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     networks::Networks,
-    ports::{Clock, NumberSource, Resolved, SourceFault},
+    ports::{Clock, LookupError, LookupResult, LookupSource},
 };
 
-const KNOWN_FOR: SignedDuration = SignedDuration::from_hours(24);
-const UNKNOWN_FOR: SignedDuration = SignedDuration::from_mins(10);
+const POSITIVE_CACHE_TTL: SignedDuration = SignedDuration::from_hours(24);
+const NEGATIVE_CACHE_TTL: SignedDuration = SignedDuration::from_mins(10);
 
-/// What the prefixes in the configuration are good for.
+/// Use of the configured number prefixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Prefixes {
-    /// Numbers stay where they were given out: the prefix says it all.
+pub enum PrefixPolicy {
+    /// Numbers are never ported: the prefix decides.
     Final,
-    /// Numbers are ported: the prefix is believed when no source knows better.
+    /// Numbers may be ported: the prefix decides when no source resolves the number.
     #[default]
     Fallback,
-    /// Only sources decide: a number that none of them can place is refused.
+    /// Prefixes are ignored: a number that no source resolves is rejected.
     Never,
 }
 
-/// The sources of a deployment, in their order. Replaced as a whole when the configuration is read anew.
+/// Ordered sources of a deployment. A configuration reload replaces them as a whole.
 #[derive(Clone, Debug)]
-pub struct Sources {
-    pub prefixes: Prefixes,
-    pub sources: Vec<Arc<dyn NumberSource>>,
-    /// How long all of them together may take.
+pub struct LookupSources {
+    pub prefixes: PrefixPolicy,
+    pub sources: Vec<Arc<dyn LookupSource>>,
+    /// Time limit for all sources together.
     pub deadline: Duration,
 }
 
-impl Default for Sources {
+impl Default for LookupSources {
     fn default() -> Self {
-        Sources { prefixes: Prefixes::default(), sources: Vec::new(), deadline: Duration::from_secs(5) }
+        LookupSources { prefixes: PrefixPolicy::default(), sources: Vec::new(), deadline: Duration::from_secs(5) }
     }
 }
 
-/// What became of a look-up.
+/// Result of a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// A network of this deployment, by its id or by one of its other ids.
+pub enum NumberResolution {
+    /// A configured network, by its id or an alias.
     Network(NetworkId),
-    /// The number is in service on a network that is not configured here.
+    /// The number is in service on a network that is not configured.
     OtherNetwork(OtherNetwork),
     NoSubscriber,
-    /// Every source was asked, and none knows the number.
-    Nobody,
+    /// No source has data about the number.
+    Unknown,
 }
 
-/// A network that is not configured here, as far as the source and the number describe it.
+/// A network that is not configured, as far as the source and the number describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherNetwork {
-    /// `None`: the source names an operator that none of its tables maps to a network id.
+    /// `None`: the source named an operator without a resolution network id.
     pub id: Option<NetworkId>,
-    /// The number's country. `None` for numbers of no country, such as those of satellite phones.
+    /// `None` for numbers without a country, such as satellite phones.
     pub country: Option<Country>,
 }
 
-/// Some source failed, and neither another source nor a prefix has an answer.
+/// A source failed, and neither another source nor a prefix resolved the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a source failed, and neither another source nor a prefix knows the number's network")]
-pub struct Unavailable;
+#[error("number look-up unavailable: a source failed, and no other source or prefix resolved the number")]
+pub struct LookupUnavailable;
 
-/// The name under which [`Asked`] lists the prefix table.
+/// The name under which [`SourceResult`] lists the prefix table.
 const PREFIX_TABLE: &str = "prefixes";
 
-/// An uncached look-up: every source that was asked, and the result.
+/// Report of an uncached look-up: the result of each queried source, and the resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupReport {
-    pub asked: Vec<Asked>,
-    pub answer: Result<Known, Unavailable>,
+    pub source_results: Vec<SourceResult>,
+    pub resolution: Result<NumberResolution, LookupUnavailable>,
 }
 
 impl LookupReport {
-    fn failed(&self) -> impl Iterator<Item = &Asked> {
-        self.asked.iter().filter(|asked| asked.said.is_err())
+    fn failed(&self) -> impl Iterator<Item = &SourceResult> {
+        self.source_results.iter().filter(|source| source.result.is_err())
     }
 
-    /// Whether the network is the one that the number's prefix belongs to. The prefix table is last then.
+    /// The network comes from the prefix table, which is then the last source.
     fn is_by_prefix(&self) -> bool {
-        let last = self.asked.last().filter(|asked| asked.source == PREFIX_TABLE);
-        last.is_some_and(|asked| matches!(asked.said, Ok(Resolved::Network(_))))
+        let last = self.source_results.last().filter(|source| source.source == PREFIX_TABLE);
+        last.is_some_and(|source| matches!(source.result, Ok(LookupResult::Network(_))))
     }
 
-    /// A source's own answer holds whatever other sources would have said; any other one only if all were asked.
+    /// A source's positive result is final; anything else may change once a failed source is back.
     fn is_cacheable(&self) -> bool {
-        let by_source = match &self.answer {
-            Ok(Known::Network(_)) => !self.is_by_prefix(),
-            Ok(Known::OtherNetwork(network)) => network.id.is_some(),
-            Ok(Known::NoSubscriber) => true,
-            Ok(Known::Nobody) => false,
-            Err(Unavailable) => return false,
+        let by_source = match &self.resolution {
+            Ok(NumberResolution::Network(_)) => !self.is_by_prefix(),
+            Ok(NumberResolution::OtherNetwork(network)) => network.id.is_some(),
+            Ok(NumberResolution::NoSubscriber) => true,
+            Ok(NumberResolution::Unknown) => false,
+            Err(LookupUnavailable) => return false,
         };
         by_source || self.failed().next().is_none()
     }
 
-    /// Says that the network follows from the prefix alone, and why.
+    /// Explains why the network was taken from the prefix, if it was.
     pub fn prefix_note(&self) -> Option<String> {
         if !self.is_by_prefix() {
             return None;
         }
-        let failed: Vec<&str> = self.failed().map(|asked| asked.source.as_str()).collect();
+        let failed: Vec<&str> = self.failed().map(|source| source.source.as_str()).collect();
         Some(if !failed.is_empty() {
             let failed = failed.join(", ");
-            format!("the network is taken from the number's prefix, because no source named one; failed: {failed}")
-        } else if self.asked.len() > 1 {
-            "the network is taken from the number's prefix, because no source knows the number".to_owned()
+            format!("network taken from the number's prefix: no source returned one; failed: {failed}")
+        } else if self.source_results.len() > 1 {
+            "network taken from the number's prefix: no source has data about the number".to_owned()
         } else {
-            "the network is taken from the number's prefix; no source was asked".to_owned()
+            "network taken from the number's prefix: no source was queried".to_owned()
         })
     }
 }
 
-/// What one source said, for whoever wants to know why.
+/// Result of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct SourceResult {
     pub source: String,
-    pub said: Result<Resolved, SourceFault>,
+    pub result: Result<LookupResult, LookupError>,
 }
 
-impl Asked {
-    /// What it said, for people.
-    pub fn in_words(&self) -> String {
-        match &self.said {
-            Ok(Resolved::Network(network)) => network.to_string(),
-            Ok(Resolved::NoSubscriber) => "nobody has this number".to_owned(),
-            Ok(Resolved::OtherNetwork) => "a network that is not configured here".to_owned(),
-            Ok(Resolved::NoData) => "nothing known".to_owned(),
-            Err(fault) => format!("failed: {fault}"),
+impl SourceResult {
+    pub fn describe(&self) -> String {
+        match &self.result {
+            Ok(LookupResult::Network(network)) => network.to_string(),
+            Ok(LookupResult::NoSubscriber) => "no active subscriber".to_owned(),
+            Ok(LookupResult::OtherNetwork) => "a network that is not configured".to_owned(),
+            Ok(LookupResult::NoData) => "no data".to_owned(),
+            Err(error) => format!("failed: {error}"),
         }
     }
 }
 
-type Answer = Result<Known, Unavailable>;
-/// Where the answer of a look-up under way will be.
-type Pending = watch::Receiver<Option<Answer>>;
+type ResolutionResult = Result<NumberResolution, LookupUnavailable>;
+/// Receives the result of a running look-up.
+type PendingLookup = watch::Receiver<Option<ResolutionResult>>;
 
 pub struct NumberLookup {
     networks: Arc<Networks>,
     clock: Arc<dyn Clock>,
-    sources: ArcSwap<Sources>,
-    cache: Cache<Msisdn, (Known, Timestamp)>,
-    /// One look-up at a time for each number: who comes meanwhile waits for the same answer.
-    pending: Mutex<HashMap<Msisdn, Pending>>,
-    /// Nobody waits for them at the end: whoever needs an answer does, and the deadline ends the rest.
+    sources: ArcSwap<LookupSources>,
+    cache: Cache<Msisdn, (NumberResolution, Timestamp)>,
+    /// Running look-ups. Concurrent requests for a number share one.
+    pending: Mutex<HashMap<Msisdn, PendingLookup>>,
+    /// Shutdown does not wait for them: requests wait for their own result, and the deadline ends the rest.
     tasks: TaskTracker,
 }
 
@@ -183,178 +181,180 @@ impl NumberLookup {
         })
     }
 
-    pub fn replace(&self, sources: Sources) {
+    pub fn replace(&self, sources: LookupSources) {
         self.sources.store(Arc::new(sources));
-        // Another source may know better. What is under way is not remembered any more, and nobody new waits for it.
+        // Results of the old sources must neither be cached nor joined.
         self.pending().clear();
         self.cache.clear();
     }
 
-    /// The network that serves a number now.
-    pub async fn network_of(self: &Arc<Self>, number: &Msisdn) -> Answer {
+    /// Resolves a number to its serving network.
+    pub async fn look_up(self: &Arc<Self>, number: &Msisdn) -> ResolutionResult {
         let sources = self.sources.load();
-        if decides_by_prefix(&sources) {
-            if let Some(network) = self.by_prefix(number) {
-                return Ok(Known::Network(network));
+        if is_prefix_first(&sources) {
+            if let Some(network) = self.network_by_prefix(number) {
+                return Ok(NumberResolution::Network(network));
             }
             if sources.sources.is_empty() {
-                return Ok(Known::Nobody);
+                return Ok(NumberResolution::Unknown);
             }
         }
-        if let Some((known, until)) = self.cache.get(number)
+        if let Some((resolution, until)) = self.cache.get(number)
             && self.clock.now() < until
         {
-            return Ok(known);
+            return Ok(resolution);
         }
         drop(sources);
-        let mut answer = self.look_up(number);
-        let answer = answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
-        // A look-up that ended without an answer has failed in a way that nobody foresaw.
-        answer.unwrap_or(Err(Unavailable))
+        let mut result = self.join_or_start(number);
+        let result = result.wait_for(Option::is_some).await.ok().and_then(|result| result.clone());
+        // The task panicked.
+        result.unwrap_or(Err(LookupUnavailable))
     }
 
-    /// What a source has said of a number, by its text: what is remembered has been read as a number before, and need
-    /// not be again. `None` where the prefix comes first.
-    pub(crate) fn remembered(&self, text: &str) -> Option<Known> {
+    /// The cached resolution, by unparsed text: only valid numbers are cached. `None` where prefixes come first.
+    pub(crate) fn cached(&self, text: &str) -> Option<NumberResolution> {
         let sources = self.sources.load();
-        if decides_by_prefix(&sources) {
+        if is_prefix_first(&sources) {
             return None;
         }
-        let (known, until) = self.cache.get(text)?;
-        (self.clock.now() < until).then_some(known)
+        let (resolution, until) = self.cache.get(text)?;
+        (self.clock.now() < until).then_some(resolution)
     }
 
-    /// Joins the look-up that is under way, or begins one. It goes on when those who wait for it do not.
-    fn look_up(self: &Arc<Self>, number: &Msisdn) -> Pending {
+    /// Joins the running look-up or starts one, which continues even if all waiting requests are dropped.
+    fn join_or_start(self: &Arc<Self>, number: &Msisdn) -> PendingLookup {
         let mut pending = self.pending();
-        if let Some(under_way) = pending.get(number) {
-            return under_way.clone();
+        if let Some(running) = pending.get(number) {
+            return running.clone();
         }
-        let (answer, waiting) = watch::channel(None);
+        let (sender, waiting) = watch::channel(None);
         pending.insert(number.clone(), waiting.clone());
-        let place = Place { lookup: Arc::clone(self), number: number.clone(), waiting: waiting.clone() };
+        let guard = PendingLookupGuard { lookup: Arc::clone(self), number: number.clone(), waiting: waiting.clone() };
         self.tasks.spawn(async move {
-            let report = place.lookup.ask(&place.number).await;
-            place.leave(report.answer.as_ref().ok().filter(|_| report.is_cacheable()));
-            answer.send_replace(Some(report.answer));
+            let report = guard.lookup.look_up_uncached(&guard.number).await;
+            guard.finish(report.resolution.as_ref().ok().filter(|_| report.is_cacheable()));
+            sender.send_replace(Some(report.resolution));
         });
         waiting
     }
 
-    fn pending(&self) -> MutexGuard<'_, HashMap<Msisdn, Pending>> {
+    fn pending(&self) -> MutexGuard<'_, HashMap<Msisdn, PendingLookup>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, number: &Msisdn, known: Known) {
-        let kept_for = match known {
-            Known::Network(_) | Known::OtherNetwork(_) => KNOWN_FOR,
-            Known::NoSubscriber | Known::Nobody => UNKNOWN_FOR,
+    fn cache_resolution(&self, number: &Msisdn, resolution: NumberResolution) {
+        let ttl = match resolution {
+            NumberResolution::Network(_) | NumberResolution::OtherNetwork(_) => POSITIVE_CACHE_TTL,
+            NumberResolution::NoSubscriber | NumberResolution::Unknown => NEGATIVE_CACHE_TTL,
         };
-        let until = self.clock.now().saturating_add(kept_for).unwrap_or(Timestamp::MAX);
-        self.cache.insert(number.clone(), (known, until));
+        let until = self.clock.now().saturating_add(ttl).unwrap_or(Timestamp::MAX);
+        self.cache.insert(number.clone(), (resolution, until));
     }
 
-    /// Asks the sources in their order, past the cache, and reports what each said.
-    pub async fn ask(&self, number: &Msisdn) -> LookupReport {
+    /// Queries the sources in order, bypassing the cache.
+    pub async fn look_up_uncached(&self, number: &Msisdn) -> LookupReport {
         let sources = self.sources.load_full();
-        let prefix_table = || Asked {
+        let prefix_table = || SourceResult {
             source: PREFIX_TABLE.to_owned(),
-            said: Ok(self.by_prefix(number).map_or(Resolved::NoData, Resolved::Network)),
+            result: Ok(self.network_by_prefix(number).map_or(LookupResult::NoData, LookupResult::Network)),
         };
-        let mut asked = Vec::new();
-        if sources.prefixes == Prefixes::Final {
+        let mut source_results = Vec::new();
+        if sources.prefixes == PrefixPolicy::Final {
             let prefix = prefix_table();
-            let answer = self.answer_in(&prefix, number);
-            asked.push(prefix);
-            if let Some(known) = answer {
-                return LookupReport { asked, answer: Ok(known) };
+            let resolution = self.decisive_resolution(&prefix, number);
+            source_results.push(prefix);
+            if let Some(resolution) = resolution {
+                return LookupReport { source_results, resolution: Ok(resolution) };
             }
         }
         let deadline = Instant::now() + sources.deadline;
-        for (place, source) in sources.sources.iter().enumerate() {
-            // One that hangs leaves the others their share of the time.
-            let left = u32::try_from(sources.sources.len() - place).unwrap_or(u32::MAX);
+        for (index, source) in sources.sources.iter().enumerate() {
+            // A hanging source leaves the remaining sources their share of the time.
+            let left = u32::try_from(sources.sources.len() - index).unwrap_or(u32::MAX);
             let now = Instant::now();
             let until = now + deadline.saturating_duration_since(now) / left;
-            let said = timeout_at(until, source.resolve(number)).await.unwrap_or(Err(SourceFault::Timeout));
-            if let Err(fault) = said {
-                tracing::warn!(source = source.name(), %fault, "a look-up goes on to the next source");
+            let result = timeout_at(until, source.resolve(number)).await.unwrap_or(Err(LookupError::Timeout));
+            if let Err(error) = result {
+                tracing::warn!(source = source.name(), %error, "number look-up source failed; trying the next one");
             }
-            let said = Asked { source: source.name().to_owned(), said };
-            let answer = self.answer_in(&said, number);
-            asked.push(said);
-            if let Some(known) = answer {
-                return LookupReport { asked, answer: Ok(known) };
+            let source_result = SourceResult { source: source.name().to_owned(), result };
+            let resolution = self.decisive_resolution(&source_result, number);
+            source_results.push(source_result);
+            if let Some(resolution) = resolution {
+                return LookupReport { source_results, resolution: Ok(resolution) };
             }
         }
-        // Somebody serves the number, and not the network that its prefix was given to.
-        if asked.iter().any(|asked| asked.said == Ok(Resolved::OtherNetwork)) {
+        // The number is served by another network than its prefix suggests.
+        if source_results.iter().any(|source| source.result == Ok(LookupResult::OtherNetwork)) {
             let other = OtherNetwork { id: None, country: number.country() };
-            return LookupReport { asked, answer: Ok(Known::OtherNetwork(other)) };
+            return LookupReport { source_results, resolution: Ok(NumberResolution::OtherNetwork(other)) };
         }
-        if sources.prefixes == Prefixes::Fallback {
+        if sources.prefixes == PrefixPolicy::Fallback {
             let prefix = prefix_table();
-            let answer = self.answer_in(&prefix, number);
-            asked.push(prefix);
-            if let Some(known) = answer {
-                return LookupReport { asked, answer: Ok(known) };
+            let resolution = self.decisive_resolution(&prefix, number);
+            source_results.push(prefix);
+            if let Some(resolution) = resolution {
+                return LookupReport { source_results, resolution: Ok(resolution) };
             }
         }
-        let has_failed = asked.iter().any(|asked| asked.said.is_err());
-        LookupReport { asked, answer: if has_failed { Err(Unavailable) } else { Ok(Known::Nobody) } }
-    }
-
-    /// The result, if what one source said decides it: an unnamed network may still be named by another source.
-    fn answer_in(&self, asked: &Asked, number: &Msisdn) -> Option<Known> {
-        match &asked.said {
-            Ok(Resolved::Network(id)) if self.networks.directory().known_as(id).is_some() => {
-                Some(Known::Network(id.clone()))
-            }
-            Ok(Resolved::Network(id)) => {
-                Some(Known::OtherNetwork(OtherNetwork { id: Some(id.clone()), country: number.country() }))
-            }
-            Ok(Resolved::NoSubscriber) => Some(Known::NoSubscriber),
-            Ok(Resolved::OtherNetwork | Resolved::NoData) | Err(_) => None,
+        let has_failed = source_results.iter().any(|source| source.result.is_err());
+        LookupReport {
+            source_results,
+            resolution: if has_failed { Err(LookupUnavailable) } else { Ok(NumberResolution::Unknown) },
         }
     }
 
-    fn by_prefix(&self, number: &Msisdn) -> Option<NetworkId> {
-        self.networks.directory().by_prefix(number).map(|network| network.id.clone())
+    /// The resolution, if this source decides it. A network without an id may still get one from another source.
+    fn decisive_resolution(&self, source: &SourceResult, number: &Msisdn) -> Option<NumberResolution> {
+        match &source.result {
+            Ok(LookupResult::Network(id)) if self.networks.directory().find_by_any_id(id).is_some() => {
+                Some(NumberResolution::Network(id.clone()))
+            }
+            Ok(LookupResult::Network(id)) => {
+                Some(NumberResolution::OtherNetwork(OtherNetwork { id: Some(id.clone()), country: number.country() }))
+            }
+            Ok(LookupResult::NoSubscriber) => Some(NumberResolution::NoSubscriber),
+            Ok(LookupResult::OtherNetwork | LookupResult::NoData) | Err(_) => None,
+        }
+    }
+
+    fn network_by_prefix(&self, number: &Msisdn) -> Option<NetworkId> {
+        self.networks.directory().find_by_prefix(number).map(|network| network.id.clone())
     }
 }
 
-/// Whether the prefix table is asked before the sources, and so before the cache of what they said.
-fn decides_by_prefix(sources: &Sources) -> bool {
+/// The prefix table comes before the sources and their cache.
+fn is_prefix_first(sources: &LookupSources) -> bool {
     match sources.prefixes {
-        Prefixes::Final => true,
-        Prefixes::Fallback => sources.sources.is_empty(),
-        Prefixes::Never => false,
+        PrefixPolicy::Final => true,
+        PrefixPolicy::Fallback => sources.sources.is_empty(),
+        PrefixPolicy::Never => false,
     }
 }
 
-/// The place of a look-up among those under way. However it ends, the place becomes free.
-struct Place {
+/// Removes a look-up from the running ones on drop.
+struct PendingLookupGuard {
     lookup: Arc<NumberLookup>,
     number: Msisdn,
-    waiting: Pending,
+    waiting: PendingLookup,
 }
 
-impl Place {
-    /// Remembers the answer, unless other sources have been named meanwhile.
-    fn leave(&self, known: Option<&Known>) {
+impl PendingLookupGuard {
+    /// Caches the resolution, unless the sources were replaced meanwhile.
+    fn finish(&self, resolution: Option<&NumberResolution>) {
         let mut pending = self.lookup.pending();
-        if pending.get(&self.number).is_some_and(|under_way| under_way.same_channel(&self.waiting)) {
+        if pending.get(&self.number).is_some_and(|running| running.same_channel(&self.waiting)) {
             pending.remove(&self.number);
-            if let Some(known) = known {
-                self.lookup.remember(&self.number, known.clone());
+            if let Some(resolution) = resolution {
+                self.lookup.cache_resolution(&self.number, resolution.clone());
             }
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for PendingLookupGuard {
     fn drop(&mut self) {
-        self.leave(None);
+        self.finish(None);
     }
 }
 

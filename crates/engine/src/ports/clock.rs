@@ -1,8 +1,8 @@
-//! The time, as a value that comes in.
+//! Time as a dependency.
 //!
 //! All nodes of a deployment use the database's time, so that they agree on what has expired and what is due. A node
-//! samples that time once a second; between samples [`DatabaseClock`] counts on by the monotonic clock of the machine.
-//! The wall clock of the machine is compared with the result and otherwise unused, so setting it changes nothing.
+//! samples that time once a second. Between samples [`DatabaseClock`] advances by the machine's monotonic clock. The
+//! machine's wall clock is only compared with the result, so setting it has no effect.
 
 use std::{
     fmt,
@@ -15,43 +15,43 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Tells the time. Everything that needs an instant asks this, so that tests can move it.
+/// The only source of the current time, so that tests can control it.
 pub trait Clock: Send + Sync {
-    /// Now, in whole milliseconds: the resolution that is stored and shown.
+    /// The current time in whole milliseconds, the resolution that is stored and shown.
     fn now(&self) -> Timestamp;
 
-    /// The wall clock of the machine, uncorrected. For comparison only.
+    /// The machine's wall clock, uncorrected. For comparison only.
     fn machine_now(&self) -> Timestamp {
         self.now()
     }
 
-    /// Takes a sample of the database's time into account. Clocks that do not follow a database ignore it.
-    fn follow(&self, _sample: TimeSample) {}
+    /// Corrects the clock by a sample of the database's time. Clocks that do not follow a database ignore it.
+    fn apply_sample(&self, _sample: TimeSample) {}
 }
 
-/// The database's time, and between which two instants of the monotonic clock it was read.
+/// The database's time, read between two instants of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeSample {
     pub requested_at: Instant,
     pub received_at: Instant,
-    /// The clock of the database server. It may have been set back.
+    /// Clock of the database server. It may have been set back.
     pub clock: Timestamp,
-    /// The latest time that any node has recorded in the database.
-    pub latest: Timestamp,
+    /// Latest time that any node has recorded in the database.
+    pub latest_recorded: Timestamp,
 }
 
-/// The clock of the machine.
+/// The machine's wall clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the machine's clock")]
     fn now(&self) -> Timestamp {
-        whole_millis(Timestamp::now().as_millisecond())
+        timestamp_from_millis(Timestamp::now().as_millisecond())
     }
 }
 
-/// A clock that stands still until it is told to move.
+/// A clock for tests that moves only by [`advance`](ManualClock::advance).
 #[derive(Debug)]
 pub struct ManualClock {
     millis: AtomicI64,
@@ -70,29 +70,29 @@ impl ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        whole_millis(self.millis.load(Ordering::SeqCst))
+        timestamp_from_millis(self.millis.load(Ordering::SeqCst))
     }
 }
 
 /// A clock that follows the database's time and never goes back.
 ///
-/// It steps forward to a sample at once. Towards a sample that lies behind it, it runs at nine tenths of its speed until
-/// the two agree: timeouts and retries stay within a tenth of their length, and no instant is repeated. After a time
-/// without samples it gives up a fifth of a second at most, so that it does not stand still for longer than that.
+/// It steps forward to a sample that is ahead. It slews back to a sample that is behind, at nine tenths of normal
+/// speed, so that timeouts and retries are off by a tenth at most and no instant repeats. After a gap without samples
+/// it loses at most a fifth of a second per sample, so that it never stands still for longer.
 pub struct DatabaseClock {
     machine: Arc<dyn Clock>,
-    /// Where the monotonic clock begins to count.
+    /// Zero of the monotonic clock.
     origin: Instant,
-    /// The time at `origin`, in microseconds since 1970.
+    /// Time at `origin`, in microseconds since 1970.
     offset: AtomicI64,
-    /// The latest time that was returned or sampled, in milliseconds since 1970.
+    /// Latest time that was returned or sampled, in milliseconds since 1970.
     latest: AtomicI64,
-    /// When the last sample was received.
+    /// Receipt of the last sample.
     sampled_at: Mutex<Option<Instant>>,
 }
 
 impl DatabaseClock {
-    /// A clock that shows the machine's time until it gets its first sample.
+    /// Returns a clock that shows the machine's time until its first sample.
     pub fn new(machine: Arc<dyn Clock>) -> Self {
         let now = machine.now();
         DatabaseClock {
@@ -105,7 +105,7 @@ impl DatabaseClock {
     }
 
     fn since_origin(&self, at: Instant) -> i64 {
-        micros(at.saturating_duration_since(self.origin))
+        as_micros(at.saturating_duration_since(self.origin))
     }
 }
 
@@ -114,16 +114,16 @@ impl Clock for DatabaseClock {
         let now = self.since_origin(Instant::now()).saturating_add(self.offset.load(Ordering::Relaxed));
         let now = now.div_euclid(MICROS_PER_MILLI);
         let latest = self.latest.load(Ordering::Relaxed);
-        // At most one write in a millisecond: all threads share this value.
+        // At most one write per millisecond: all threads share this cache line.
         let now = if latest < now { now.max(self.latest.fetch_max(now, Ordering::Relaxed)) } else { latest };
-        whole_millis(now)
+        timestamp_from_millis(now)
     }
 
     fn machine_now(&self) -> Timestamp {
         self.machine.now()
     }
 
-    fn follow(&self, sample: TimeSample) {
+    fn apply_sample(&self, sample: TimeSample) {
         let mut sampled_at = self.sampled_at.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = sampled_at.replace(sample.received_at);
         let clock = sample.clock.as_microsecond();
@@ -133,17 +133,17 @@ impl Clock for DatabaseClock {
         let middle = least.midpoint(most);
         let current = self.offset.load(Ordering::Relaxed);
         let offset = match previous {
-            // What was shown before the first sample was only the machine's time.
+            // Before the first sample the clock showed the machine's time, which is not authoritative.
             None => middle,
-            // A slow answer says little: it corrects only what it disproves.
+            // A sample with a long round trip is imprecise: it only corrects an offset outside of its bounds.
             Some(_) if (least..=most).contains(&current) => current,
             Some(previous) => {
                 let elapsed = sample.received_at.saturating_duration_since(previous).min(MAX_SLEW_INTERVAL);
-                let elapsed = micros(elapsed);
+                let elapsed = as_micros(elapsed);
                 middle.max(current - elapsed / SLEW_DIVISOR)
             }
         };
-        let latest = sample.latest.as_microsecond();
+        let latest = sample.latest_recorded.as_microsecond();
         self.offset.store(offset.max(latest - self.since_origin(sample.received_at)), Ordering::Relaxed);
         let seen = latest.max(clock).div_euclid(MICROS_PER_MILLI);
         match previous {
@@ -160,17 +160,17 @@ impl fmt::Debug for DatabaseClock {
 }
 
 const MICROS_PER_MILLI: i64 = 1_000;
-/// The clock loses at most this part of the elapsed time while the database's time lies behind it.
+/// The clock loses at most this fraction of the elapsed time while it is ahead of the database.
 const SLEW_DIVISOR: i64 = 10;
-/// How much of the time between two samples counts for that. What is lost is lost in one step, and the clock stands still
-/// until it has caught up.
+/// Upper bound of the elapsed time that counts for slewing. The correction is applied in one step, and the clock stands
+/// still until real time has caught up.
 const MAX_SLEW_INTERVAL: Duration = Duration::from_secs(2);
 
-fn micros(duration: Duration) -> i64 {
+fn as_micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn whole_millis(millis: i64) -> Timestamp {
+fn timestamp_from_millis(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
 }
 
@@ -184,43 +184,43 @@ mod tests {
         "2026-11-14T12:00:00Z".parse().unwrap()
     }
 
-    /// A clock on a machine whose own clock is off by `skew`, and that machine's clock.
+    /// A database clock on a machine whose wall clock is off by `skew`, and that wall clock.
     fn skewed(skew: SignedDuration) -> (DatabaseClock, Arc<ManualClock>) {
         let machine = Arc::new(ManualClock::at(noon() + skew));
         (DatabaseClock::new(Arc::clone(&machine) as _), machine)
     }
 
-    /// A sample received a number of seconds after the clock was made, by an answer that took `round_trip` milliseconds.
+    /// A sample received `seconds` after the creation of the clock, with a round trip in milliseconds.
     fn sample(clock: &DatabaseClock, seconds: u64, round_trip: u64, database: Timestamp) -> TimeSample {
         let received_at = clock.origin + Duration::from_secs(seconds);
         let requested_at = received_at.checked_sub(Duration::from_millis(round_trip)).unwrap();
-        TimeSample { requested_at, received_at, clock: database, latest: Timestamp::UNIX_EPOCH }
+        TimeSample { requested_at, received_at, clock: database, latest_recorded: Timestamp::UNIX_EPOCH }
     }
 
-    /// What the clock shows a number of seconds after it was made, as far as its offset decides.
-    fn shown(clock: &DatabaseClock, seconds: i64) -> SignedDuration {
+    /// Time of the clock `seconds` after its creation, by its offset alone.
+    fn time_at(clock: &DatabaseClock, seconds: i64) -> SignedDuration {
         let offset = Timestamp::from_microsecond(clock.offset.load(Ordering::Relaxed)).unwrap();
         (offset + SignedDuration::from_secs(seconds)).duration_since(noon())
     }
 
-    fn is_near(found: SignedDuration, expected: SignedDuration) -> bool {
-        (found - expected).abs() <= SignedDuration::from_millis(2)
+    fn is_near(actual: SignedDuration, expected: SignedDuration) -> bool {
+        (actual - expected).abs() <= SignedDuration::from_millis(2)
     }
 
     #[test]
-    fn the_first_sample_replaces_the_machines_time() {
+    fn first_sample_replaces_machine_time() {
         for skew in [HOUR, -HOUR] {
             let (clock, machine) = skewed(skew);
             assert_eq!(clock.machine_now(), machine.now());
-            clock.follow(sample(&clock, 0, 0, noon()));
+            clock.apply_sample(sample(&clock, 0, 0, noon()));
             assert!(is_near(clock.now().duration_since(noon()), SignedDuration::ZERO), "{skew}: {}", clock.now());
         }
     }
 
     #[test]
-    fn steps_of_the_machines_clock_change_nothing() {
+    fn machine_clock_steps_have_no_effect() {
         let (clock, machine) = skewed(SignedDuration::ZERO);
-        clock.follow(sample(&clock, 0, 0, noon()));
+        clock.apply_sample(sample(&clock, 0, 0, noon()));
         for step in [HOUR, -2 * HOUR, 2 * HOUR] {
             machine.advance(step);
             assert!(clock.now().duration_since(noon()).abs() < SignedDuration::from_mins(1), "{step}");
@@ -228,40 +228,40 @@ mod tests {
     }
 
     #[test]
-    fn it_steps_forward_and_slews_back() {
+    fn clock_steps_forward_and_slews_back() {
         let (clock, _) = skewed(SignedDuration::ZERO);
-        clock.follow(sample(&clock, 0, 0, noon()));
-        clock.follow(sample(&clock, 1, 0, noon() + HOUR));
-        assert!(is_near(shown(&clock, 1), HOUR));
+        clock.apply_sample(sample(&clock, 0, 0, noon()));
+        clock.apply_sample(sample(&clock, 1, 0, noon() + HOUR));
+        assert!(is_near(time_at(&clock, 1), HOUR));
         let before = clock.now();
-        clock.follow(sample(&clock, 2, 0, noon()));
-        assert!(is_near(shown(&clock, 2), HOUR + SignedDuration::from_millis(900)), "a tenth of a second is lost");
-        clock.follow(sample(&clock, 12, 0, noon()));
+        clock.apply_sample(sample(&clock, 2, 0, noon()));
+        assert!(is_near(time_at(&clock, 2), HOUR + SignedDuration::from_millis(900)), "loses a tenth of a second");
+        clock.apply_sample(sample(&clock, 12, 0, noon()));
         let after_gap = HOUR + SignedDuration::from_millis(10_700);
-        assert!(is_near(shown(&clock, 12), after_gap), "of a long gap only two seconds count");
+        assert!(is_near(time_at(&clock, 12), after_gap), "only two seconds of a long gap count");
         assert!(before <= clock.now());
-        clock.follow(sample(&clock, 13, 0, noon() + HOUR + SignedDuration::from_millis(11_650)));
+        clock.apply_sample(sample(&clock, 13, 0, noon() + HOUR + SignedDuration::from_millis(11_650)));
         assert!(
-            is_near(shown(&clock, 13), HOUR + SignedDuration::from_millis(11_650)),
-            "what is small is taken at once"
+            is_near(time_at(&clock, 13), HOUR + SignedDuration::from_millis(11_650)),
+            "small corrections apply immediately"
         );
     }
 
     #[test]
-    fn a_slow_answer_corrects_only_what_it_disproves() {
+    fn slow_sample_corrects_only_offsets_outside_its_bounds() {
         let (clock, _) = skewed(SignedDuration::ZERO);
-        clock.follow(sample(&clock, 10, 0, noon()));
-        clock.follow(sample(&clock, 20, 4_000, noon() + SignedDuration::from_secs(7)));
-        assert!(is_near(shown(&clock, 20), SignedDuration::from_secs(10)));
-        clock.follow(sample(&clock, 30, 4_000, noon() + SignedDuration::from_secs(25)));
-        assert!(is_near(shown(&clock, 30), SignedDuration::from_secs(27)));
+        clock.apply_sample(sample(&clock, 10, 0, noon()));
+        clock.apply_sample(sample(&clock, 20, 4_000, noon() + SignedDuration::from_secs(7)));
+        assert!(is_near(time_at(&clock, 20), SignedDuration::from_secs(10)));
+        clock.apply_sample(sample(&clock, 30, 4_000, noon() + SignedDuration::from_secs(25)));
+        assert!(is_near(time_at(&clock, 30), SignedDuration::from_secs(27)));
     }
 
     #[test]
-    fn it_never_shows_less_than_what_is_recorded() {
+    fn clock_is_never_behind_the_recorded_time() {
         let (clock, _) = skewed(-HOUR);
-        let behind = TimeSample { latest: noon(), ..sample(&clock, 0, 0, noon() - HOUR) };
-        clock.follow(behind);
+        let behind = TimeSample { latest_recorded: noon(), ..sample(&clock, 0, 0, noon() - HOUR) };
+        clock.apply_sample(behind);
         assert!(noon() <= clock.now() && clock.now() < noon() + SignedDuration::from_mins(1));
     }
 }

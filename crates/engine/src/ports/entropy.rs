@@ -1,11 +1,11 @@
-//! Randomness, as a value that comes in.
+//! Randomness as a dependency, so that tests can seed it.
 
 use std::cell::RefCell;
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use zeroize::Zeroize;
 
-/// Gives unpredictable bytes.
+/// A source of unpredictable bytes.
 pub trait Entropy: Send + Sync {
     fn fill(&self, bytes: &mut [u8]);
 }
@@ -18,44 +18,43 @@ impl dyn Entropy + '_ {
     }
 }
 
-/// The randomness of the operating system.
+/// Randomness of the operating system.
 ///
-/// Identifiers need a few bytes many times a second, and each call for them costs more than the bytes do: small
-/// requests are served from a pool of the thread, whose bytes are wiped as they are given out.
+/// Small requests, such as those for identifiers, are served from a thread-local pool to save system calls. Bytes are
+/// wiped from the pool when they are used.
 #[derive(Debug, Default)]
 pub struct SystemEntropy(SystemRandom);
 
-/// What is asked for at once when a pool is empty.
-const POOL: usize = 512;
-/// Requests up to this size are served from the pool. Keys and secrets are longer.
-const SMALL: usize = 16;
+const POOL_BYTES: usize = 512;
+/// Larger requests, such as keys and secrets, bypass the pool.
+const MAX_POOLED_BYTES: usize = 16;
 
 thread_local! {
-    static UNUSED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static POOL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
-        if bytes.len() > SMALL {
-            return self.draw(bytes);
+        if bytes.len() > MAX_POOLED_BYTES {
+            return self.fill_from_system(bytes);
         }
-        UNUSED.with_borrow_mut(|unused| {
-            if unused.len() < bytes.len() {
-                unused.resize(POOL, 0);
-                self.draw(unused);
+        POOL.with_borrow_mut(|pool| {
+            if pool.len() < bytes.len() {
+                pool.resize(POOL_BYTES, 0);
+                self.fill_from_system(pool);
             }
-            let rest = unused.len() - bytes.len();
-            bytes.copy_from_slice(&unused[rest..]);
-            unused[rest..].zeroize();
-            unused.truncate(rest);
+            let rest = pool.len() - bytes.len();
+            bytes.copy_from_slice(&pool[rest..]);
+            pool[rest..].zeroize();
+            pool.truncate(rest);
         });
     }
 }
 
 impl SystemEntropy {
-    #[expect(clippy::expect_used, reason = "without randomness there are no secrets: nothing may go on")]
-    fn draw(&self, bytes: &mut [u8]) {
-        self.0.fill(bytes).expect("the operating system gives randomness");
+    #[expect(clippy::expect_used, reason = "without randomness no secret is safe; the process must stop")]
+    fn fill_from_system(&self, bytes: &mut [u8]) {
+        self.0.fill(bytes).expect("the operating system provides randomness");
     }
 }
 
@@ -66,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_bytes_are_given_out_twice() {
+    fn bytes_are_never_repeated() {
         let entropy: &dyn Entropy = &SystemEntropy::default();
         let drawn: HashSet<[u8; 10]> = (0..1_000).map(|_| entropy.bytes()).collect();
         assert_eq!(drawn.len(), 1_000);

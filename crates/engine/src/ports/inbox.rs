@@ -1,4 +1,4 @@
-//! Where connectors hand over what operators brought.
+//! Inbox for SMS that connectors receive from operators.
 
 use std::sync::Arc;
 
@@ -6,56 +6,56 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
     phone::Msisdn,
-    reverse_sms::{InboundSms, Origin, Sender},
+    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
 };
 
 use super::StoreError;
 
-/// What became of an SMS. Whatever it is, the operator need not send it again.
+/// The outcome of a received SMS. All outcomes are final: the operator need not send the SMS again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Disposition {
-    /// It ended a check.
+pub enum SmsOutcome {
+    /// The SMS concluded a check.
     Concluded,
-    /// Its check had ended before, or its time was up.
+    /// The check was already concluded or past its deadline.
     TooLate,
-    /// It moved a check to `PENDING`: the right sender, without a valid code.
+    /// A check became `PENDING`: the sender matches, the code is missing or invalid.
     Pending,
-    /// No open check waits for it.
+    /// No open check expects the SMS.
     Unmatched,
-    /// It has no valid code, and its sender cannot be attributed: it can move no check to `PENDING` either.
+    /// No valid code, and a sender that is not attributable to a subscriber.
     Unusable,
 }
 
-impl Disposition {
-    /// The word in metrics.
+impl SmsOutcome {
+    /// Label value in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
-            Disposition::Concluded => "concluded",
-            Disposition::TooLate => "too_late",
-            Disposition::Pending => "pending",
-            Disposition::Unmatched => "unmatched",
-            Disposition::Unusable => "unusable",
+            SmsOutcome::Concluded => "concluded",
+            SmsOutcome::TooLate => "too_late",
+            SmsOutcome::Pending => "pending",
+            SmsOutcome::Unmatched => "unmatched",
+            SmsOutcome::Unusable => "unusable",
         }
     }
 }
 
-/// The first part of an SMS whose others are still to come.
+/// The first part of a concatenated SMS whose other parts are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glimpse {
-    pub origin: Origin,
-    /// The configured name of the connector that brought it.
+pub struct PartialSms {
+    pub origin: SmsOrigin,
+    /// Name of the connector that received it.
     pub connector: Arc<str>,
-    pub from: Sender,
+    pub from: SmsSender,
     pub to: Msisdn,
-    pub seen_at: Timestamp,
+    pub received_at: Timestamp,
 }
 
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Deals with an SMS. Once this answers `Ok` its effect is durable and the operator may be told so; after an error
-    /// the operator must be asked to send it again.
-    async fn receive(&self, sms: InboundSms) -> Result<Disposition, StoreError>;
+    /// Processes an SMS. `Ok`: its effect is durable, and the connector acknowledges it to the operator. `Err`: the
+    /// connector requests redelivery.
+    async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError>;
 
-    /// Notes that part of an SMS has been seen.
-    async fn glimpse(&self, glimpse: Glimpse) -> Result<(), StoreError>;
+    /// Marks matching checks as pending before the SMS is complete.
+    async fn receive_partial(&self, partial: PartialSms) -> Result<(), StoreError>;
 }

@@ -1,40 +1,42 @@
-//! What the engine needs of the world outside, as traits: a clock, randomness, a store,
-//! operators' messages and answers, tables of addresses, a way out.
+//! Ports: the traits through which the engine uses its environment (clock, randomness, database, operators, HTTP).
 
-mod addresses;
 mod clock;
+mod connector_status;
 mod entropy;
 mod inbox;
-mod numbers;
-mod reporting;
-mod silent;
+mod ip_locator;
+mod number_lookup;
+mod silent_connector;
 mod store;
 mod transport;
 
-pub use addresses::{AddressBook, Located};
 pub use clock::{Clock, DatabaseClock, ManualClock, SystemClock, TimeSample};
+pub use connector_status::{
+    BreakerPosition, BreakerStatus, ConnectorHealth, ConnectorState, ConnectorStatus, LastError, LinkStatus,
+    MessageCounts, MonitoredConnector,
+};
 pub use entropy::{Entropy, SystemEntropy};
-pub use inbox::{Disposition, Glimpse, Inbox};
-pub use numbers::{NumberSource, Resolved, SimSwapQuestion, SimSwapRoute, SourceFault};
-pub use reporting::{Breaker, BreakerPosition, Condition, ConnectorReport, Counts, Links, Mishap, Reporting, Signs};
-pub use silent::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
-pub use store::{
-    Acceptance, AccountChange, AccountSummary, Invited, MemberChange, PasswordChange, SessionAccess, SessionOrigin,
-    SessionSummary,
+pub use inbox::{Inbox, PartialSms, SmsOutcome};
+pub use ip_locator::{IpLocation, IpLocator};
+pub use number_lookup::{LookupError, LookupResult, LookupSource, SimSwapConnector, SimSwapRequest};
+pub use silent_connector::{
+    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
 };
 pub use store::{
-    AccountRecord, AccountStore, Admitted, AttemptLog, AuditFilter, AuditStore, Awaits, CallbackRecord, CallbackState,
-    CallbackStore, CameBack, Changes, CheckQuery, CheckStore, ClaimOutcome, ClaimRequest, CodeHash, Completion,
-    ControlPlaneStore, CredentialDeleted, CredentialLimits, CredentialStore, CredentialWritten, DatabaseHistory,
-    DatabaseTime, Decision, Erased, Found, Housekeeping, IdempotencyStore, JourneyRecord, JourneyStore, KeptRequests,
-    KeyId, KeyPurpose, KeyStore, LeasedCallback, LinkPurpose, LinkRecord, NewCallback, NewCheck, NewLink, NewSession,
-    NodeId, NodeStore, NotAKeyPurpose, PasswordHash, PrivacyStore, Progress, ProjectStore, ProjectUpdated,
-    ProjectWritten, Recorded, Resent, Revocation, RevocationStore, SealedKey, SessionRecord, SetOut, Settlement,
-    StillOpen, Store, StoreError, Then, TokenHash, TokenId, UsageCount, UsageFilter, UsageGrouping, UsageRow,
-    UsageStore, Version, WorkspaceStore,
+    AcceptOutcome, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, ActivityCount, ActivityFilter,
+    ActivityPeriod, ActivityStore, AttemptLog, AttemptOutcome, AttemptSettlement, AuditFilter, AuditStore,
+    BeginRedirect, CallbackRecord, CallbackState, CallbackStore, CheckHistory, CheckQuery, CheckStore, ClaimOutcome,
+    CodeHash, ConcludeOutcome, ConsumedState, ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion,
+    CreateCheckOutcome, CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore,
+    DatabaseHistory, DatabaseTime, DeferredErasure, DeleteCredentialOutcome, ErasureCounts, Expectation,
+    HeartbeatResult, HousekeepingStore, IdempotencyClaim, IdempotencyStore, IdempotentResponse, InvalidKeyPurpose,
+    InviteOutcome, KeyId, KeyPurpose, KeyStore, LastSeenDatabase, LeasedCallback, LinkPurpose, LoginAttempt,
+    LoginBlocked, LoginThrottleKey, MAX_LOGGED_ATTEMPTS, MAX_RESENDS, MarkedPending, MemberChangeOutcome, NewCallback,
+    NewCheck, NewOneTimeLink, NewSession, NodeId, NodeStore, OneTimeLink, PasswordChange, PasswordHash, PrivacyStore,
+    ProjectStore, RedirectSession, RedirectSessionRecord, RedirectSessionStore, Rejection, RequestLogEntry,
+    RequestLogFilter, RequestLogRetention, RequestLogStore, ResendOutcome, Revocation, RevocationStore, SealedKey,
+    SealedVerdict, SessionAccess, SessionOrigin, SessionRecord, SessionSummary, StatusClass, Store, StoreError,
+    TenantLookup, TokenHash, TokenId, UpdateProjectOutcome, UsageDelta, UsageFilter, UsageGrouping, UsageRow,
+    UsageStore, WaitingCallbacks, WorkspaceStore,
 };
-pub use store::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, MarkedPending, WaitingCallbacks};
-pub use store::{Course, Guess, Guesser, MAX_ATTEMPTS_KEPT, MAX_RESENDS, Wait};
-pub use store::{Heartbeat, KnownDatabase};
-pub use store::{Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
-pub use transport::{Answer, Outgoing, Transport, Undelivered};
+pub use transport::{OutboundRequest, OutboundResponse, Transport, TransportError};

@@ -1,62 +1,62 @@
-//! The way out: posting to URLs that callers gave us.
+//! Outbound HTTP to callback URLs.
 
 use async_trait::async_trait;
 use ringtrue_domain::web_url::CallbackUrl;
 
-/// A request to a caller's URL. `host` and `content-length` are the transport's to write, from the URL and the body;
-/// everything else is here, in the order in which it goes out.
+/// POST request to a callback URL.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct OutboundRequest {
     pub url: CallbackUrl,
+    /// In wire order. The transport adds `host` and `content-length`.
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
 
-/// What came back, as far as it was read.
+/// HTTP response to an outbound POST.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct OutboundResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    /// The beginning of the body.
+    /// May be truncated.
     pub body: Vec<u8>,
 }
 
-/// Why nothing came back.
+/// Reason why a request got no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Undelivered {
-    #[error("the host leads to an address that callbacks must not be sent to")]
+pub enum TransportError {
+    #[error("the host resolves to an address that is not allowed for callbacks")]
     BlockedAddress,
-    #[error("the host's name has no address")]
+    #[error("the host name cannot be resolved")]
     Unresolved,
     #[error("the connection was refused or lost")]
     Connection,
-    #[error("TLS failed: the certificate is not valid for this host, or no version is shared")]
+    #[error("TLS handshake failed: invalid certificate for this host, or no common TLS version")]
     Tls,
-    #[error("no answer in time")]
+    #[error("no response within the timeout")]
     Timeout,
-    #[error("the answer is larger than what is read of one")]
+    #[error("the response exceeds the size limit")]
     TooLarge,
-    #[error("the answer is not HTTP")]
+    #[error("the response is not valid HTTP")]
     Protocol,
 }
 
-impl Undelivered {
-    /// The word in logs of attempts and in metrics.
+impl TransportError {
+    /// Value in attempt logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Undelivered::BlockedAddress => "blocked_address",
-            Undelivered::Unresolved => "unresolved",
-            Undelivered::Connection => "connection",
-            Undelivered::Tls => "tls",
-            Undelivered::Timeout => "timeout",
-            Undelivered::TooLarge => "too_large",
-            Undelivered::Protocol => "protocol",
+            TransportError::BlockedAddress => "blocked_address",
+            TransportError::Unresolved => "unresolved",
+            TransportError::Connection => "connection",
+            TransportError::Tls => "tls",
+            TransportError::Timeout => "timeout",
+            TransportError::TooLarge => "too_large",
+            TransportError::Protocol => "protocol",
         }
     }
 }
 
-/// Opens URLs that callers gave us. There is one in a deployment: the one that looks at addresses first.
+/// HTTP client for callback URLs. The only production implementation enforces the address policy.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    async fn post(&self, request: Outgoing) -> Result<Answer, Undelivered>;
+    async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError>;
 }

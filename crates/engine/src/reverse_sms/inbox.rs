@@ -1,89 +1,92 @@
-//! What operators bring: SMS, whole or in part.
+//! Inbound SMS, complete or partial.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::Status,
-    reverse_sms::{InboundSms, ReceivedFrom, ReverseSmsCheck, Sender, candidates},
+    lifecycle::CheckStatus,
+    reverse_sms::{HashedSender, InboundSms, ReverseSmsCheck, SmsSender, find_code_candidates},
 };
 
 use crate::{
     Engine,
-    activity::Activity,
-    checks::{narrowed, whole_millis},
-    ports::{Disposition, Glimpse, Inbox, Recorded, StoreError},
+    activity::ActivityRecorder,
+    checks::{downcast, truncate_to_millis},
+    ports::{ConcludeOutcome, Inbox, PartialSms, SmsOutcome, StoreError},
 };
 
 #[async_trait]
 impl Inbox for Engine {
-    async fn receive(&self, sms: InboundSms) -> Result<Disposition, StoreError> {
-        let at = whole_millis(sms.received_at);
-        let codes = candidates(&sms.text).into_iter().map(|code| self.code_hash(sms.origin, &sms.to, &code));
+    async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
+        let at = truncate_to_millis(sms.received_at);
+        let codes = find_code_candidates(&sms.text).into_iter().map(|code| self.hash_code(sms.origin, &sms.to, &code));
         let codes = codes.collect::<Result<Vec<_>, _>>()?;
         let from = match &sms.from {
-            Sender::Number(number) => ReceivedFrom::Number(self.number_hash(number)?),
-            Sender::Unattributed => ReceivedFrom::Unattributed,
+            SmsSender::Number(number) => HashedSender::Number(self.hash_number(number)?),
+            SmsSender::Unattributed => HashedSender::Unattributed,
         };
         if let Some(code) = codes.first()
-            && let Some(check) = self.awaited().take(*code)
-            && let Disposition::Concluded = self.taken(check, from, at, &sms.connector).await?
+            && let Some(check) = self.pending_codes().take(*code)
+            && let SmsOutcome::Concluded = self.apply_sms(check, from, at, &sms.connector).await?
         {
-            return Ok(Disposition::Concluded);
+            return Ok(SmsOutcome::Concluded);
         }
-        let check = if codes.is_empty() { None } else { self.store().check_by_code(codes).await? };
+        let check = if codes.is_empty() { None } else { self.store().find_check_by_code(codes).await? };
         let Some(check) = check else {
             let InboundSms { origin, connector, from, to, .. } = sms;
-            return self.notice(Glimpse { origin, connector, from, to, seen_at: at }).await;
+            return self.mark_pending(PartialSms { origin, connector, from, to, received_at: at }).await;
         };
-        self.taken(narrowed(check)?, from, at, &sms.connector).await
+        self.apply_sms(downcast(check)?, from, at, &sms.connector).await
     }
 
-    async fn glimpse(&self, glimpse: Glimpse) -> Result<(), StoreError> {
-        let seen_at = whole_millis(glimpse.seen_at);
-        self.notice(Glimpse { seen_at, ..glimpse }).await.map(drop)
+    async fn receive_partial(&self, sms: PartialSms) -> Result<(), StoreError> {
+        let received_at = truncate_to_millis(sms.received_at);
+        self.mark_pending(PartialSms { received_at, ..sms }).await.map(drop)
     }
 }
 
 impl Engine {
-    /// A check takes what may be its SMS.
-    async fn taken(
+    /// Concludes the check if the SMS matches it.
+    async fn apply_sms(
         &self,
         check: ReverseSmsCheck,
-        from: ReceivedFrom,
+        from: HashedSender,
         at: Timestamp,
         connector: &Arc<str>,
-    ) -> Result<Disposition, StoreError> {
+    ) -> Result<SmsOutcome, StoreError> {
         if self.has_left_sandbox(check.project, check.mode) {
-            return Ok(Disposition::Unmatched);
+            return Ok(SmsOutcome::Unmatched);
         }
-        let place = Activity::place_of(&check);
-        match check.receive(from, at) {
-            Err(_) => Ok(Disposition::TooLate),
-            Ok(None) => Ok(Disposition::Unmatched),
+        let key = ActivityRecorder::key_of(&check);
+        match check.evaluate_sms(from, at) {
+            Err(_) => Ok(SmsOutcome::TooLate),
+            Ok(None) => Ok(SmsOutcome::Unmatched),
             Ok(Some(concluded)) => {
-                let is_in_time = concluded.check().status() != Status::Expired;
-                // One that comes too late has ended nothing.
+                let is_in_time = concluded.check().status() != CheckStatus::Expired;
+                // A late SMS does not conclude the check; the expiry does.
                 let connector = is_in_time.then(|| Arc::clone(connector));
-                let Recorded::Now { was_pending } = self.conclude_by(concluded, connector).await? else {
-                    return Ok(Disposition::TooLate);
+                let ConcludeOutcome::Concluded { was_pending } =
+                    self.conclude_via_connector(concluded, connector).await?
+                else {
+                    return Ok(SmsOutcome::TooLate);
                 };
                 if is_in_time && !was_pending {
-                    self.activity().seen(place);
+                    self.activity_recorder().record_seen(key);
                 }
-                Ok(if is_in_time { Disposition::Concluded } else { Disposition::TooLate })
+                Ok(if is_in_time { SmsOutcome::Concluded } else { SmsOutcome::TooLate })
             }
         }
     }
 
-    /// Something came from this number, though not what a check waits for.
-    async fn notice(&self, glimpse: Glimpse) -> Result<Disposition, StoreError> {
-        let Glimpse { origin, connector, from: Sender::Number(number), to, seen_at } = glimpse else {
-            return Ok(Disposition::Unusable);
+    /// Marks the sender's checks as pending: something was received, but no valid code.
+    async fn mark_pending(&self, sms: PartialSms) -> Result<SmsOutcome, StoreError> {
+        let PartialSms { origin, connector, from: SmsSender::Number(number), to, received_at } = sms else {
+            return Ok(SmsOutcome::Unusable);
         };
-        let moved = self.store().mark_pending(origin, self.number_hash(&number)?, &to, &connector, seen_at).await?;
-        self.activity().marked_pending(&moved);
-        Ok(if moved.is_empty() { Disposition::Unmatched } else { Disposition::Pending })
+        let marked =
+            self.store().mark_pending(origin, self.hash_number(&number)?, &to, &connector, received_at).await?;
+        self.activity_recorder().record_pending(&marked);
+        Ok(if marked.is_empty() { SmsOutcome::Unmatched } else { SmsOutcome::Pending })
     }
 }

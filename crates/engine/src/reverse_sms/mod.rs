@@ -1,18 +1,18 @@
-//! Reverse SMS: creating, reading and listing checks. What operators bring is in [`inbox`](self).
+//! Reverse SMS: creating, reading and listing checks. [`inbox`](self) handles inbound SMS.
 
-mod awaited;
 mod inbox;
+mod pending_code_cache;
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    id::time_ordered,
-    lifecycle::{Check, CheckId, ClaimedNumber, Lifecycle, Open, Reference},
+    id::uuid_v7,
+    lifecycle::{Check, CheckId, ClaimedNumber, Lifecycle, OpenState, Reference},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{Code, Origin, ReverseSmsCheck},
-    sandbox::{self, Script},
+    reverse_sms::{ReverseSmsCheck, SmsCode, SmsOrigin},
+    sandbox::{self, SandboxScript},
     search::Filter,
     tenancy::{Mode, Project, ProjectId, SmsPrefix, Ttl},
     web_url::CallbackUrl,
@@ -20,13 +20,13 @@ use ringtrue_domain::{
 
 use crate::{
     Engine,
-    checks::{CreateError, ReadError, pass_gates, require_enabled, whole_millis},
-    idempotency::Once,
-    ports::{Awaits, NewCheck, StoreError},
+    checks::{CreateError, ReadError, require_eligible, require_enabled, truncate_to_millis},
+    idempotency::IdempotentRequest,
+    ports::{Expectation, NewCheck, StoreError},
 };
-pub(crate) use awaited::Awaited;
+pub(crate) use pending_code_cache::PendingCodeCache;
 
-/// What a caller asks for. Number and URL are still text: what they may be depends on the project's mode.
+/// Create request. Number and URL are unparsed: their validation depends on the project's mode.
 #[derive(Clone)]
 pub struct CreateReverseSms {
     pub phone_number: String,
@@ -34,24 +34,24 @@ pub struct CreateReverseSms {
     pub callback_url: Option<String>,
 }
 
-/// Masked: it is all about a person.
+/// Masked: personal data.
 impl std::fmt::Debug for CreateReverseSms {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CreateReverseSms").field("reference", &self.reference).finish_non_exhaustive()
     }
 }
 
-/// What the end-user has to do. Nobody is told a second time.
+/// SMS that the end-user has to send. Returned only at creation.
 #[derive(Clone)]
-pub struct Invitation {
+pub struct SmsInstructions {
     pub receiver: Msisdn,
     pub sms_body: String,
     /// In seconds.
     pub ttl: u16,
 }
 
-/// Masked: who knows the text can end the check.
-impl std::fmt::Debug for Invitation {
+/// Masked: anyone with the text can conclude the check.
+impl std::fmt::Debug for SmsInstructions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Invitation").field("receiver", &self.receiver).field("ttl", &self.ttl).finish_non_exhaustive()
     }
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Invitation {
 #[derive(Clone, Debug)]
 pub struct CreatedReverseSms {
     pub check: ReverseSmsCheck,
-    pub invitation: Invitation,
+    pub instructions: SmsInstructions,
 }
 
 impl Engine {
@@ -68,92 +68,91 @@ impl Engine {
         &self,
         project: &Project,
         request: CreateReverseSms,
-        once: Option<Once<'_, CreatedReverseSms>>,
+        idempotency: Option<IdempotentRequest<'_, CreatedReverseSms>>,
     ) -> Result<CreatedReverseSms, CreateError> {
         require_enabled(project)?;
         let settings = &project.configuration.reverse_sms;
-        let own_url = request.callback_url.as_deref();
-        let own_url = own_url.map(|url| CallbackUrl::parse(url, &self.urls().for_mode(project.mode)));
-        let own_url = own_url.transpose().map_err(CreateError::CallbackUrl)?;
+        let requested_url = request.callback_url.as_deref();
+        let requested_url = requested_url.map(|url| CallbackUrl::parse(url, &self.url_policy().for_mode(project.mode)));
+        let requested_url = requested_url.transpose().map_err(CreateError::CallbackUrl)?;
         let number = Msisdn::parse(&request.phone_number, project.mode)?;
-        let (network, receiver) = self.route(project, &number).await?;
+        let (network, receiver) = self.select_receiver(project, &number).await?;
 
-        let now = whole_millis(self.clock().now());
-        let id = CheckId(time_ordered(now, self.entropy().bytes()));
+        let now = truncate_to_millis(self.clock().now());
+        let id = CheckId(uuid_v7(now, self.entropy().bytes()));
         let ttl = settings.ttl.unwrap_or(Ttl::DEFAULT).seconds();
-        let code = Code::from_random(self.entropy().bytes());
-        let callback_url = own_url.as_ref().or(settings.callback_url.as_ref());
+        let code = SmsCode::from_random(self.entropy().bytes());
+        let callback_url = requested_url.as_ref().or(settings.callback_url.as_ref());
         let check = Check {
             id,
             project: project.id,
             product: Product::ReverseSms,
             mode: project.mode,
             network: Some(network),
-            claimed: Some(ClaimedNumber { hash: self.number_hash(&number)?, tail: number.tail() }),
+            claimed: Some(ClaimedNumber { hash: self.hash_number(&number)?, tail: number.tail() }),
             reference: request.reference,
             callback_url: callback_url.map(|url| self.seal_callback_url(id, url)).transpose()?,
             redirect_url: None,
             created_at: now,
             expires_at: now.saturating_add(SignedDuration::from_secs(ttl.into())).unwrap_or(Timestamp::MAX),
-            state: Lifecycle::Open(Open::Accepted),
+            state: Lifecycle::Open(OpenState::Accepted),
         };
         let prefix = settings.prefix.as_ref().map_or(SmsPrefix::DEFAULT, SmsPrefix::as_str);
         let sms_body = format!("{prefix} {}", code.as_str());
-        let created = CreatedReverseSms { check, invitation: Invitation { receiver, sms_body, ttl } };
+        let created = CreatedReverseSms { check, instructions: SmsInstructions { receiver, sms_body, ttl } };
 
-        let receiver = created.invitation.receiver.clone();
-        let code = self.code_hash(Origin::for_project(project), &receiver, &code)?;
+        let receiver = created.instructions.receiver.clone();
+        let code = self.hash_code(SmsOrigin::for_project(project), &receiver, &code)?;
         let new = NewCheck {
             check: created.check.clone().map(Into::into),
-            awaits: Awaits::Sms { receiver, code },
-            guard: self.number_guard(project.mode),
-            completion: self.completion(once, &created)?,
+            expectation: Expectation::Sms { receiver, code },
+            number_limit: self.number_limit(project.mode),
+            idempotent_response: self.seal_idempotent_response(idempotency, &created)?,
         };
-        self.store_new(new).await?;
-        self.awaited().remember(code, created.check.clone());
+        self.store_check(new).await?;
+        self.pending_codes().insert(code, created.check.clone());
         Ok(created)
     }
 
-    /// The number's network, and the number that its owner is to text, if all gates are open.
-    async fn route(&self, project: &Project, number: &Msisdn) -> Result<(NetworkId, Msisdn), CreateError> {
+    /// The number's network and a receiver for it, if the project may use them.
+    async fn select_receiver(&self, project: &Project, number: &Msisdn) -> Result<(NetworkId, Msisdn), CreateError> {
         if project.mode == Mode::Sandbox {
-            return self.simulated_route(number);
+            return self.select_simulated_receiver(number);
         }
-        let network = self.network_of(number).await?.ok_or(CreateError::MnoNotSupported)?;
-        let receiver = self.networks().receiver(&network);
-        pass_gates(project, Product::ReverseSms, &network.id, receiver.is_some())?;
+        let network = self.resolve_network(number).await?.ok_or(CreateError::MnoNotSupported)?;
+        let receiver = self.networks().next_receiver(&network);
+        require_eligible(project, Product::ReverseSms, &network.id, receiver.is_some())?;
         Ok((network.id, receiver.ok_or(CreateError::MnoNotSupported)?))
     }
 
-    fn simulated_route(&self, number: &Msisdn) -> Result<(NetworkId, Msisdn), CreateError> {
-        match Script::of(number.tail()) {
-            Script::NothingSupported | Script::NoSubscriber => Err(CreateError::MnoNotSupported),
-            Script::LookupDown => Err(CreateError::LookupUnavailable),
-            Script::OperatorFault
-            | Script::Silence
-            | Script::NoSecureSna
-            | Script::OperatorTimeout
-            | Script::Even
-            | Script::Odd => {
-                let receiver = sandbox::RECEIVERS[self.networks().next_simulated() % sandbox::RECEIVERS.len()];
+    fn select_simulated_receiver(&self, number: &Msisdn) -> Result<(NetworkId, Msisdn), CreateError> {
+        match SandboxScript::of(number.tail()) {
+            SandboxScript::NothingSupported | SandboxScript::NoSubscriber => Err(CreateError::MnoNotSupported),
+            SandboxScript::LookupDown => Err(CreateError::LookupUnavailable),
+            SandboxScript::OperatorFault
+            | SandboxScript::Silence
+            | SandboxScript::NoSecureSna
+            | SandboxScript::OperatorTimeout
+            | SandboxScript::Even
+            | SandboxScript::Odd => {
+                let receiver = sandbox::RECEIVERS[self.networks().next_simulated_index() % sandbox::RECEIVERS.len()];
                 let network = sandbox::NETWORK_ID.parse().map_err(|_| CreateError::MnoNotSupported)?;
                 Ok((network, Msisdn::parse(receiver, Mode::Sandbox)?))
             }
         }
     }
 
-    /// A check as it is now.
-    pub async fn reverse_sms(&self, project: ProjectId, id: CheckId) -> Result<ReverseSmsCheck, ReadError> {
-        self.check(project, Product::ReverseSms, id).await
+    pub async fn reverse_sms_check(&self, project: ProjectId, id: CheckId) -> Result<ReverseSmsCheck, ReadError> {
+        self.read_check(project, Product::ReverseSms, id).await
     }
 
-    /// The project's checks, newest first.
+    /// Newest first.
     pub async fn reverse_sms_checks(
         &self,
         project: ProjectId,
         filter: Option<Filter>,
         page: PageRequest,
     ) -> Result<Page<ReverseSmsCheck>, StoreError> {
-        self.checks(project, Product::ReverseSms, filter, page).await
+        self.list_checks(project, Product::ReverseSms, filter, page).await
     }
 }

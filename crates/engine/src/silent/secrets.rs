@@ -1,6 +1,7 @@
-//! What a silent check keeps to itself: tokens that are derived or hashed, and notes that are sealed.
+//! Secrets of silent checks: derived and hashed tokens, and sealed session data.
 //!
-//! Everything is bound to its check and to what it is, so that nothing of one check can be passed off as another's.
+//! Every value is bound to its check and its purpose. Purpose strings (`brief`, `leg`, `ticket`, …) and JSON keys are
+//! part of stored data and must not change.
 
 use std::net::IpAddr;
 
@@ -17,98 +18,106 @@ use uuid::Uuid;
 
 use crate::{
     Engine,
-    ports::{Reply, StoreError, TokenHash},
-    sweeper::no_seal_key,
+    ports::{SilentResult, StoreError, TokenHash},
+    sweeper::missing_seal_key,
 };
 
-/// What must be known when the device comes.
-pub(super) struct Brief {
-    /// `None`: it is to be found out.
+/// Input of a silent check, sealed until the device opens the check's URL.
+pub(super) struct SilentCheckInput {
+    /// `None` for Discovery.
     pub number: Option<Msisdn>,
-    /// Where the caller said that the device would come from.
-    pub announced: Option<IpAddr>,
+    /// The `device_ip` of the create request.
+    pub expected_address: Option<IpAddr>,
 }
 
-/// What must be known when the device is back from its operator.
+/// A device's redirect to its operator, sealed until it returns.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Leg {
+pub(super) struct PendingRedirect {
     pub connector: String,
-    pub departed_from: IpAddr,
-    /// The connector's own notes, in base64url.
-    memory: String,
+    /// The device's address when it was redirected.
+    #[serde(rename = "departed_from")]
+    pub initial_ip: IpAddr,
+    /// Opaque data of the connector, base64url.
+    #[serde(rename = "memory")]
+    connector_data: String,
 }
 
-impl Leg {
-    pub(super) fn new(connector: &str, departed_from: IpAddr, memory: &[u8]) -> Self {
-        Leg { connector: connector.to_owned(), departed_from, memory: BASE64_URL_SAFE_NO_PAD.encode(memory) }
+impl PendingRedirect {
+    pub(super) fn new(connector: &str, initial_ip: IpAddr, connector_data: &[u8]) -> Self {
+        PendingRedirect {
+            connector: connector.to_owned(),
+            initial_ip,
+            connector_data: BASE64_URL_SAFE_NO_PAD.encode(connector_data),
+        }
     }
 
-    pub(super) fn memory(&self) -> Vec<u8> {
-        BASE64_URL_SAFE_NO_PAD.decode(&self.memory).unwrap_or_default()
+    pub(super) fn connector_data(&self) -> Vec<u8> {
+        BASE64_URL_SAFE_NO_PAD.decode(&self.connector_data).unwrap_or_default()
     }
 }
 
-/// As they are sealed.
+/// JSON form of [`SilentCheckInput`].
 #[derive(Serialize, Deserialize)]
-struct BriefNote {
+struct SealedInput {
     number: Option<String>,
-    announced: Option<IpAddr>,
+    #[serde(rename = "announced")]
+    expected_address: Option<IpAddr>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum ReplyNote {
+enum SealedReply {
     Match(bool),
     Number(String),
 }
 
-/// A ticket is the check's id, something random, and our own mark that it is a ticket of ours.
-const TICKET_BYTES: usize = 48;
-/// In seconds. Until then whoever comes back late is told that the check has ended, and sent where it was to go.
-const FORGOTTEN_AFTER: i64 = 900;
+/// A `state` is the check's id, 16 random bytes and a 16-byte MAC.
+const STATE_BYTES: usize = 48;
+/// Age of the check up to which a late return still gets the check's outcome.
+const STATE_LIFETIME_SECONDS: i64 = 900;
 
 impl Engine {
-    /// The token in a check's URL. Derived, not stored: 128 bits that nobody can guess without the hash key.
+    /// Token in a check's URL: 128 bits derived from the check's id by the hash key; not stored.
     pub(super) fn device_token(&self, check: CheckId) -> Result<String, StoreError> {
-        let hash = self.hash(&[b"device-url", check.0.as_bytes()])?;
+        let hash = self.keyed_hash(&[b"device-url", check.0.as_bytes()])?;
         Ok(BASE64_URL_SAFE_NO_PAD.encode(&hash[..16]))
     }
 
-    /// Whether this is the token in a check's URL, whether or not there is such a check.
+    /// Verifies the token in a check's URL, without checking that the check exists.
     pub fn is_device_token(&self, check: CheckId, token: &str) -> Result<bool, StoreError> {
         let right = self.device_token(check)?;
         Ok(verify_slices_are_equal(right.as_bytes(), token.as_bytes()).is_ok())
     }
 
-    /// A new ticket, and its hash.
-    pub(super) fn ticket(&self, check: CheckId) -> Result<(String, TokenHash), StoreError> {
+    /// A new `state` and its hash.
+    pub(super) fn generate_state(&self, check: CheckId) -> Result<(String, TokenHash), StoreError> {
         let random: [u8; 16] = self.entropy().bytes();
         let body = [check.0.as_bytes().as_slice(), &random].concat();
-        let mark = self.hash(&[b"ticket-mark", &body])?;
-        let ticket = BASE64_URL_SAFE_NO_PAD.encode([&body, &mark[..16]].concat());
-        let hash = self.token_hash(b"ticket", check, &ticket)?;
-        Ok((ticket, hash))
+        let mac = self.keyed_hash(&[b"ticket-mark", &body])?;
+        let state = BASE64_URL_SAFE_NO_PAD.encode([&body, &mac[..16]].concat());
+        let hash = self.token_hash(b"ticket", check, &state)?;
+        Ok((state, hash))
     }
 
-    /// The check that a ticket of ours is of. Whether it is still good is for the store to say.
-    pub(super) fn check_of_ticket(&self, ticket: &str) -> Result<Option<CheckId>, StoreError> {
-        let bytes = BASE64_URL_SAFE_NO_PAD.decode(ticket).ok().filter(|bytes| bytes.len() == TICKET_BYTES);
+    /// Verifies the MAC and age of a `state` and returns its check. Only the store decides whether it is still usable.
+    pub(super) fn check_of_state(&self, state: &str) -> Result<Option<CheckId>, StoreError> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(state).ok().filter(|bytes| bytes.len() == STATE_BYTES);
         let Some(bytes) = bytes else { return Ok(None) };
-        let (body, mark) = bytes.split_at(TICKET_BYTES - 16);
-        let right = self.hash(&[b"ticket-mark", body])?;
-        let is_ours = verify_slices_are_equal(&right[..16], mark).is_ok();
+        let (body, mac) = bytes.split_at(STATE_BYTES - 16);
+        let right = self.keyed_hash(&[b"ticket-mark", body])?;
+        let is_ours = verify_slices_are_equal(&right[..16], mac).is_ok();
         let id = Uuid::from_slice(&body[..16]).ok().filter(|_| is_ours);
         Ok(id.filter(|id| self.is_recent(*id)).map(CheckId))
     }
 
-    /// Whether a check of this id may still matter to a device. One that cannot costs no look into the store.
+    /// Saves a store query for checks that are too old.
     fn is_recent(&self, check: Uuid) -> bool {
-        let made = check.get_timestamp().and_then(|made| i64::try_from(made.to_unix().0).ok());
-        made.is_some_and(|made| self.clock().now().as_second() - made <= FORGOTTEN_AFTER)
+        let created = check.get_timestamp().and_then(|created| i64::try_from(created.to_unix().0).ok());
+        created.is_some_and(|created| self.clock().now().as_second() - created <= STATE_LIFETIME_SECONDS)
     }
 
-    /// The code that a device brings back to the caller, and its hash.
-    pub(super) fn redirect_code(&self, check: CheckId) -> Result<(String, TokenHash), StoreError> {
+    /// A new redirect code and its hash.
+    pub(super) fn generate_redirect_code(&self, check: CheckId) -> Result<(String, TokenHash), StoreError> {
         let code = BASE64_URL_SAFE_NO_PAD.encode(self.entropy().bytes::<32>());
         let hash = self.redirect_code_hash(check, &code)?;
         Ok((code, hash))
@@ -118,45 +127,59 @@ impl Engine {
         self.token_hash(b"redirect-code", check, code)
     }
 
-    pub(super) fn ticket_hash(&self, check: CheckId, ticket: &str) -> Result<TokenHash, StoreError> {
-        self.token_hash(b"ticket", check, ticket)
+    pub(super) fn state_hash(&self, check: CheckId, state: &str) -> Result<TokenHash, StoreError> {
+        self.token_hash(b"ticket", check, state)
     }
 
     fn token_hash(&self, kind: &[u8], check: CheckId, token: &str) -> Result<TokenHash, StoreError> {
-        self.hash(&[kind, check.0.as_bytes(), token.as_bytes()]).map(TokenHash)
+        self.keyed_hash(&[kind, check.0.as_bytes(), token.as_bytes()]).map(TokenHash)
     }
 
-    pub(super) fn seal_brief(&self, check: CheckId, brief: &Brief) -> Result<Sealed, StoreError> {
-        let number = brief.number.as_ref().map(|number| number.as_str().to_owned());
-        self.seal_note("brief", check, &BriefNote { number, announced: brief.announced })
+    pub(super) fn seal_input(&self, check: CheckId, input: &SilentCheckInput) -> Result<Sealed, StoreError> {
+        let number = input.number.as_ref().map(|number| number.as_str().to_owned());
+        self.seal_note("brief", check, &SealedInput { number, expected_address: input.expected_address })
     }
 
-    pub(super) fn open_brief(&self, check: CheckId, mode: Mode, sealed: &Sealed) -> Result<Brief, StoreError> {
-        let note: BriefNote = self.open_note("brief", check, sealed)?;
+    pub(super) fn open_input(
+        &self,
+        check: CheckId,
+        mode: Mode,
+        sealed: &Sealed,
+    ) -> Result<SilentCheckInput, StoreError> {
+        let note: SealedInput = self.open_note("brief", check, sealed)?;
         let number = note.number.map(|number| Msisdn::parse(&number, mode)).transpose();
-        Ok(Brief { number: number.map_err(|_| unreadable(check))?, announced: note.announced })
+        Ok(SilentCheckInput {
+            number: number.map_err(|_| unreadable_note(check))?,
+            expected_address: note.expected_address,
+        })
     }
 
-    pub(super) fn seal_leg(&self, check: CheckId, leg: &Leg) -> Result<Sealed, StoreError> {
-        self.seal_note("leg", check, leg)
+    pub(super) fn seal_pending_redirect(
+        &self,
+        check: CheckId,
+        redirect: &PendingRedirect,
+    ) -> Result<Sealed, StoreError> {
+        self.seal_note("leg", check, redirect)
     }
 
-    pub(super) fn open_leg(&self, check: CheckId, sealed: &Sealed) -> Result<Leg, StoreError> {
+    pub(super) fn open_pending_redirect(&self, check: CheckId, sealed: &Sealed) -> Result<PendingRedirect, StoreError> {
         self.open_note("leg", check, sealed)
     }
 
-    pub(super) fn seal_reply(&self, check: CheckId, reply: &Reply) -> Result<Sealed, StoreError> {
+    pub(super) fn seal_reply(&self, check: CheckId, reply: &SilentResult) -> Result<Sealed, StoreError> {
         let note = match reply {
-            Reply::Match(matched) => ReplyNote::Match(*matched),
-            Reply::Number(number) => ReplyNote::Number(number.as_str().to_owned()),
+            SilentResult::Match(matched) => SealedReply::Match(*matched),
+            SilentResult::Number(number) => SealedReply::Number(number.as_str().to_owned()),
         };
         self.seal_note("reply", check, &note)
     }
 
-    pub(super) fn open_reply(&self, check: CheckId, mode: Mode, sealed: &Sealed) -> Result<Reply, StoreError> {
+    pub(super) fn open_reply(&self, check: CheckId, mode: Mode, sealed: &Sealed) -> Result<SilentResult, StoreError> {
         match self.open_note("reply", check, sealed)? {
-            ReplyNote::Match(matched) => Ok(Reply::Match(matched)),
-            ReplyNote::Number(number) => Msisdn::parse(&number, mode).map(Reply::Number).map_err(|_| unreadable(check)),
+            SealedReply::Match(matched) => Ok(SilentResult::Match(matched)),
+            SealedReply::Number(number) => {
+                Msisdn::parse(&number, mode).map(SilentResult::Number).map_err(|_| unreadable_note(check))
+            }
         }
     }
 
@@ -164,7 +187,7 @@ impl Engine {
         self.seal("redirect-url", check, url.as_str().as_bytes())
     }
 
-    /// `None`: it cannot be read any more, and the device is answered in person.
+    /// `None`: the URL can no longer be unsealed.
     pub(super) fn open_redirect_url(&self, check: CheckId, sealed: &Sealed) -> Option<RedirectUrl> {
         let text = String::from_utf8(self.unseal("redirect-url", check, sealed)?).ok()?;
         RedirectUrl::from_stored(&text).ok()
@@ -174,38 +197,38 @@ impl Engine {
         self.seal("number", check, number.as_str().as_bytes())
     }
 
-    /// The number that a check has found out, unless it has been erased.
+    /// The discovered number. `None` once it is erased.
     pub fn open_number(&self, check: CheckId, number: &DiscoveredNumber) -> Option<Msisdn> {
         let text = String::from_utf8(self.unseal("number", check, number.sealed.as_ref()?)?).ok()?;
         Msisdn::parse(&text, Mode::Sandbox).ok()
     }
 
-    fn seal_note<T: Serialize>(&self, what: &str, check: CheckId, note: &T) -> Result<Sealed, StoreError> {
-        let plain = serde_json::to_vec(note).map_err(|_| unreadable(check))?;
-        self.seal(what, check, &plain)
+    fn seal_note<T: Serialize>(&self, purpose: &str, check: CheckId, note: &T) -> Result<Sealed, StoreError> {
+        let plain = serde_json::to_vec(note).map_err(|_| unreadable_note(check))?;
+        self.seal(purpose, check, &plain)
     }
 
-    fn open_note<T: DeserializeOwned>(&self, what: &str, check: CheckId, sealed: &Sealed) -> Result<T, StoreError> {
-        let plain = self.unseal(what, check, sealed).ok_or_else(|| unreadable(check))?;
-        serde_json::from_slice(&plain).map_err(|_| unreadable(check))
+    fn open_note<T: DeserializeOwned>(&self, purpose: &str, check: CheckId, sealed: &Sealed) -> Result<T, StoreError> {
+        let plain = self.unseal(purpose, check, sealed).ok_or_else(|| unreadable_note(check))?;
+        serde_json::from_slice(&plain).map_err(|_| unreadable_note(check))
     }
 
-    fn seal(&self, what: &str, check: CheckId, plain: &[u8]) -> Result<Sealed, StoreError> {
-        let context = format!("{what}:{check}");
+    fn seal(&self, purpose: &str, check: CheckId, plain: &[u8]) -> Result<Sealed, StoreError> {
+        let context = format!("{purpose}:{check}");
         let keys = self.control_plane().keys();
         let sealed = keys.seal(self.entropy(), context.as_bytes(), plain, self.clock().now());
-        sealed.map(Sealed).ok_or_else(no_seal_key)
+        sealed.map(Sealed).ok_or_else(missing_seal_key)
     }
 
-    fn unseal(&self, what: &str, check: CheckId, sealed: &Sealed) -> Option<Vec<u8>> {
-        self.control_plane().keys().unseal(format!("{what}:{check}").as_bytes(), &sealed.0)
+    fn unseal(&self, purpose: &str, check: CheckId, sealed: &Sealed) -> Option<Vec<u8>> {
+        self.control_plane().keys().unseal(format!("{purpose}:{check}").as_bytes(), &sealed.0)
     }
 }
 
-fn unreadable(check: CheckId) -> StoreError {
-    StoreError::Inconsistent {
-        table: "journeys",
+fn unreadable_note(check: CheckId) -> StoreError {
+    StoreError::CorruptRow {
+        table: "redirect_sessions",
         row: check.to_string(),
-        problem: "a note that cannot be read".to_owned(),
+        problem: "sealed data cannot be unsealed or parsed".to_owned(),
     }
 }

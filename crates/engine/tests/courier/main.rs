@@ -1,9 +1,9 @@
-//! Delivering callbacks: how often, when, signed how, and who waits for whom.
+//! Courier: attempts, retries, signatures, scheduling and recovery.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod attempts;
-mod patience;
-mod shelf;
-mod trouble;
+mod callback_store;
+mod recovery;
+mod scheduling;
 mod world;

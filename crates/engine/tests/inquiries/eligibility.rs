@@ -1,31 +1,33 @@
-//! Which products a user can use: by number and by address, live and simulated.
+//! Eligibility by number and by address, live and sandbox.
 
 use std::sync::Arc;
 
 use ringtrue_domain::{product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    eligibility::{Eligibility, EligibilityError, ServingNetwork, UserNetwork},
-    number_lookup::Sources,
-    ports::{Resolved, SourceFault},
+    eligibility::{Eligibility, EligibilityError, NetworkInfo, ServingNetwork},
+    number_lookup::LookupSources,
+    ports::{LookupError, LookupResult},
 };
 
 use crate::world::{ALL, EVERYTHING, FORBIDDEN, OF_BRAND, PORTED, SIMS_ONLY, UNCONNECTED, World};
 
 type Found = Result<(String, Vec<Product>), String>;
 
-fn found(answer: Result<Eligibility, EligibilityError>) -> Found {
-    let told = |told: Eligibility| (told.network.id().map(ToString::to_string).unwrap_or_default(), told.products);
-    answer.map(told).map_err(|problem| format!("{problem:?}"))
+fn found(result: Result<Eligibility, EligibilityError>) -> Found {
+    let id_and_products = |eligibility: Eligibility| {
+        (eligibility.network.id().map(ToString::to_string).unwrap_or_default(), eligibility.products)
+    };
+    result.map(id_and_products).map_err(|error| format!("{error:?}"))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "it stands beside answers that are errors")]
+#[expect(clippy::unnecessary_wraps, reason = "it stands beside results that are errors")]
 fn at(network: &str, products: &[Product]) -> Found {
     Ok((network.to_owned(), products.to_vec()))
 }
 
-fn ours(answer: Result<Eligibility, EligibilityError>) -> Arc<UserNetwork> {
-    match answer.unwrap().network {
-        ServingNetwork::Ours(network) => network,
+fn ours(result: Result<Eligibility, EligibilityError>) -> Arc<NetworkInfo> {
+    match result.unwrap().network {
+        ServingNetwork::Configured(network) => network,
         other @ ServingNetwork::Other { .. } => panic!("{other:?}"),
     }
 }
@@ -35,7 +37,7 @@ fn not(problem: &str) -> Found {
 }
 
 #[tokio::test]
-async fn simulated_numbers_do_as_their_last_digits_say() {
+async fn sandbox_results_depend_on_the_last_digits() {
     let world = World::new().await;
     let without_secure_sna = [Product::SimSwap, Product::ReverseSms, Product::Discovery];
     for (suffix, expected) in [
@@ -50,14 +52,14 @@ async fn simulated_numbers_do_as_their_last_digits_say() {
         ("93", not("LookupUnavailable")),
     ] {
         for start in ["+9901234567", "+4477009001"] {
-            let answer = world.engine.eligibility_of_number(&world.sandbox, &format!("{start}{suffix}")).await;
-            assert_eq!(found(answer), expected, "{suffix}");
+            let result = world.engine.eligibility_of_number(&world.sandbox, &format!("{start}{suffix}")).await;
+            assert_eq!(found(result), expected, "{suffix}");
         }
     }
 }
 
 #[tokio::test]
-async fn simulated_addresses_are_those_for_documentation() {
+async fn sandbox_uses_documentation_addresses() {
     let world = World::new().await;
     for (address, expected) in [
         ("203.0.113.0", at("00101", &ALL)),
@@ -76,13 +78,13 @@ async fn simulated_addresses_are_those_for_documentation() {
 }
 
 #[tokio::test]
-async fn numbers_lead_to_what_their_network_can_do() {
+async fn numbers_get_the_products_of_their_network() {
     let world = World::new().await;
-    world.source.knows("+447700900130", Ok(Resolved::NoSubscriber));
-    world.source.knows("+447700900132", Err(SourceFault::Unreachable));
-    world.source.knows("+4915112345699", Err(SourceFault::Unreachable));
-    world.source.knows("+447700900134", Ok(Resolved::Network("26201".parse().unwrap())));
-    world.source.knows("+447700900136", Ok(Resolved::OtherNetwork));
+    world.source.set_result("+447700900130", Ok(LookupResult::NoSubscriber));
+    world.source.set_result("+447700900132", Err(LookupError::Unreachable));
+    world.source.set_result("+4915112345699", Err(LookupError::Unreachable));
+    world.source.set_result("+447700900134", Ok(LookupResult::Network("26201".parse().unwrap())));
+    world.source.set_result("+447700900136", Ok(LookupResult::OtherNetwork));
     for (number, expected) in [
         (EVERYTHING, at("23410", &ALL)),
         (SIMS_ONLY, at("23420", &[Product::SimSwap])),
@@ -99,13 +101,13 @@ async fn numbers_lead_to_what_their_network_can_do() {
         ("447700900122", not("PhoneNumber(Shape)")),
         ("+990123456700", not("PhoneNumber(Simulated)")),
     ] {
-        let answer = world.engine.eligibility_of_number(&world.live, number).await;
-        assert_eq!(found(answer), expected, "{number}");
+        let result = world.engine.eligibility_of_number(&world.live, number).await;
+        assert_eq!(found(result), expected, "{number}");
     }
 }
 
 #[tokio::test]
-async fn addresses_lead_to_what_their_network_can_do() {
+async fn addresses_get_the_products_of_their_network() {
     let world = World::new().await;
     for (address, expected) in [
         ("82.132.0.1", at("23410", &ALL)),
@@ -126,14 +128,18 @@ async fn addresses_lead_to_what_their_network_can_do() {
 }
 
 #[tokio::test]
-async fn a_project_sees_what_it_may_use() {
+async fn products_are_limited_to_the_project() {
     let world = World::new().await;
     let few = [Product::Eligibility, Product::SimSwap, Product::Discovery];
     let project = world.project("Few", Mode::Live, &few).await;
     let of = async |project: &_| found(world.engine.eligibility_of_number(project, EVERYTHING).await);
     assert_eq!(of(&project).await, at("23410", &[]), "no network is allowed");
     let project = world.allow(&project, &["23410"], &ALL).await;
-    assert_eq!(of(&project).await, at("23410", &[Product::SimSwap, Product::Discovery]), "the rest is switched off");
+    assert_eq!(
+        of(&project).await,
+        at("23410", &[Product::SimSwap, Product::Discovery]),
+        "other products are not enabled"
+    );
     let project = world.allow(&project, &["23410"], &[Product::Discovery, Product::ReverseSms]).await;
     assert_eq!(of(&project).await, at("23410", &[Product::Discovery]));
     let project = world.allow(&project, &["23420"], &ALL).await;
@@ -141,34 +147,34 @@ async fn a_project_sees_what_it_may_use() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_nobody_hears_is_none() {
+async fn unavailable_receiver_disables_reverse_sms() {
     let world = World::new().await;
     let receiver = world.engine.networks().directory().receivers().next().unwrap().clone();
     let name = "kannel".into();
     for (hears, expected) in
         [(false, at("23410", &[Product::SecureSna, Product::SimSwap, Product::Discovery])), (true, at("23410", &ALL))]
     {
-        world.engine.networks().hears(&name, std::slice::from_ref(&receiver), hears);
-        let answer = world.engine.eligibility_of_number(&world.live, EVERYTHING).await;
-        assert_eq!(found(answer), expected);
+        world.engine.networks().set_receivers_available(&name, std::slice::from_ref(&receiver), hears);
+        let result = world.engine.eligibility_of_number(&world.live, EVERYTHING).await;
+        assert_eq!(found(result), expected);
     }
 }
 
 #[tokio::test]
-async fn a_network_is_told_with_its_country_and_its_other_names() {
+async fn network_has_country_and_aliases() {
     let world = World::new().await;
-    let told = ours(world.engine.eligibility_of_number(&world.live, OF_BRAND).await);
-    assert_eq!((told.id.as_str(), told.name.as_str()), ("23410", "Network 23410"));
-    assert_eq!(told.aliases, ["23411", "A brand"]);
-    assert_eq!((told.country.as_str(), told.dialing_code.as_str()), ("GB", "44"));
-    let told = ours(world.engine.eligibility_of_number(&world.sandbox, "+990123456700").await);
-    assert_eq!((told.country.as_str(), told.dialing_code.as_str()), ("ZZ", "990"));
+    let network = ours(world.engine.eligibility_of_number(&world.live, OF_BRAND).await);
+    assert_eq!((network.id.as_str(), network.name.as_str()), ("23410", "Network 23410"));
+    assert_eq!(network.aliases, ["23411", "A brand"]);
+    assert_eq!((network.country.as_str(), network.dialing_code.as_str()), ("GB", "44"));
+    let network = ours(world.engine.eligibility_of_number(&world.sandbox, "+990123456700").await);
+    assert_eq!((network.country.as_str(), network.dialing_code.as_str()), ("ZZ", "990"));
 }
 
 #[tokio::test]
-async fn without_sources_prefixes_are_believed() {
+async fn prefixes_decide_without_sources() {
     let world = World::new().await;
-    world.engine.number_lookup().replace(Sources::default());
-    let answer = world.engine.eligibility_of_number(&world.live, PORTED).await;
-    assert_eq!(found(answer), at("23410", &ALL));
+    world.engine.number_lookup().replace(LookupSources::default());
+    let result = world.engine.eligibility_of_number(&world.live, PORTED).await;
+    assert_eq!(found(result), at("23410", &ALL));
 }

@@ -1,34 +1,34 @@
-//! SIM Swap in live projects: the gates, what operators say, and operators that say nothing.
+//! SIM Swap in live projects: gates, operator results, and timeouts.
 
 use std::{cell::Cell, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::join};
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    lifecycle::{ErrorCode, Status},
+    lifecycle::{CheckStatus, ErrorCode},
     page::PageRequest,
     product::Product,
-    sim_swap::{Period, SimHistory, SimSwap},
+    sim_swap::{SimHistory, SimSwapPeriod, SimSwapVerdict},
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    number_lookup::{Prefixes, Sources},
-    ports::{Resolved, SourceFault},
+    number_lookup::{LookupSources, PrefixPolicy},
+    ports::{LookupError, LookupResult},
     sim_swap::CreateSimSwap,
 };
 
 use crate::{
     sim_swap::{about, create},
-    sources::Says,
+    sources::Behavior,
     world::{BEGINNING, EVERYTHING, FORBIDDEN, OF_BRAND, PORTED, SIMS_ONLY, UNCONNECTED, World, ids},
 };
 
 #[tokio::test]
-async fn the_gates_stand_in_their_order() {
+async fn gates_are_checked_in_order() {
     let world = World::new().await;
-    world.source.knows("+447700900130", Ok(Resolved::NoSubscriber));
-    world.source.knows("+4915112345699", Err(SourceFault::Unreachable));
-    world.source.knows("+447700900134", Ok(Resolved::Network("26201".parse().unwrap())));
+    world.source.set_result("+447700900130", Ok(LookupResult::NoSubscriber));
+    world.source.set_result("+4915112345699", Err(LookupError::Unreachable));
+    world.source.set_result("+447700900134", Ok(LookupResult::Network("26201".parse().unwrap())));
     for (number, expected) in [
         ("447700900122", "PhoneNumber(Shape)"),
         ("+990123456700", "PhoneNumber(Simulated)"),
@@ -39,35 +39,37 @@ async fn the_gates_stand_in_their_order() {
         ("+4915112345699", "LookupUnavailable"),
         ("+447700900134", "MnoNotSupported"),
     ] {
-        let refused = create(&world, &world.live, number).await.expect_err("it is not made");
+        let refused = create(&world, &world.live, number).await.expect_err("rejected");
         assert_eq!(format!("{refused:?}"), expected, "{number}");
     }
     let strict = world.project("Strict", Mode::Live, &Product::ALL).await;
     let strict = world.allow(&strict, &["23410"], &[Product::ReverseSms, Product::SecureSna]).await;
     let refused = create(&world, &strict, EVERYTHING).await.unwrap_err();
     assert_eq!(format!("{refused:?}"), "NetworkNotAllowed");
-    assert!(world.register.asked().is_empty(), "nobody was asked");
+    assert!(world.register.requests().is_empty(), "no operator was contacted");
     let page = PageRequest::new(10, 1).unwrap();
     assert_eq!(world.engine.sim_swap_checks(world.live.id, None, page).await.unwrap().total_items, 0);
 }
 
 #[tokio::test]
-async fn the_operator_that_serves_the_number_now_is_asked() {
+async fn request_goes_to_the_serving_operator() {
     let world = World::new().await;
     for (number, network) in [(EVERYTHING, "23410"), (SIMS_ONLY, "23420"), (PORTED, "23420"), (OF_BRAND, "23410")] {
         let check = create(&world, &world.live, number).await.unwrap();
-        assert_eq!((check.status(), check.network), (Status::Completed, ids(&[network]).pop()), "{number}");
-        assert_eq!(world.register.asked().pop().unwrap(), (number.to_owned(), Period::DEFAULT, BEGINNING));
+        assert_eq!((check.status(), check.network), (CheckStatus::Completed, ids(&[network]).pop()), "{number}");
+        assert_eq!(world.register.requests().pop().unwrap(), (number.to_owned(), SimSwapPeriod::DEFAULT, BEGINNING));
     }
-    assert!(world.simulated.asked().is_empty());
+    assert!(world.simulated.requests().is_empty());
 }
 
 #[tokio::test]
-async fn an_end_is_what_the_operator_said() {
+async fn verdict_follows_the_operator_result() {
     let world = World::new().await;
     let hours = SignedDuration::from_hours;
-    let found = |no_sim_change, covered, change_within| Ok(SimSwap { no_sim_change, covered, change_within });
-    for (says, period, end) in [
+    let found = |no_sim_change, covered_minutes, changed_within_minutes| {
+        Ok(SimSwapVerdict { no_sim_change, covered_minutes, changed_within_minutes })
+    };
+    for (history, period, end) in [
         (Ok(SimHistory::ChangedAt(BEGINNING - hours(1))), 60, found(false, 60, Some(60))),
         (Ok(SimHistory::ChangedAt(BEGINNING - hours(2))), 60, found(true, 60, Some(360))),
         (Ok(SimHistory::ChangedAt(BEGINNING + hours(1))), 60, found(false, 60, Some(60))),
@@ -82,27 +84,27 @@ async fn an_end_is_what_the_operator_said() {
         (Err(ErrorCode::MnoNoDataAvailable), 60, Err(ErrorCode::MnoNoDataAvailable)),
         (Err(ErrorCode::InternalError), 60, Err(ErrorCode::InternalError)),
     ] {
-        world.register.says(Says::This(says));
+        world.register.set_behavior(Behavior::Fixed(history));
         let request = CreateSimSwap { period: Some(period), ..about(EVERYTHING) };
         let check = world.engine.create_sim_swap(&world.live, request, None).await.unwrap();
-        assert_eq!(check.verdict().copied().ok_or(check.error_code()), end.map_err(Some), "{says:?}");
-        assert_eq!(world.engine.sim_swap(world.live.id, check.id).await.unwrap(), check, "{says:?}");
+        assert_eq!(check.verdict().copied().ok_or(check.error_code()), end.map_err(Some), "{history:?}");
+        assert_eq!(world.engine.sim_swap_check(world.live.id, check.id).await.unwrap(), check, "{history:?}");
     }
     for period in [59, 540_001, 0, -60, i64::MIN, i64::MAX] {
         let request = CreateSimSwap { period: Some(period), ..about(EVERYTHING) };
         let refused = world.engine.create_sim_swap(&world.live, request, None).await.unwrap_err();
-        assert_eq!(format!("{refused:?}"), "Period(InvalidPeriod)", "{period}");
+        assert_eq!(format!("{refused:?}"), "Period(InvalidSimSwapPeriod)", "{period}");
     }
 }
 
 #[tokio::test]
-async fn an_operator_that_says_nothing_is_not_waited_for_for_ever() {
+async fn hanging_operator_times_out() {
     let world = World::new().await;
     for (project, register) in [(&world.live, &world.register), (&world.sandbox, &world.simulated)] {
-        register.says(Says::Nothing);
+        register.set_behavior(Behavior::Hang);
         let is_over = Cell::new(false);
-        let asking = create(&world, project, EVERYTHING).inspect(|_| is_over.set(true));
-        // The store keeps its own time, so that time stands still only while the operator is waited for.
+        let request = create(&world, project, EVERYTHING).inspect(|_| is_over.set(true));
+        // Tokio's time is paused only while waiting for the operator; the store needs it.
         let waiting = async {
             register.called.notified().await;
             tokio::time::pause();
@@ -112,20 +114,20 @@ async fn an_operator_that_says_nothing_is_not_waited_for_for_ever() {
             tokio::time::advance(Duration::from_millis(1)).await;
             tokio::time::resume();
         };
-        let (check, ()) = join(asking, waiting).await;
+        let (check, ()) = join(request, waiting).await;
         let check = check.unwrap();
         assert_eq!(check.error_code(), Some(ErrorCode::MnoTimeout));
-        assert_eq!(world.engine.sim_swap(project.id, check.id).await.unwrap(), check);
+        assert_eq!(world.engine.sim_swap_check(project.id, check.id).await.unwrap(), check);
     }
 }
 
-/// A caller that hangs up leaves nothing half done.
+/// The API client disconnected.
 #[tokio::test]
-async fn a_question_that_is_dropped_leaves_no_check() {
+async fn dropped_request_stores_no_check() {
     let world = World::new().await;
-    world.register.says(Says::Nothing);
+    world.register.set_behavior(Behavior::Hang);
     tokio::select! {
-        _ = create(&world, &world.live, EVERYTHING) => panic!("an answer from nowhere"),
+        _ = create(&world, &world.live, EVERYTHING) => panic!("unexpected result"),
         () = world.register.called.notified() => {}
     }
     let page = PageRequest::new(10, 1).unwrap();
@@ -133,11 +135,11 @@ async fn a_question_that_is_dropped_leaves_no_check() {
 }
 
 #[tokio::test]
-async fn prefixes_that_are_final_need_no_source() {
+async fn final_prefixes_skip_sources() {
     let world = World::new().await;
     let sources = vec![Arc::clone(&world.source) as _];
-    let sources = Sources { prefixes: Prefixes::Final, sources, ..Sources::default() };
+    let sources = LookupSources { prefixes: PrefixPolicy::Final, sources, ..LookupSources::default() };
     world.engine.number_lookup().replace(sources);
     let check = create(&world, &world.live, PORTED).await.unwrap();
-    assert_eq!(check.network, ids(&["23410"]).pop(), "whatever the source says");
+    assert_eq!(check.network, ids(&["23410"]).pop(), "the source is not queried");
 }

@@ -1,7 +1,6 @@
-//! SIM Swap and Eligibility: questions that are answered while the caller waits, over a real store and with operators
-//! and sources that do as they are told.
+//! Synchronous products (SIM Swap and Eligibility) on a real store, with scripted operators and look-up sources.
 
-#![expect(clippy::unwrap_used, reason = "what should not be, ends the test")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod eligibility;
 mod explanations;

@@ -1,8 +1,8 @@
-//! What becomes of a SIM Swap check: the sandbox's table, what is kept, and what a repetition gets.
+//! SIM Swap checks in the sandbox: results, storage and idempotency.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    lifecycle::{ErrorCode, Status},
+    lifecycle::{CheckStatus, ErrorCode},
     page::PageRequest,
     phone::Msisdn,
     product::Product,
@@ -13,7 +13,7 @@ use ringtrue_domain::{
 };
 use ringtrue_engine::{
     checks::{CreateError, ReadError},
-    idempotency::{Begun, IdempotencyError, Once, StoredAnswer},
+    idempotency::{IdempotencyError, IdempotencyState, IdempotentRequest, StoredResponse},
     ports::{UsageFilter, UsageGrouping},
     sim_swap::CreateSimSwap,
 };
@@ -29,9 +29,9 @@ pub async fn create(world: &World, project: &Project, number: &str) -> Result<Si
 }
 
 #[tokio::test]
-async fn simulated_numbers_do_as_their_last_digits_say() {
+async fn sandbox_results_depend_on_the_last_digits() {
     let world = World::new().await;
-    // The suffix, what was found (no change, and when the last one was), or why nothing.
+    // Suffix, and the result (no change, minutes since the last one) or the error code.
     for (suffix, found) in [
         ("00", Ok((true, Some(525_601)))),
         ("92", Ok((true, Some(525_601)))),
@@ -44,42 +44,41 @@ async fn simulated_numbers_do_as_their_last_digits_say() {
     ] {
         for start in ["+9901234567", "+4477009001"] {
             let check = create(&world, &world.sandbox, &format!("{start}{suffix}")).await.unwrap();
-            let status = if found.is_ok() { Status::Completed } else { Status::Error };
+            let status = if found.is_ok() { CheckStatus::Completed } else { CheckStatus::Error };
             assert_eq!((check.status(), check.mode), (status, Mode::Sandbox), "{suffix}");
             assert_eq!(check.error_code(), found.err(), "{suffix}");
-            let said = check.verdict().map(|said| (said.no_sim_change, said.change_within));
+            let said = check.verdict().map(|said| (said.no_sim_change, said.changed_within_minutes));
             assert_eq!(said, found.ok(), "{suffix}");
             assert_eq!(check.network.as_ref().unwrap().as_str(), "00101");
         }
     }
-    let asked = world.simulated.asked().len();
+    let asked = world.simulated.requests().len();
     for (suffix, expected) in [("97", "MnoNotSupported"), ("94", "MnoNotSupported"), ("93", "LookupUnavailable")] {
         let refused = create(&world, &world.sandbox, &format!("+9901234567{suffix}")).await.unwrap_err();
         assert_eq!(format!("{refused:?}"), expected, "{suffix}");
     }
-    assert_eq!(world.simulated.asked().len(), asked, "nobody was asked");
-    assert!(world.register.asked().is_empty(), "a sandbox reaches no real operator");
+    assert_eq!(world.simulated.requests().len(), asked, "no operator was contacted");
+    assert!(world.register.requests().is_empty(), "a sandbox reaches no real operator");
 }
 
-/// The sandbox operator can be switched off.
 #[tokio::test]
-async fn without_a_simulated_operator_there_is_nobody_to_ask() {
+async fn sandbox_without_simulated_operator_is_unsupported() {
     let world = World::without_simulated_operator().await;
     let refused = create(&world, &world.sandbox, "+990123456700").await.unwrap_err();
     assert!(matches!(refused, CreateError::MnoNotSupported), "{refused:?}");
 }
 
 #[tokio::test]
-async fn a_number_can_be_asked_about_again_and_again() {
+async fn repeated_checks_are_not_limited() {
     let world = World::new().await;
     for _ in 0..20 {
         create(&world, &world.sandbox, "+990123456700").await.unwrap();
     }
-    assert_eq!(world.simulated.asked().len(), 20, "the operator is asked each time");
+    assert_eq!(world.simulated.requests().len(), 20, "one operator request per check");
 }
 
 #[tokio::test]
-async fn a_check_is_read_and_listed_as_it_was_created() {
+async fn check_is_read_and_listed_as_created() {
     let world = World::new().await;
     let (engine, page) = (&world.engine, PageRequest::new(10, 1).unwrap());
     let mut created = vec![];
@@ -89,12 +88,12 @@ async fn a_check_is_read_and_listed_as_it_was_created() {
         world.clock.advance(SignedDuration::from_secs(1));
     }
     for check in &created {
-        assert_eq!(engine.sim_swap(world.sandbox.id, check.id).await.unwrap(), *check);
-        assert!(matches!(engine.sim_swap(world.live.id, check.id).await, Err(ReadError::NotYours)));
-        assert!(matches!(engine.reverse_sms(world.sandbox.id, check.id).await, Err(ReadError::NotFound)));
-        assert_eq!(check.claimed, None, "the number is not kept");
+        assert_eq!(engine.sim_swap_check(world.sandbox.id, check.id).await.unwrap(), *check);
+        assert!(matches!(engine.sim_swap_check(world.live.id, check.id).await, Err(ReadError::OtherProject)));
+        assert!(matches!(engine.reverse_sms_check(world.sandbox.id, check.id).await, Err(ReadError::NotFound)));
+        assert_eq!(check.claimed, None, "the number is not stored");
     }
-    // However much time passes, an end is an end.
+    // Concluded checks do not expire.
     world.clock.advance(SignedDuration::from_hours(48));
     let listed = engine.sim_swap_checks(world.sandbox.id, None, page).await.unwrap();
     created.reverse();
@@ -116,7 +115,7 @@ async fn a_check_is_read_and_listed_as_it_was_created() {
 }
 
 #[tokio::test]
-async fn ends_are_counted() {
+async fn conclusions_are_counted_as_usage() {
     let world = World::new().await;
     for number in ["+990123456700", "+990123456702", "+990123456701", "+990123456799"] {
         create(&world, &world.sandbox, number).await.unwrap();
@@ -134,45 +133,60 @@ async fn ends_are_counted() {
     counts.sort_by_key(|(status, matched, _)| (status.as_str(), *matched));
     assert_eq!(
         counts,
-        [(Status::Completed, Some(false), 1), (Status::Completed, Some(true), 2), (Status::Error, None, 1)]
+        [
+            (CheckStatus::Completed, Some(false), 1),
+            (CheckStatus::Completed, Some(true), 2),
+            (CheckStatus::Error, None, 1)
+        ]
     );
 }
 
 #[tokio::test]
-async fn a_repetition_gets_the_first_answer() {
+async fn idempotent_repeat_gets_the_first_response() {
     let world = World::new().await;
     let engine = &world.engine;
     let owner = CredentialOwner::Project(world.sandbox.workspace, world.sandbox.id);
     let scope = engine.authorize(&world.manager, owner).await.unwrap();
-    let answer = |check: &SimSwapCheck| StoredAnswer { status: 201, body: check.id.to_string().into_bytes() };
-    let Begun::First(claim) = engine.begin_once(scope, "key", [1; 32]).await.unwrap() else { panic!("the first") };
-    let again = engine.begin_once(scope, "key", [1; 32]).await;
+    let answer = |check: &SimSwapCheck| StoredResponse { status: 201, body: check.id.to_string().into_bytes() };
+    let IdempotencyState::Claimed(claim) = engine.claim_idempotency_key(scope, "key", [1; 32]).await.unwrap() else {
+        panic!("the first")
+    };
+    let again = engine.claim_idempotency_key(scope, "key", [1; 32]).await;
     assert!(matches!(again, Err(IdempotencyError::InProgress)));
-    let once = Once { claim: &claim, answer: &answer };
+    let once = IdempotentRequest { claim: &claim, render_response: &answer };
     let check = engine.create_sim_swap(&world.sandbox, about("+990123456700"), Some(once)).await.unwrap();
-    let Begun::Replay(replayed) = engine.begin_once(scope, "key", [1; 32]).await.unwrap() else { panic!("a replay") };
+    let IdempotencyState::Replay(replayed) = engine.claim_idempotency_key(scope, "key", [1; 32]).await.unwrap() else {
+        panic!("a replay")
+    };
     assert_eq!(replayed, answer(&check));
-    assert!(matches!(engine.begin_once(scope, "key", [2; 32]).await, Err(IdempotencyError::Reused)));
+    assert!(matches!(engine.claim_idempotency_key(scope, "key", [2; 32]).await, Err(IdempotencyError::Reused)));
 
-    // A claim that ran out while the operator was slow: the work of the one who came later counts.
-    let Begun::First(slow) = engine.begin_once(scope, "other", [1; 32]).await.unwrap() else { panic!("the first") };
+    // The claim expired while the operator was slow: the later request wins.
+    let IdempotencyState::Claimed(slow) = engine.claim_idempotency_key(scope, "other", [1; 32]).await.unwrap() else {
+        panic!("the first")
+    };
     world.clock.advance(SignedDuration::from_secs(61));
-    let Begun::First(quick) = engine.begin_once(scope, "other", [1; 32]).await.unwrap() else { panic!("free again") };
-    let once = Once { claim: &quick, answer: &answer };
+    let IdempotencyState::Claimed(quick) = engine.claim_idempotency_key(scope, "other", [1; 32]).await.unwrap() else {
+        panic!("free again")
+    };
+    let once = IdempotentRequest { claim: &quick, render_response: &answer };
     let kept = engine.create_sim_swap(&world.sandbox, about("+990123456700"), Some(once)).await.unwrap();
-    let once = Once { claim: &slow, answer: &answer };
+    let once = IdempotentRequest { claim: &slow, render_response: &answer };
     let late = engine.create_sim_swap(&world.sandbox, about("+990123456700"), Some(once)).await;
     assert!(late.is_err(), "two checks for one key");
-    let Begun::Replay(replayed) = engine.begin_once(scope, "other", [1; 32]).await.unwrap() else { panic!("a replay") };
+    let IdempotencyState::Replay(replayed) = engine.claim_idempotency_key(scope, "other", [1; 32]).await.unwrap()
+    else {
+        panic!("a replay")
+    };
     assert_eq!(replayed, answer(&kept));
 }
 
 #[tokio::test]
-async fn erasing_a_number_leaves_checks_that_never_kept_it() {
+async fn erasing_a_number_keeps_sim_swap_checks() {
     let world = World::new().await;
     let check = create(&world, &world.live, EVERYTHING).await.unwrap();
     let number = Msisdn::parse(EVERYTHING, Mode::Live).unwrap();
     let (erased, _) = world.engine.erase_number(&number).await.unwrap();
     assert_eq!(erased.checks, 0);
-    assert_eq!(world.engine.sim_swap(world.live.id, check.id).await.unwrap(), check);
+    assert_eq!(world.engine.sim_swap_check(world.live.id, check.id).await.unwrap(), check);
 }

@@ -1,4 +1,4 @@
-//! Operators and sources that do as they are told, and remember what they were asked.
+//! Scripted operators and look-up sources that record their requests.
 
 use std::{
     collections::HashMap,
@@ -12,132 +12,129 @@ use ringtrue_domain::{
     lifecycle::ErrorCode,
     phone::Msisdn,
     product::Product,
-    sandbox::Script,
-    sim_swap::{Period, SimHistory},
+    sandbox::SandboxScript,
+    sim_swap::{SimHistory, SimSwapPeriod},
 };
 use ringtrue_engine::ports::{
-    AddressBook, Arrival, Departure, Journey, Located, NumberSource, Reply, Resolved, SilentRoute, SimSwapQuestion,
-    SimSwapRoute, SourceFault,
+    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, IpLocation, IpLocator, LookupError,
+    LookupResult, LookupSource, SilentConnector, SilentResult, SimSwapConnector, SimSwapRequest,
 };
 use tokio::sync::Notify;
 
-/// What an operator says of a SIM card.
 #[derive(Clone, Copy, Debug)]
-pub enum Says {
-    /// By the last digits of the number, as the simulated operator does.
-    ByDigits,
-    This(Result<SimHistory, ErrorCode>),
-    /// Nothing, ever.
-    Nothing,
+pub enum Behavior {
+    /// Depends on the last digits of the number, as the simulated operator.
+    BySuffix,
+    Fixed(Result<SimHistory, ErrorCode>),
+    Hang,
 }
 
-/// What an operator was asked: the number, the period, and when.
-pub type Question = (String, Period, Timestamp);
+/// Number, period and time of a request.
+pub type RecordedRequest = (String, SimSwapPeriod, Timestamp);
 
 #[derive(Debug)]
-pub struct Register {
-    says: Mutex<Says>,
-    asked: Mutex<Vec<Question>>,
-    /// Told when a question comes.
+pub struct ScriptedOperator {
+    behavior: Mutex<Behavior>,
+    requests: Mutex<Vec<RecordedRequest>>,
+    /// Notified for each request.
     pub called: Notify,
 }
 
-impl Register {
-    pub fn new(says: Says) -> Arc<Self> {
-        Arc::new(Register { says: Mutex::new(says), asked: Mutex::default(), called: Notify::new() })
+impl ScriptedOperator {
+    pub fn new(behavior: Behavior) -> Arc<Self> {
+        Arc::new(ScriptedOperator { behavior: Mutex::new(behavior), requests: Mutex::default(), called: Notify::new() })
     }
 
-    pub fn says(&self, says: Says) {
-        *self.says.lock().unwrap() = says;
+    pub fn set_behavior(&self, behavior: Behavior) {
+        *self.behavior.lock().unwrap() = behavior;
     }
 
-    pub fn asked(&self) -> Vec<Question> {
-        self.asked.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
 #[async_trait]
-impl SimSwapRoute for Register {
+impl SimSwapConnector for ScriptedOperator {
     fn name(&self) -> &'static str {
         "register"
     }
 
-    async fn sim_history(&self, question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode> {
-        let asked = (question.number.as_str().to_owned(), question.period, question.now);
-        self.asked.lock().unwrap().push(asked);
+    async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+        let recorded = (request.number.as_str().to_owned(), request.period, request.now);
+        self.requests.lock().unwrap().push(recorded);
         self.called.notify_one();
-        let says = *self.says.lock().unwrap();
-        match says {
-            Says::This(said) => said,
-            Says::ByDigits => by_digits(question),
-            Says::Nothing => std::future::pending().await,
+        let behavior = *self.behavior.lock().unwrap();
+        match behavior {
+            Behavior::Fixed(result) => result,
+            Behavior::BySuffix => history_by_suffix(request),
+            Behavior::Hang => std::future::pending().await,
         }
     }
 }
 
-fn by_digits(question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode> {
-    let hours_ago = |hours| Ok(SimHistory::ChangedAt(question.now - SignedDuration::from_hours(hours)));
-    match Script::of(question.number.tail()) {
-        Script::OperatorFault => Err(ErrorCode::MnoServerError),
-        Script::OperatorTimeout => Err(ErrorCode::MnoTimeout),
-        Script::Silence => Ok(SimHistory::NoChangeFor(question.period.duration())),
-        Script::NoSecureSna | Script::Even => hours_ago(24 * 730),
-        Script::Odd => hours_ago(20),
-        script => panic!("nobody asks about {script:?}"),
+fn history_by_suffix(request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
+    let hours_ago = |hours| Ok(SimHistory::ChangedAt(request.now - SignedDuration::from_hours(hours)));
+    match SandboxScript::of(request.number.tail()) {
+        SandboxScript::OperatorFault => Err(ErrorCode::MnoServerError),
+        SandboxScript::OperatorTimeout => Err(ErrorCode::MnoTimeout),
+        SandboxScript::Silence => Ok(SimHistory::NoChangeFor(request.period.duration())),
+        SandboxScript::NoSecureSna | SandboxScript::Even => hours_ago(24 * 730),
+        SandboxScript::Odd => hours_ago(20),
+        script => panic!("unexpected script {script:?}"),
     }
 }
 
-/// Knows the numbers that a test tells it.
 #[derive(Debug, Default)]
-pub struct Source {
-    pub known: Mutex<HashMap<&'static str, Result<Resolved, SourceFault>>>,
+pub struct ScriptedSource {
+    pub known: Mutex<HashMap<&'static str, Result<LookupResult, LookupError>>>,
 }
 
-impl Source {
-    pub fn knows(&self, number: &'static str, said: Result<Resolved, SourceFault>) {
-        self.known.lock().unwrap().insert(number, said);
+impl ScriptedSource {
+    pub fn set_result(&self, number: &'static str, result: Result<LookupResult, LookupError>) {
+        self.known.lock().unwrap().insert(number, result);
     }
 }
 
 #[async_trait]
-impl NumberSource for Source {
+impl LookupSource for ScriptedSource {
     fn name(&self) -> &'static str {
         "hlr"
     }
 
-    async fn resolve(&self, number: &Msisdn) -> Result<Resolved, SourceFault> {
-        self.known.lock().unwrap().get(number.as_str()).cloned().unwrap_or(Ok(Resolved::NoData))
+    async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
+        self.known.lock().unwrap().get(number.as_str()).cloned().unwrap_or(Ok(LookupResult::NoData))
     }
 }
 
 #[derive(Debug)]
-pub struct Addresses(pub HashMap<IpAddr, Located>);
+pub struct Addresses(pub HashMap<IpAddr, IpLocation>);
 
-impl AddressBook for Addresses {
-    fn locate(&self, address: IpAddr) -> Located {
-        self.0.get(&address.to_canonical()).cloned().unwrap_or(Located::Unknown)
+impl IpLocator for Addresses {
+    fn locate(&self, address: IpAddr) -> IpLocation {
+        self.0.get(&address.to_canonical()).cloned().unwrap_or(IpLocation::Unknown)
     }
 }
 
-/// A connector that serves some products, and is never used.
+/// A connector that supports some products, and is never called.
 #[derive(Debug)]
-pub struct Idle(pub &'static [Product]);
+pub struct UnusedConnector(pub &'static [Product]);
 
 #[async_trait]
-impl SilentRoute for Idle {
+impl SilentConnector for UnusedConnector {
     fn name(&self) -> &'static str {
         "idle"
     }
 
-    fn serves(&self, product: Product) -> bool {
+    fn supports(&self, product: Product) -> bool {
         self.0.contains(&product)
     }
 
-    async fn depart(&self, _: Departure<'_>) -> Result<Journey, ErrorCode> {
+    async fn begin_authorization(&self, _: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
         Err(ErrorCode::InternalError)
     }
 
-    async fn arrive(&self, _: Arrival<'_>) -> Result<Reply, ErrorCode> {
+    async fn complete_authorization(&self, _: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         Err(ErrorCode::InternalError)
     }
 }

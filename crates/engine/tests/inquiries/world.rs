@@ -1,4 +1,4 @@
-//! A deployment with four operators and the simulated one, a source of who serves a number, and two projects.
+//! Test deployment with four networks and the simulated one, a look-up source, and two projects.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,58 +10,61 @@ use ringtrue_domain::{
     phone::Msisdn,
     product::Product,
     region::Region,
-    reverse_sms::NumberGuard,
+    reverse_sms::NumberLimit,
     tenancy::{Mode, Project},
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    Engine, Parts, Settings, callback,
+    Engine, EngineDependencies, EngineSettings, callback,
     keys::MasterKey,
-    management::{ConfigurationPatch, Manager, NewProject, TenantLimits},
-    networks::{Route, SwapRoute},
-    number_lookup::{Prefixes, Sources},
-    ports::{Answer, Located, ManualClock, Outgoing, Resolved, SystemEntropy, Transport, Undelivered},
+    management::{ConfigurationPatch, ManagementActor, NewProject, TenantLimits},
+    networks::{SilentNetworkRoute, SimSwapNetworkRoute},
+    number_lookup::{LookupSources, PrefixPolicy},
+    ports::{
+        IpLocation, LookupResult, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy, Transport,
+        TransportError,
+    },
     rate_limit,
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tempfile::TempDir;
 
-use crate::sources::{Addresses, Idle, Register, Says, Source};
+use crate::sources::{Addresses, Behavior, ScriptedOperator, ScriptedSource, UnusedConnector};
 
 pub const BEGINNING: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// Of a network whose operator is asked for everything, and whose users can text us.
+/// Number of a network that supports all products.
 pub const EVERYTHING: &str = "+447700900122";
-/// Of one that tells of SIM cards only.
+/// Number of a network that supports only SIM Swap.
 pub const SIMS_ONLY: &str = "+447800900122";
-/// Of one that nobody is connected to.
+/// Number of a network without a connector.
 pub const UNCONNECTED: &str = "+447900900122";
-/// Of one that the project may not use, and that is asked for everything silent.
+/// Number of a network that the project may not use; it supports all products but Reverse SMS.
 pub const FORBIDDEN: &str = "+447500900122";
-/// Given out by the first network, and taken to the second.
+/// Number ported from the first network to the second.
 pub const PORTED: &str = "+447700900124";
-/// Of a brand that lives on the first network.
+/// Number of a brand on the first network.
 pub const OF_BRAND: &str = "+447700900126";
 
 pub const ALL: [Product; 4] = [Product::SecureSna, Product::SimSwap, Product::ReverseSms, Product::Discovery];
 
-/// SIM Swap and Eligibility tell nobody.
-struct Nobody;
+/// SIM Swap and Eligibility have no callbacks.
+struct NoCallbacks;
 
 #[async_trait]
-impl Transport for Nobody {
-    async fn post(&self, request: Outgoing) -> Result<Answer, Undelivered> {
-        panic!("a callback: {request:?}");
+impl Transport for NoCallbacks {
+    async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
+        panic!("unexpected callback: {request:?}");
     }
 }
 
 pub struct World {
     pub engine: Engine,
     pub clock: Arc<ManualClock>,
-    pub register: Arc<Register>,
-    pub simulated: Arc<Register>,
-    pub source: Arc<Source>,
-    pub manager: Manager,
+    pub register: Arc<ScriptedOperator>,
+    pub simulated: Arc<ScriptedOperator>,
+    pub source: Arc<ScriptedSource>,
+    pub manager: ManagementActor,
     pub live: Project,
     pub sandbox: Project,
     _folder: TempDir,
@@ -80,22 +83,23 @@ impl World {
         ringtrue_store::migrate(&url, BEGINNING).await.unwrap();
         let entropy = Arc::new(SystemEntropy::default());
         let clock = Arc::new(ManualClock::at(BEGINNING));
-        let parts = Parts {
+        let parts = EngineDependencies {
             store: ringtrue_store::open(&url, &StoreOptions::default()).await.unwrap(),
             clock: Arc::clone(&clock) as _,
-            transport: Arc::new(Nobody),
-            master: MasterKey::from_base64(&MasterKey::generate(&*entropy)).unwrap(),
+            transport: Arc::new(NoCallbacks),
+            master_key: MasterKey::from_base64(&MasterKey::generate(&*entropy)).unwrap(),
             entropy,
         };
         let engine = Engine::start(parts, settings()).await.unwrap();
-        let (register, simulated) = (Register::new(Says::ByDigits), Register::new(Says::ByDigits));
-        let source = Arc::new(Source::default());
-        furnish(&engine, &register, &source);
+        let (register, simulated) =
+            (ScriptedOperator::new(Behavior::BySuffix), ScriptedOperator::new(Behavior::BySuffix));
+        let source = Arc::new(ScriptedSource::default());
+        configure_networks(&engine, &register, &source);
 
         let created = engine.create_workspace("Acme".parse().unwrap()).await.unwrap();
         let client_id = created.credential.credential.client_id;
         let manager =
-            Manager { workspace: created.workspace.id, actor: Actor::Credential(client_id), request_id: None };
+            ManagementActor { workspace: created.workspace.id, actor: Actor::Credential(client_id), request_id: None };
         let live = project(&engine, &manager, "Shop", Mode::Live, &Product::ALL).await;
         let sandbox = project(&engine, &manager, "Trial", Mode::Sandbox, &Product::ALL).await;
         let live = allow(&engine, &manager, &live, &["23410", "23420", "23430"], &ALL).await;
@@ -111,27 +115,31 @@ impl World {
     }
 }
 
-fn furnish(engine: &Engine, register: &Arc<Register>, source: &Arc<Source>) {
+fn configure_networks(engine: &Engine, register: &Arc<ScriptedOperator>, source: &Arc<ScriptedSource>) {
     let networks = engine.networks();
     networks.replace(directory());
-    let mobile = |id: &str| Located::Mobile(id.parse().unwrap());
+    let mobile = |id: &str| IpLocation::Mobile(id.parse().unwrap());
     let addresses = [
         ("82.132.0.1", mobile("23410")),
         ("2a01:4c8::1", mobile("23411")),
         ("85.255.0.1", mobile("23420")),
         ("80.187.0.1", mobile("26201")),
-        ("81.2.69.1", Located::NotMobile),
+        ("81.2.69.1", IpLocation::NotMobile),
     ];
     let addresses = addresses.map(|(address, located)| (address.parse().unwrap(), located));
-    networks.set_addresses(Box::new(Addresses(HashMap::from(addresses))));
-    let silent = Arc::new(Idle(&[Product::SecureSna, Product::Discovery]));
-    networks.set_routes(vec![Route { networks: ids(&["23410", "23450"]), connector: silent }]);
+    networks.set_ip_locator(Box::new(Addresses(HashMap::from(addresses))));
+    let silent = Arc::new(UnusedConnector(&[Product::SecureSna, Product::Discovery]));
+    networks.set_silent_routes(vec![SilentNetworkRoute { networks: ids(&["23410", "23450"]), connector: silent }]);
     let connector = Arc::clone(register) as _;
-    networks.set_sim_swap_routes(vec![SwapRoute { networks: ids(&["23410", "23420", "23450"]), connector }]);
-    source.knows(PORTED, Ok(Resolved::Network("23420".parse().unwrap())));
-    source.knows(OF_BRAND, Ok(Resolved::Network("23411".parse().unwrap())));
+    networks.set_sim_swap_routes(vec![SimSwapNetworkRoute { networks: ids(&["23410", "23420", "23450"]), connector }]);
+    source.set_result(PORTED, Ok(LookupResult::Network("23420".parse().unwrap())));
+    source.set_result(OF_BRAND, Ok(LookupResult::Network("23411".parse().unwrap())));
     let sources = vec![Arc::clone(source) as _];
-    engine.number_lookup().replace(Sources { prefixes: Prefixes::Fallback, sources, ..Sources::default() });
+    engine.number_lookup().replace(LookupSources {
+        prefixes: PrefixPolicy::Fallback,
+        sources,
+        ..LookupSources::default()
+    });
 }
 
 fn directory() -> NetworkDirectory {
@@ -152,7 +160,7 @@ fn directory() -> NetworkDirectory {
     NetworkDirectory::new(networks.to_vec(), vec![], vec![]).unwrap()
 }
 
-async fn project(engine: &Engine, manager: &Manager, name: &str, mode: Mode, products: &[Product]) -> Project {
+async fn project(engine: &Engine, manager: &ManagementActor, name: &str, mode: Mode, products: &[Product]) -> Project {
     let configuration = ConfigurationPatch::default();
     let new = NewProject { name: name.parse().unwrap(), mode, configuration, products: products.to_vec() };
     engine.create_project(manager, manager.workspace, new, None).await.unwrap().project
@@ -160,7 +168,7 @@ async fn project(engine: &Engine, manager: &Manager, name: &str, mode: Mode, pro
 
 async fn allow(
     engine: &Engine,
-    manager: &Manager,
+    manager: &ManagementActor,
     project: &Project,
     networks: &[&str],
     products: &[Product],
@@ -175,20 +183,20 @@ pub fn ids(texts: &[&str]) -> Vec<NetworkId> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> EngineSettings {
+    EngineSettings {
         region: Region::Eu,
         base_url: "https://ringtrue.example".to_owned(),
-        limits: rate_limit::Limits::default(),
-        urls: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
+        rate_limits: rate_limit::DefaultRateLimits::default(),
+        url_policy: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
         tenant_limits: TenantLimits::default(),
-        number_guard: NumberGuard { creates: 5, within_seconds: 600 },
-        courier: callback::Limits::default(),
-        retention: SignedDuration::from_hours(24 * 30),
+        number_limit: NumberLimit { max_checks: 5, window_seconds: 600 },
+        courier: callback::CourierLimits::default(),
+        number_retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
         audit_retention: SignedDuration::from_hours(24 * 365),
-        cached_lookups: 100,
-        keep_requests: None,
-        max_members: 500,
+        number_lookup_cache_capacity: 100,
+        request_log_retention: None,
+        max_members_per_workspace: 500,
     }
 }

@@ -1,17 +1,17 @@
-//! What is counted of checks and callbacks, and what an overview says of it.
+//! Activity counters of checks and callbacks.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    activity::Counts,
-    lifecycle::{AnyVerdict, Ending},
+    activity::ActivityCounts,
+    lifecycle::{AnyVerdict, CheckConclusion},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, Origin, Sender},
+    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::{Mode, ProjectId},
 };
 use ringtrue_engine::{
-    activity::{Overview, OverviewFilter, Span},
-    ports::{Clock, Disposition, Inbox, Recorded, Reply},
+    activity::{OverviewFilter, OverviewSpan, ProjectOverview},
+    ports::{Clock, ConcludeOutcome, Inbox, SilentResult, SmsOutcome},
     reverse_sms::{CreateReverseSms, CreatedReverseSms},
     silent::CreateSilent,
 };
@@ -23,14 +23,14 @@ use crate::{
 
 const PHONE: &str = "+990123456700";
 
-async fn overview(world: &World, project: ProjectId, span: Span) -> Overview {
+async fn overview(world: &World, project: ProjectId, span: OverviewSpan) -> ProjectOverview {
     let filter = OverviewFilter { span, product: None, network: None };
-    world.engine.overview(project, filter).await.unwrap()
+    world.engine.project_overview(project, filter).await.unwrap()
 }
 
-async fn of_network(world: &World, id: &str) -> Counts {
-    let filter = OverviewFilter { span: Span::Hour, product: None, network: id.parse().ok() };
-    world.engine.overview(world.live.id, filter).await.unwrap().total
+async fn of_network(world: &World, id: &str) -> ActivityCounts {
+    let filter = OverviewFilter { span: OverviewSpan::Hour, product: None, network: id.parse().ok() };
+    world.engine.project_overview(world.live.id, filter).await.unwrap().total
 }
 
 async fn create(world: &World, callback_url: Option<&str>) -> CreatedReverseSms {
@@ -39,11 +39,11 @@ async fn create(world: &World, callback_url: Option<&str>) -> CreatedReverseSms 
     world.engine.create_reverse_sms(&world.sandbox, request, None).await.unwrap()
 }
 
-async fn text(world: &World, to: &Msisdn, text: &str) -> Disposition {
-    let from = Sender::Number(Msisdn::parse(PHONE, Mode::Sandbox).unwrap());
+async fn text(world: &World, to: &Msisdn, text: &str) -> SmsOutcome {
+    let from = SmsSender::Number(Msisdn::parse(PHONE, Mode::Sandbox).unwrap());
     let received_at = world.clock.now();
     let sms = InboundSms {
-        origin: Origin::Sandbox(world.sandbox.id),
+        origin: SmsOrigin::Sandbox(world.sandbox.id),
         connector: "sandbox".into(),
         from,
         to: to.clone(),
@@ -54,122 +54,130 @@ async fn text(world: &World, to: &Msisdn, text: &str) -> Disposition {
 }
 
 #[tokio::test]
-async fn a_check_is_counted_in_the_minute_of_its_creation() {
+async fn check_is_counted_in_its_creation_minute() {
     let world = World::new().await;
     let created = create(&world, Some("https://shop.example/done")).await;
-    world.pass(100);
-    text(&world, &created.invitation.receiver, &created.invitation.sms_body).await;
+    world.advance_seconds(100);
+    text(&world, &created.instructions.receiver, &created.instructions.sms_body).await;
     world.callbacks().await;
-    let overview = overview(&world, world.sandbox.id, Span::Hour).await;
+    let overview = overview(&world, world.sandbox.id, OverviewSpan::Hour).await;
     let [first, second] = &overview.periods[58..] else { panic!("sixty periods") };
-    let mut expected = Counts { created: 1, seen: 1, completed: 1, matched: 1, ..Counts::default() };
-    expected.latency[Counts::bucket(100_000)] = 1;
+    let mut expected = ActivityCounts { created: 1, seen: 1, completed: 1, matched: 1, ..ActivityCounts::default() };
+    expected.latency[ActivityCounts::latency_bucket(100_000)] = 1;
     assert_eq!(first.counts, expected);
     assert_eq!(
         second.counts,
-        Counts { attempts_delivered: 1, ..Counts::default() },
-        "a callback is counted when it ends"
+        ActivityCounts { attempts_delivered: 1, ..ActivityCounts::default() },
+        "a callback is counted when it is settled"
     );
     assert_eq!(overview.networks, ["00101".parse().unwrap()]);
-    assert!(overview.periods[..58].iter().all(|period| period.counts.is_nothing()));
+    assert!(overview.periods[..58].iter().all(|period| period.counts.is_zero()));
 }
 
 #[tokio::test]
-async fn whoever_texts_something_else_is_seen_once() {
+async fn sender_without_code_is_counted_once() {
     let world = World::new().await;
     let created = create(&world, None).await;
-    let receiver = created.invitation.receiver;
-    for expected in [Disposition::Pending, Disposition::Unmatched] {
+    let receiver = created.instructions.receiver;
+    for expected in [SmsOutcome::Pending, SmsOutcome::Unmatched] {
         assert_eq!(text(&world, &receiver, "hello?").await, expected);
     }
-    world.pass(1_000);
+    world.advance_seconds(1_000);
     world.engine.sweep().await.unwrap();
-    let total = overview(&world, world.sandbox.id, Span::Hour).await.total;
-    assert_eq!(total, Counts { created: 1, seen: 1, expired: 1, ..Counts::default() });
+    let total = overview(&world, world.sandbox.id, OverviewSpan::Hour).await.total;
+    assert_eq!(total, ActivityCounts { created: 1, seen: 1, expired: 1, ..ActivityCounts::default() });
 }
 
 #[tokio::test]
-async fn what_another_node_has_ended_is_not_ended_again() {
+async fn check_concluded_by_another_node_stays_concluded() {
     let world = World::new().await;
-    let CreatedReverseSms { check, invitation } = create(&world, None).await;
-    // This node remembers the check as it was.
+    let CreatedReverseSms { check, instructions } = create(&world, None).await;
+    // This node has the open check in its cache.
     let concluded = check.expire().unwrap().map(AnyVerdict::from);
-    let ended_elsewhere = world.engine.store().conclude(Ending::from(&concluded), None).await.unwrap();
-    assert_eq!(ended_elsewhere, Recorded::Now { was_pending: false });
+    let ended_elsewhere = world.engine.store().conclude(CheckConclusion::from(&concluded), None).await.unwrap();
+    assert_eq!(ended_elsewhere, ConcludeOutcome::Concluded { was_pending: false });
     for _ in 0..2 {
-        assert_eq!(text(&world, &invitation.receiver, &invitation.sms_body).await, Disposition::TooLate);
+        assert_eq!(text(&world, &instructions.receiver, &instructions.sms_body).await, SmsOutcome::TooLate);
     }
-    let total = overview(&world, world.sandbox.id, Span::Hour).await.total;
-    assert_eq!(total, Counts { created: 1, ..Counts::default() }, "ends are counted where they are recorded");
+    let total = overview(&world, world.sandbox.id, OverviewSpan::Hour).await.total;
+    assert_eq!(
+        total,
+        ActivityCounts { created: 1, ..ActivityCounts::default() },
+        "conclusions are counted by the concluding node"
+    );
 }
 
 #[tokio::test]
-async fn a_discovered_device_is_counted_for_the_network_that_it_is_on() {
+async fn discovery_is_counted_for_the_device_network() {
     let world = World::new().await;
-    world.ours.says(Ok(number(OURS)));
+    world.ours.set_result(Ok(number(OURS)));
     let device = world.create(Product::Discovery).await;
-    let before = overview(&world, world.live.id, Span::Hour).await;
+    let before = overview(&world, world.live.id, OverviewSpan::Hour).await;
     assert_eq!((before.total.created, before.networks), (1, vec![]));
 
-    // It changes its network on the way, and is still one device.
+    // The device changes its network between requests.
     for (from, [ours, other]) in [(ON_OTHER, [0, 1]), (ON_OURS, [1, 0]), (ON_OURS, [1, 0])] {
-        device.opens_url_from(from).await.unwrap();
+        device.open_url_from(from).await.unwrap();
         for (network, expected) in [("23410", ours), ("23420", other)] {
             let counts = of_network(&world, network).await;
             assert_eq!((counts.created, counts.seen), (expected, expected), "{network} from {from}");
         }
     }
-    let code = device.brings_a_code().await;
-    world.pass(2);
+    let code = device.obtain_code().await;
+    world.advance_seconds(2);
     device.redeem(&code).await.unwrap();
     let total = of_network(&world, "23410").await;
-    assert_eq!((total.created, total.seen, total.completed, total.matched, total.open()), (1, 1, 1, 1, 0));
-    assert_eq!(overview(&world, world.live.id, Span::Hour).await.total, total);
+    assert_eq!((total.created, total.seen, total.completed, total.matched, total.open_checks()), (1, 1, 1, 1, 0));
+    assert_eq!(overview(&world, world.live.id, OverviewSpan::Hour).await.total, total);
 }
 
 #[tokio::test]
-async fn failures_and_mismatches_are_told_apart() {
+async fn failures_and_mismatches_are_counted_separately() {
     let world = World::new().await;
     let stopped = world.create(Product::SecureSna).await;
-    stopped.is_stopped_at(AT_HOME).await;
-    world.ours.says(Ok(Reply::Match(false)));
+    stopped.open_url_and_finish(AT_HOME).await;
+    world.ours.set_result(Ok(SilentResult::Match(false)));
     let mismatched = world.create_in(Mode::Live, Product::SecureSna, CreateSilent::default()).await;
-    let code = mismatched.brings_a_code().await;
+    let code = mismatched.obtain_code().await;
     mismatched.redeem(&code).await.unwrap();
-    let total = overview(&world, world.live.id, Span::Hour).await.total;
+    let total = overview(&world, world.live.id, OverviewSpan::Hour).await.total;
     assert_eq!(
         (total.created, total.seen, total.failed, total.completed, total.matched, total.expired),
         (2, 2, 1, 1, 0, 0)
     );
-    assert_eq!(overview(&world, world.sandbox.id, Span::Month).await.total, Counts::default(), "another project's");
+    assert_eq!(
+        overview(&world, world.sandbox.id, OverviewSpan::Month).await.total,
+        ActivityCounts::default(),
+        "other projects are not counted"
+    );
 }
 
 #[tokio::test]
-async fn counts_outlive_their_minutes_and_go_after_forty_days() {
+async fn counts_are_rolled_up_and_deleted_after_forty_days() {
     let world = World::new().await;
     for _ in 0..3 {
         create(&world, None).await;
-        world.pass(61);
+        world.advance_seconds(61);
     }
-    assert_eq!(world.engine.tidy_activity_up().await.unwrap(), 0);
+    assert_eq!(world.engine.compact_activity().await.unwrap(), 0);
     world.engine.sweep().await.unwrap();
-    let fresh = overview(&world, world.sandbox.id, Span::Month).await.total;
+    let fresh = overview(&world, world.sandbox.id, OverviewSpan::Month).await.total;
     assert_eq!(fresh.created, 3);
 
     world.clock.advance(SignedDuration::from_hours(50));
-    assert_eq!(world.engine.tidy_activity_up().await.unwrap(), 3, "minutes become an hour");
-    assert_eq!(world.engine.tidy_activity_up().await.unwrap(), 0);
-    assert_eq!(overview(&world, world.sandbox.id, Span::Month).await.total, fresh);
+    assert_eq!(world.engine.compact_activity().await.unwrap(), 3, "minutes become an hour");
+    assert_eq!(world.engine.compact_activity().await.unwrap(), 0);
+    assert_eq!(overview(&world, world.sandbox.id, OverviewSpan::Month).await.total, fresh);
 
-    // What ends long after it was made finds its hour.
+    // A late conclusion is added to its creation hour.
     world.engine.sweep().await.unwrap();
     world.engine.flush_activity().await.unwrap();
-    assert_eq!(world.engine.tidy_activity_up().await.unwrap(), 3);
-    let ended = overview(&world, world.sandbox.id, Span::Month).await.total;
+    assert_eq!(world.engine.compact_activity().await.unwrap(), 3);
+    let ended = overview(&world, world.sandbox.id, OverviewSpan::Month).await.total;
     assert_eq!((ended.created, ended.expired), (3, 3));
 
     world.clock.advance(SignedDuration::from_hours(38 * 24));
-    assert_eq!(world.engine.tidy_activity_up().await.unwrap(), 1);
-    let networks = overview(&world, world.sandbox.id, Span::Month).await.networks;
+    assert_eq!(world.engine.compact_activity().await.unwrap(), 1);
+    let networks = overview(&world, world.sandbox.id, OverviewSpan::Month).await.networks;
     assert_eq!(networks, []);
 }

@@ -1,8 +1,8 @@
-//! What callers are told.
+//! Callbacks of silent checks.
 
 use ringtrue_domain::{lifecycle::ErrorCode, product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    ports::Reply,
+    ports::SilentResult,
     silent::{CreateSilent, RedeemError},
 };
 
@@ -20,86 +20,90 @@ async fn with_callback(world: &World, mode: Mode, product: Product) -> Device<'_
     world.create_in(mode, product, request).await
 }
 
-/// The callback of a check that was made at the beginning and ended after some seconds.
-fn told(device: &Device<'_>, status: &str, said: &str, after: &str, error: &str) -> String {
+/// Expected callback of a check created at the start and concluded `after` it.
+fn expected_body(device: &Device<'_>, status: &str, verdict: &str, after: &str, error: &str) -> String {
     format!(
-        r#"{{"check_id":"{}","status":"{status}",{said}"created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-01T00:{after}.000Z","reference_id":"order 7"{error}}}"#,
+        r#"{{"check_id":"{}","status":"{status}",{verdict}"created_at":"2026-01-01T00:00:00.000Z","updated_at":"2026-01-01T00:{after}.000Z","reference_id":"order 7"{error}}}"#,
         device.id
     )
 }
 
 #[tokio::test]
-async fn a_caller_is_told_what_was_proved() {
-    for (mode, product, reply, said) in [
-        (Mode::Live, Product::SecureSna, Reply::Match(true), r#""match":true,"network_id":"23410","#),
-        (Mode::Live, Product::SecureSna, Reply::Match(false), r#""match":false,"network_id":"23410","#),
+async fn callback_has_the_verdict() {
+    for (mode, product, reply, verdict) in [
+        (Mode::Live, Product::SecureSna, SilentResult::Match(true), r#""match":true,"network_id":"23410","#),
+        (Mode::Live, Product::SecureSna, SilentResult::Match(false), r#""match":false,"network_id":"23410","#),
         (Mode::Live, Product::Discovery, number(OURS), r#""phone_number":"+447700900122","#),
-        (Mode::Sandbox, Product::SecureSna, Reply::Match(true), r#""match":true,"network_id":"00101","#),
+        (Mode::Sandbox, Product::SecureSna, SilentResult::Match(true), r#""match":true,"network_id":"00101","#),
         (Mode::Sandbox, Product::Discovery, number("+99000000010"), r#""phone_number":"+99000000010","#),
     ] {
         let world = World::new().await;
-        world.operator(mode).says(Ok(reply));
+        world.operator(mode).set_result(Ok(reply));
         let device = with_callback(&world, mode, product).await;
-        let code = device.brings_a_code().await;
+        let code = device.obtain_code().await;
         assert_eq!(world.callbacks().await, [] as [&str; 0], "the check is open");
-        world.pass(5);
+        world.advance_seconds(5);
         device.redeem(&code).await.unwrap();
-        assert_eq!(world.callbacks().await, [told(&device, "COMPLETED", said, "00:05", "")]);
+        assert_eq!(world.callbacks().await, [expected_body(&device, "COMPLETED", verdict, "00:05", "")]);
     }
 }
 
 #[tokio::test]
-async fn a_caller_is_told_of_a_fault_at_once() {
+async fn failure_sends_a_callback_immediately() {
     for product in PRODUCTS {
         let world = World::new().await;
         let device = with_callback(&world, Mode::Live, product).await;
-        world.pass(3);
-        device.is_stopped_at(AT_HOME).await;
+        world.advance_seconds(3);
+        device.open_url_and_finish(AT_HOME).await;
         let error = r#","error_code":"not_mobile_ip""#;
-        assert_eq!(world.callbacks().await, [told(&device, "ERROR", "", "00:03", error)]);
+        assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "00:03", error)]);
 
         let world = World::new().await;
         let device = with_callback(&world, Mode::Live, product).await;
-        let ticket = device.sets_out().await;
-        world.ours.says(Err(ErrorCode::MnoUserNotFound));
-        world.pass(61);
-        device.comes_back(&ticket).await.unwrap();
+        let state = device.begin_redirect().await;
+        world.ours.set_result(Err(ErrorCode::MnoUserNotFound));
+        world.advance_seconds(61);
+        device.return_from_operator(&state).await.unwrap();
         let error = r#","error_code":"mno_user_not_found""#;
-        assert_eq!(world.callbacks().await, [told(&device, "ERROR", "", "01:01", error)]);
+        assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "01:01", error)]);
     }
 }
 
 #[tokio::test]
-async fn a_caller_is_told_that_codes_were_wrong() {
+async fn wrong_codes_send_a_callback() {
     let world = World::new().await;
     let device = with_callback(&world, Mode::Live, Product::SecureSna).await;
-    device.brings_a_code().await;
+    device.obtain_code().await;
     for _ in 0..4 {
         assert!(device.redeem("wrong").await.is_err());
     }
     let error = r#","error_code":"code_attempts_exceeded""#;
-    assert_eq!(world.callbacks().await, [told(&device, "ERROR", "", "00:00", error)]);
+    assert_eq!(world.callbacks().await, [expected_body(&device, "ERROR", "", "00:00", error)]);
 }
 
-/// Whoever notices that the time is up.
+/// Whichever component detects the expiry.
 #[tokio::test]
-async fn a_caller_is_told_that_the_time_is_up() {
+async fn expiry_sends_a_callback() {
     for product in PRODUCTS {
-        for noticed_by in ["the sweeper", "a reader", "the caller", "the device", "the device that is back"] {
+        for detected_by in ["the sweeper", "a reader", "the caller", "the device", "the device that is back"] {
             let world = World::new().await;
             let device = with_callback(&world, Mode::Live, product).await;
-            let ticket = device.sets_out().await;
-            world.pass(125);
-            match noticed_by {
+            let state = device.begin_redirect().await;
+            world.advance_seconds(125);
+            match detected_by {
                 "the sweeper" => assert_eq!(world.engine.sweep().await.unwrap(), 1),
                 "a reader" => drop(device.check().await),
                 "the caller" => assert!(matches!(device.redeem("late").await, Err(RedeemError::Expired))),
-                "the device" => drop(device.is_stopped_at(AT_HOME).await),
-                _ => drop(device.comes_back(&ticket).await.unwrap()),
+                "the device" => drop(device.open_url_and_finish(AT_HOME).await),
+                _ => drop(device.return_from_operator(&state).await.unwrap()),
             }
             world.engine.sweep().await.unwrap();
             let error = r#","error_code":"check_expired""#;
-            assert_eq!(world.callbacks().await, [told(&device, "EXPIRED", "", "02:00", error)], "{noticed_by}");
+            assert_eq!(
+                world.callbacks().await,
+                [expected_body(&device, "EXPIRED", "", "02:00", error)],
+                "{detected_by}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which checks are made, and which are not.
+//! Validation at creation.
 
 use ringtrue_domain::{page::PageRequest, product::Product, tenancy::Mode};
 use ringtrue_engine::{
@@ -10,7 +10,7 @@ use crate::world::{FORBIDDEN, ON_OURS, OURS, PRODUCTS, TEXTING, UNASKED, World};
 
 async fn refused(world: &World, mode: Mode, product: Product, request: CreateSilent) -> String {
     let answer = world.engine.create_silent(world.project(mode), product, request, None).await;
-    let name = match answer.expect_err("it is not made") {
+    let name = match answer.expect_err("rejected") {
         CreateError::CallbackUrl(_) => "CallbackUrl",
         CreateError::RedirectUrl(_) => "RedirectUrl",
         CreateError::PhoneNumber(_) => "PhoneNumber",
@@ -25,7 +25,7 @@ async fn refused(world: &World, mode: Mode, product: Product, request: CreateSil
 }
 
 #[tokio::test]
-async fn a_number_must_be_one_that_can_be_checked() {
+async fn unsupported_numbers_are_rejected() {
     let world = World::new().await;
     for (mode, number, expected) in [
         (Mode::Live, "447700900122", "PhoneNumber"),
@@ -45,12 +45,12 @@ async fn a_number_must_be_one_that_can_be_checked() {
     }
     for number in ["+99000000099", "+99000000098", "+99000000095", "+99000000092", "+99000000091", OURS] {
         let request = CreateSilent { phone_number: Some(number.to_owned()), ..CreateSilent::default() };
-        world.create_in(Mode::Sandbox, Product::SecureSna, request).await.sets_out().await;
+        world.create_in(Mode::Sandbox, Product::SecureSna, request).await.begin_redirect().await;
     }
 }
 
 #[tokio::test]
-async fn addresses_and_urls_must_be_such() {
+async fn invalid_addresses_and_urls_are_rejected() {
     let world = World::new().await;
     let text = |text: &str| Some(text.to_owned());
     for product in PRODUCTS {
@@ -72,24 +72,24 @@ async fn addresses_and_urls_must_be_such() {
 }
 
 #[tokio::test]
-async fn a_check_is_read_and_listed_by_its_project_as_what_it_is() {
+async fn reads_require_project_and_product() {
     let world = World::new().await;
     let (page, engine) = (PageRequest::new(10, 1).unwrap(), &world.engine);
     for (product, other) in PRODUCTS.into_iter().zip(PRODUCTS.into_iter().rev()) {
         let device = world.create(product).await;
-        let (project, stranger) = (world.live.id, world.sandbox.id);
-        let read = engine.silent_check(stranger, product, device.id).await;
-        assert!(matches!(read, Err(ReadError::NotYours)), "{read:?}");
+        let (project, other_project) = (world.live.id, world.sandbox.id);
+        let read = engine.silent_check(other_project, product, device.id).await;
+        assert!(matches!(read, Err(ReadError::OtherProject)), "{read:?}");
         let read = engine.silent_check(project, other, device.id).await;
         assert!(matches!(read, Err(ReadError::NotFound)), "{read:?}");
         let listed = engine.silent_checks(project, product, None, page).await.unwrap();
         assert_eq!((listed.total_items, listed.items), (1, vec![device.check().await]));
-        assert_eq!(engine.silent_checks(stranger, product, None, page).await.unwrap().total_items, 0);
+        assert_eq!(engine.silent_checks(other_project, product, None, page).await.unwrap().total_items, 0);
     }
 }
 
 #[test]
-fn what_is_asked_for_is_not_told() {
+fn debug_output_is_masked() {
     let request = CreateSilent {
         phone_number: Some(OURS.to_owned()),
         device_ip: Some(ON_OURS.to_owned()),

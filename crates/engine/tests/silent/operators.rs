@@ -1,77 +1,83 @@
-//! Operators that do as they are told, and remember who came.
+//! Scripted operators that record their calls.
 
 use std::{collections::HashMap, fmt, net::IpAddr, sync::Mutex};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, tenancy::Mode};
-use ringtrue_engine::ports::{AddressBook, Arrival, Departure, Journey, Located, Question, Reply, SilentRoute};
+use ringtrue_engine::ports::{
+    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, IpLocation, IpLocator, SilentConnector,
+    SilentOperation, SilentResult,
+};
 
 pub const OPERATOR: &str = "https://operator.example/authorize?state=";
 
-/// A connector whose operator says what a test wants to hear.
+/// A connector with scripted results.
 pub struct Operator {
     name: &'static str,
-    contents: Mutex<Contents>,
+    contents: Mutex<OperatorState>,
 }
 
-struct Contents {
-    departs: Result<(), ErrorCode>,
-    arrives: Result<Reply, ErrorCode>,
-    meanwhile: Option<BoxFuture<'static, ()>>,
-    seen: Seen,
+struct OperatorState {
+    authorization_result: Result<(), ErrorCode>,
+    result: Result<SilentResult, ErrorCode>,
+    concurrent_work: Option<BoxFuture<'static, ()>>,
+    calls: RecordedCalls,
 }
 
-/// What an operator was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// The question and the simulated SIM of each device that was sent.
-    pub departures: Vec<(Asked, Option<String>)>,
-    /// The question and where the device had left, for each that was back.
-    pub arrivals: Vec<(Asked, IpAddr)>,
+pub struct RecordedCalls {
+    /// Operation and simulated SIM of each authorization request.
+    pub requests: Vec<(RecordedOperation, Option<String>)>,
+    /// Operation and initial address of each authorization response.
+    pub responses: Vec<(RecordedOperation, IpAddr)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    Is(String),
-    Which,
+pub enum RecordedOperation {
+    Verify(String),
+    Discover,
 }
 
-impl From<Question<'_>> for Asked {
-    fn from(question: Question<'_>) -> Self {
+impl From<SilentOperation<'_>> for RecordedOperation {
+    fn from(question: SilentOperation<'_>) -> Self {
         match question {
-            Question::IsNumber(number) => Asked::Is(number.as_str().to_owned()),
-            Question::WhichNumber => Asked::Which,
+            SilentOperation::VerifyNumber(number) => RecordedOperation::Verify(number.as_str().to_owned()),
+            SilentOperation::DiscoverNumber => RecordedOperation::Discover,
         }
     }
 }
 
 impl Operator {
     pub fn new(name: &'static str) -> Self {
-        let contents =
-            Contents { departs: Ok(()), arrives: Ok(Reply::Match(true)), meanwhile: None, seen: Seen::default() };
+        let contents = OperatorState {
+            authorization_result: Ok(()),
+            result: Ok(SilentResult::Match(true)),
+            concurrent_work: None,
+            calls: RecordedCalls::default(),
+        };
         Operator { name, contents: Mutex::new(contents) }
     }
 
-    pub fn says(&self, reply: impl Into<Result<Reply, ErrorCode>>) {
-        self.contents.lock().unwrap().arrives = reply.into();
+    pub fn set_result(&self, reply: impl Into<Result<SilentResult, ErrorCode>>) {
+        self.contents.lock().unwrap().result = reply.into();
     }
 
-    pub fn lets_depart(&self, answer: Result<(), ErrorCode>) {
-        self.contents.lock().unwrap().departs = answer;
+    pub fn set_authorization_result(&self, result: Result<(), ErrorCode>) {
+        self.contents.lock().unwrap().authorization_result = result;
     }
 
-    /// What happens elsewhere while the next one is with the operator.
-    pub fn meanwhile(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.contents.lock().unwrap().meanwhile = Some(Box::pin(work));
+    /// Runs `work` during the next connector call.
+    pub fn run_during_call(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.contents.lock().unwrap().concurrent_work = Some(Box::pin(work));
     }
 
-    pub fn seen(&self) -> Seen {
-        self.contents.lock().unwrap().seen.clone()
+    pub fn calls(&self) -> RecordedCalls {
+        self.contents.lock().unwrap().calls.clone()
     }
 
-    async fn time_passes(&self) {
-        let work = self.contents.lock().unwrap().meanwhile.take();
+    async fn run_concurrent_work(&self) {
+        let work = self.contents.lock().unwrap().concurrent_work.take();
         if let Some(work) = work {
             work.await;
         }
@@ -84,56 +90,58 @@ impl fmt::Debug for Operator {
     }
 }
 
-pub fn number(text: &str) -> Reply {
-    Reply::Number(Msisdn::parse(text, Mode::Sandbox).unwrap())
+pub fn number(text: &str) -> SilentResult {
+    SilentResult::Number(Msisdn::parse(text, Mode::Sandbox).unwrap())
 }
 
 #[async_trait]
-impl SilentRoute for Operator {
+impl SilentConnector for Operator {
     fn name(&self) -> &str {
         self.name
     }
 
-    fn serves(&self, product: Product) -> bool {
+    fn supports(&self, product: Product) -> bool {
         matches!(product, Product::SecureSna | Product::Discovery)
     }
 
-    async fn depart(&self, departure: Departure<'_>) -> Result<Journey, ErrorCode> {
-        let Departure { check, question, ticket, sim, .. } = departure;
+    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+        let AuthorizationRequest { check, operation, state, simulated_sim, .. } = request;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        assert!(ticket.len() <= 64 && ticket.bytes().all(is_plain), "{ticket}");
-        let answer = {
+        assert!(state.len() <= 64 && state.bytes().all(is_plain), "{state}");
+        let result = {
             let mut contents = self.contents.lock().unwrap();
-            contents.seen.departures.push((question.into(), sim.map(|sim| sim.as_str().to_owned())));
-            contents.departs
+            contents.calls.requests.push((operation.into(), simulated_sim.map(|sim| sim.as_str().to_owned())));
+            contents.authorization_result
         };
-        self.time_passes().await;
-        answer.map(|()| Journey { location: format!("{OPERATOR}{ticket}"), memory: memory(self.name, check.0) })
+        self.run_concurrent_work().await;
+        result.map(|()| AuthorizationRedirect {
+            location: format!("{OPERATOR}{state}"),
+            connector_data: connector_data(self.name, check.0),
+        })
     }
 
-    async fn arrive(&self, arrival: Arrival<'_>) -> Result<Reply, ErrorCode> {
-        assert_eq!(arrival.memory, memory(self.name, arrival.check.0), "it is given back as it was");
-        let answer = {
+    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+        assert_eq!(response.connector_data, connector_data(self.name, response.check.0), "connector data is unchanged");
+        let result = {
             let mut contents = self.contents.lock().unwrap();
-            contents.seen.arrivals.push((arrival.question.into(), arrival.departed_from));
-            contents.arrives.clone()
+            contents.calls.responses.push((response.operation.into(), response.initial_ip));
+            contents.result.clone()
         };
-        self.time_passes().await;
-        answer
+        self.run_concurrent_work().await;
+        result
     }
 }
 
-/// Any bytes at all.
-fn memory(name: &str, check: uuid::Uuid) -> Vec<u8> {
+/// Arbitrary bytes.
+fn connector_data(name: &str, check: uuid::Uuid) -> Vec<u8> {
     [&[0, 255, b'"'], name.as_bytes(), check.as_bytes()].concat()
 }
 
-/// Whose addresses are known.
 #[derive(Debug)]
-pub struct Addresses(pub HashMap<IpAddr, Located>);
+pub struct Addresses(pub HashMap<IpAddr, IpLocation>);
 
-impl AddressBook for Addresses {
-    fn locate(&self, address: IpAddr) -> Located {
-        self.0.get(&address).cloned().unwrap_or(Located::Unknown)
+impl IpLocator for Addresses {
+    fn locate(&self, address: IpAddr) -> IpLocation {
+        self.0.get(&address).cloned().unwrap_or(IpLocation::Unknown)
     }
 }

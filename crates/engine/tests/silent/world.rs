@@ -1,4 +1,4 @@
-//! A deployment with two operators and the simulated one, a live and a sandbox project, and receivers of callbacks.
+//! Test deployment with two operators and the simulated one, a live and a sandbox project, and a callback receiver.
 
 use std::{
     net::IpAddr,
@@ -9,24 +9,27 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     audit::Actor,
-    lifecycle::{CheckId, Status},
+    lifecycle::{CheckId, CheckStatus},
     network::{AllowedNetwork, Network, NetworkDirectory},
     phone::Msisdn,
     product::Product,
     region::Region,
-    reverse_sms::NumberGuard,
+    reverse_sms::NumberLimit,
     silent::SilentCheck,
     tenancy::{Mode, Project},
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    Engine, Parts, Settings, callback,
+    Engine, EngineDependencies, EngineSettings, callback,
     keys::MasterKey,
-    management::{ConfigurationPatch, Manager, NewProject, TenantLimits},
-    networks::Route,
-    ports::{Answer, Located, ManualClock, Outgoing, SystemEntropy, Transport, Undelivered},
+    management::{ConfigurationPatch, ManagementActor, NewProject, TenantLimits},
+    networks::SilentNetworkRoute,
+    ports::{IpLocation, ManualClock, OutboundRequest, OutboundResponse, SystemEntropy, Transport, TransportError},
     rate_limit,
-    silent::{ChainEnd, ChainFault, CreateSilent, RedeemError, Return, Step, Visit, VisitError},
+    silent::{
+        CreateSilent, DeviceRequest, DeviceReturn, NextStep, RedeemError, RedirectError, RedirectFailure,
+        RedirectOutcome,
+    },
 };
 use ringtrue_store::{StoreOptions, StoreUrl};
 use tempfile::TempDir;
@@ -36,18 +39,18 @@ use crate::operators::{Addresses, OPERATOR, Operator};
 pub const PRODUCTS: [Product; 2] = [Product::SecureSna, Product::Discovery];
 pub const BEGINNING: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// A number of the first network, whose users can text us too.
+/// Number of the first network, which also supports Reverse SMS.
 pub const OURS: &str = "+447700900122";
-/// A number of the second network.
+/// Number of the second network.
 pub const OTHER: &str = "+447800900122";
-/// Of a network that nobody asks.
+/// Number of a network without a connector.
 pub const UNASKED: &str = "+447900900122";
-/// Of a network that nobody asks silently, and whose users can text us.
+/// Number of a network that supports only Reverse SMS.
 pub const TEXTING: &str = "+447600900122";
-/// Of a network that the project may not use.
+/// Number of a network that the project may not use.
 pub const FORBIDDEN: &str = "+447500900122";
 
-/// Addresses of devices.
+// Device addresses.
 pub const ON_OURS: &str = "203.0.113.10";
 pub const ALSO_ON_OURS: &str = "203.0.113.12";
 pub const ON_BRAND: &str = "203.0.113.11";
@@ -57,15 +60,15 @@ pub const ON_FORBIDDEN: &str = "203.0.113.40";
 pub const AT_HOME: &str = "198.51.100.1";
 pub const NOWHERE: &str = "192.0.2.1";
 
-/// Takes every callback, and keeps what it says.
+/// Accepts every callback and records its body.
 #[derive(Default)]
 pub struct Receiver(Mutex<Vec<String>>);
 
 #[async_trait]
 impl Transport for Receiver {
-    async fn post(&self, request: Outgoing) -> Result<Answer, Undelivered> {
+    async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
         self.0.lock().unwrap().push(String::from_utf8(request.body).unwrap());
-        Ok(Answer { status: 200, headers: vec![], body: vec![] })
+        Ok(OutboundResponse { status: 200, headers: vec![], body: vec![] })
     }
 }
 
@@ -89,21 +92,21 @@ impl World {
         let entropy = Arc::new(SystemEntropy::default());
         let clock = Arc::new(ManualClock::at(BEGINNING));
         let receiver = Arc::new(Receiver::default());
-        let parts = Parts {
+        let parts = EngineDependencies {
             store: ringtrue_store::open(&url, &StoreOptions::default()).await.unwrap(),
             clock: Arc::clone(&clock) as _,
             transport: Arc::clone(&receiver) as _,
-            master: MasterKey::from_base64(&MasterKey::generate(&*entropy)).unwrap(),
+            master_key: MasterKey::from_base64(&MasterKey::generate(&*entropy)).unwrap(),
             entropy,
         };
         let engine = Engine::start(parts, settings()).await.unwrap();
         let [ours, other, simulated] = ["ours", "other", "simulated"].map(|name| Arc::new(Operator::new(name)));
         let networks = engine.networks();
         networks.replace(directory());
-        networks.set_addresses(Box::new(addresses()));
-        networks.set_routes(vec![
-            Route { networks: ids(&["23410", "23411", "23450"]), connector: Arc::clone(&ours) as _ },
-            Route { networks: ids(&["23420"]), connector: Arc::clone(&other) as _ },
+        networks.set_ip_locator(Box::new(addresses()));
+        networks.set_silent_routes(vec![
+            SilentNetworkRoute { networks: ids(&["23410", "23411", "23450"]), connector: Arc::clone(&ours) as _ },
+            SilentNetworkRoute { networks: ids(&["23420"]), connector: Arc::clone(&other) as _ },
         ]);
         networks.set_simulated_route(Arc::clone(&simulated) as _);
         let [live, sandbox] = projects(&engine).await;
@@ -114,7 +117,7 @@ impl World {
         if mode == Mode::Live { &self.live } else { &self.sandbox }
     }
 
-    /// The operator that a device on the first network is sent to.
+    /// The operator of the first network, or the simulated one.
     pub fn operator(&self, mode: Mode) -> &Operator {
         if mode == Mode::Live { &self.ours } else { &self.simulated }
     }
@@ -124,7 +127,7 @@ impl World {
         self.create_in(Mode::Live, product, CreateSilent::default()).await
     }
 
-    /// A check about a number of the first network, if it is about any and the request names no other.
+    /// Secure SNA checks default to a number of the first network.
     pub async fn create_in(&self, mode: Mode, product: Product, mut request: CreateSilent) -> Device<'_> {
         if product == Product::SecureSna {
             request.phone_number.get_or_insert_with(|| OURS.to_owned());
@@ -136,18 +139,18 @@ impl World {
         Device { world: self, project, product, id: created.check.id, token, url: created.url }
     }
 
-    pub fn pass(&self, seconds: i64) {
+    pub fn advance_seconds(&self, seconds: i64) {
         self.clock.advance(SignedDuration::from_secs(seconds));
     }
 
-    /// What receivers have got by now.
+    /// Bodies of the callbacks received so far.
     pub async fn callbacks(&self) -> Vec<String> {
-        self.engine.courier().idle().await;
+        self.engine.courier().wait_idle().await;
         self.receiver.0.lock().unwrap().clone()
     }
 }
 
-/// The device of a check, and its caller.
+/// Acts as the device of a check and as the API client.
 #[derive(Clone)]
 pub struct Device<'w> {
     pub world: &'w World,
@@ -159,46 +162,54 @@ pub struct Device<'w> {
 }
 
 impl Device<'_> {
-    pub fn visit(&self) -> Visit<'_> {
+    pub fn request(&self) -> DeviceRequest<'_> {
         let Device { product, id: check, token, .. } = self;
-        Visit { product: *product, check: *check, token, sim: None, address: address(ON_OURS) }
+        DeviceRequest { product: *product, check: *check, token, sim: None, address: address(ON_OURS) }
     }
 
-    pub async fn opens_url_from(&self, from: &str) -> Result<Step, VisitError> {
-        self.world.engine.visit(Visit { address: address(from), ..self.visit() }).await
+    pub async fn open_url_from(&self, from: &str) -> Result<NextStep, RedirectError> {
+        self.world.engine.open_device_url(DeviceRequest { address: address(from), ..self.request() }).await
     }
 
-    /// It is sent to the operator, and has a ticket.
-    pub async fn sets_out(&self) -> String {
-        ticket(self.opens_url_from(ON_OURS).await)
+    /// Returns the `state` of the redirect to the operator.
+    pub async fn begin_redirect(&self) -> String {
+        expect_state(self.open_url_from(ON_OURS).await)
     }
 
-    /// It opens its URL, and that is the end.
-    pub async fn is_stopped_at(&self, from: &str) -> ChainEnd {
-        match self.opens_url_from(from).await.unwrap() {
-            Step::End(end) => end,
-            Step::Go(_) => panic!("it is sent to the operator"),
+    /// Opens the URL and expects the outcome instead of a redirect.
+    pub async fn open_url_and_finish(&self, from: &str) -> RedirectOutcome {
+        match self.open_url_from(from).await.unwrap() {
+            NextStep::Finish(end) => end,
+            NextStep::Redirect(_) => panic!("redirected to the operator"),
         }
     }
 
-    pub async fn comes_back(&self, ticket: &str) -> Result<ChainEnd, VisitError> {
+    pub async fn return_from_operator(&self, state: &str) -> Result<RedirectOutcome, RedirectError> {
         let connector = if self.project.mode == Mode::Live { "ours" } else { "simulated" };
-        self.comes_back_to(connector, ticket).await
+        self.return_to(connector, state).await
     }
 
-    pub async fn comes_back_to(&self, connector: &str, ticket: &str) -> Result<ChainEnd, VisitError> {
-        self.comes_back_from(ON_OURS, connector, ticket).await
+    pub async fn return_to(&self, connector: &str, state: &str) -> Result<RedirectOutcome, RedirectError> {
+        self.return_from(ON_OURS, connector, state).await
     }
 
-    pub async fn comes_back_from(&self, from: &str, connector: &str, ticket: &str) -> Result<ChainEnd, VisitError> {
+    pub async fn return_from(
+        &self,
+        from: &str,
+        connector: &str,
+        state: &str,
+    ) -> Result<RedirectOutcome, RedirectError> {
         let (address, peer) = (address(from), "127.0.0.1:4711".parse().unwrap());
-        self.world.engine.come_back(Return { connector, ticket, peer, address, query: &[], headers: &[] }).await
+        self.world
+            .engine
+            .handle_authorization_response(DeviceReturn { connector, state, peer, address, query: &[], headers: &[] })
+            .await
     }
 
-    /// The whole way.
-    pub async fn brings_a_code(&self) -> String {
-        let ticket = self.sets_out().await;
-        self.comes_back(&ticket).await.unwrap().result.expect("a code").0
+    /// Completes the redirects.
+    pub async fn obtain_code(&self) -> String {
+        let state = self.begin_redirect().await;
+        self.return_from_operator(&state).await.unwrap().result.expect("a code").0
     }
 
     pub async fn redeem(&self, code: &str) -> Result<SilentCheck, RedeemError> {
@@ -209,19 +220,19 @@ impl Device<'_> {
         self.world.engine.silent_check(self.project.id, self.product, self.id).await.unwrap()
     }
 
-    pub async fn status(&self) -> Status {
+    pub async fn status(&self) -> CheckStatus {
         self.check().await.status()
     }
 }
 
-pub fn ticket(step: Result<Step, VisitError>) -> String {
+pub fn expect_state(step: Result<NextStep, RedirectError>) -> String {
     match step.unwrap() {
-        Step::Go(location) => location.strip_prefix(OPERATOR).expect("to the operator").to_owned(),
-        Step::End(end) => panic!("{end:?}"),
+        NextStep::Redirect(location) => location.strip_prefix(OPERATOR).expect("to the operator").to_owned(),
+        NextStep::Finish(end) => panic!("{end:?}"),
     }
 }
 
-pub fn fault(end: ChainEnd) -> ChainFault {
+pub fn expect_failure(end: RedirectOutcome) -> RedirectFailure {
     end.result.expect_err("no code")
 }
 
@@ -265,16 +276,19 @@ fn addresses() -> Addresses {
         (ON_UNASKED, "23430"),
         (ON_FORBIDDEN, "23450"),
     ];
-    let mobile = mobile.map(|(at, id)| (address(at), Located::Mobile(id.parse().unwrap())));
-    Addresses(mobile.into_iter().chain([(address(AT_HOME), Located::NotMobile)]).collect())
+    let mobile = mobile.map(|(at, id)| (address(at), IpLocation::Mobile(id.parse().unwrap())));
+    Addresses(mobile.into_iter().chain([(address(AT_HOME), IpLocation::NotMobile)]).collect())
 }
 
 /// A live and a sandbox project. The live one may use all networks but 23450.
 async fn projects(engine: &Engine) -> [Project; 2] {
     let created = engine.create_workspace("Acme".parse().unwrap()).await.unwrap();
     let workspace = created.workspace.id;
-    let manager =
-        Manager { workspace, actor: Actor::Credential(created.credential.credential.client_id), request_id: None };
+    let manager = ManagementActor {
+        workspace,
+        actor: Actor::Credential(created.credential.credential.client_id),
+        request_id: None,
+    };
     let products = vec![Product::ReverseSms, Product::SecureSna, Product::Discovery];
     let mut made = Vec::new();
     for (name, mode) in [("Shop", Mode::Live), ("Trial", Mode::Sandbox)] {
@@ -282,7 +296,7 @@ async fn projects(engine: &Engine) -> [Project; 2] {
         let new = NewProject { name: name.parse().unwrap(), mode, configuration, products: products.clone() };
         made.push(engine.create_project(&manager, workspace, new, None).await.unwrap().project);
     }
-    // The brand's network has left the configuration, and the project may still use it.
+    // The brand's network is no longer configured, but the project may still use it.
     let brand = Network { id: "23411".parse().unwrap(), prefixes: vec![], receivers: vec![], ..networks()[0].clone() };
     let earlier = NetworkDirectory::new([networks(), vec![brand]].concat(), vec![], vec![]).unwrap();
     engine.networks().replace(earlier);
@@ -293,20 +307,20 @@ async fn projects(engine: &Engine) -> [Project; 2] {
     made.try_into().unwrap()
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> EngineSettings {
+    EngineSettings {
         region: Region::Eu,
         base_url: "https://ringtrue.example".to_owned(),
-        limits: rate_limit::Limits::default(),
-        urls: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
+        rate_limits: rate_limit::DefaultRateLimits::default(),
+        url_policy: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
         tenant_limits: TenantLimits::default(),
-        number_guard: NumberGuard { creates: 1_000, within_seconds: 600 },
-        courier: callback::Limits::default(),
-        retention: SignedDuration::from_hours(24 * 30),
+        number_limit: NumberLimit { max_checks: 1_000, window_seconds: 600 },
+        courier: callback::CourierLimits::default(),
+        number_retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
         audit_retention: SignedDuration::from_hours(24 * 365),
-        cached_lookups: 100,
-        keep_requests: None,
-        max_members: 500,
+        number_lookup_cache_capacity: 100,
+        request_log_retention: None,
+        max_members_per_workspace: 500,
     }
 }

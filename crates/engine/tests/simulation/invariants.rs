@@ -1,134 +1,133 @@
-//! What must hold after every step.
+//! Invariants of callbacks, asserted after every step.
 
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::{
-    lifecycle::{Lifecycle, Outcome},
+    lifecycle::{CheckOutcome, Lifecycle},
     sandbox,
 };
 use ringtrue_engine::{
-    callback::LEASE,
+    callback::LEASE_DURATION,
     ports::{AttemptLog, CallbackRecord, CallbackState},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    ledger::{End, Said, Subject},
+    model::{ModelCheck, ModelConclusion, ModelVerdict},
     receivers::Post,
 };
 
-/// The specification's gaps between attempts, in seconds.
-const GAPS: [i64; 6] = [10, 20, 30, 40, 50, 60];
-const MOST_ATTEMPTS: usize = 7;
-/// A lease that has less left than this is not used to send.
-const NEEDED: SignedDuration = SignedDuration::from_secs(15);
+/// Delays between attempts by the specification.
+const RETRY_DELAYS_SECONDS: [i64; 6] = [10, 20, 30, 40, 50, 60];
+const MAX_ATTEMPTS: usize = 7;
+/// A callback is not sent with less remaining lease time.
+const MIN_LEASE_LEFT: SignedDuration = SignedDuration::from_secs(15);
 
-/// What the callback of one check is held against.
-pub struct Witness<'a> {
-    pub subject: &'a Subject,
-    pub end: End,
+/// Asserts that the callback of one check agrees with the model.
+pub struct CallbackAssertion<'a> {
+    pub model: &'a ModelCheck,
+    pub end: ModelConclusion,
     pub record: &'a CallbackRecord,
-    /// All that receivers have got of this check, in order.
+    /// All received callbacks of the check, in order.
     pub posts: Vec<&'a Post>,
-    pub life: u32,
-    /// When leases were taken.
+    pub process_run: u32,
+    /// Start times of leases.
     pub leased_at: &'a BTreeSet<Timestamp>,
 }
 
-impl Witness<'_> {
-    pub fn testify(&self) {
+impl CallbackAssertion<'_> {
+    pub fn assert_all(&self) {
         let settled: Vec<&AttemptLog> = self.record.attempts.iter().map(|(_, log)| log).collect();
-        assert!(settled.len() <= MOST_ATTEMPTS, "{} attempts", settled.len());
-        self.every_body_is_the_same();
+        assert!(settled.len() <= MAX_ATTEMPTS, "{} attempts", settled.len());
+        self.assert_bodies();
         for (index, post) in self.posts.iter().enumerate() {
             let before = index.checked_sub(1).map(|before| self.posts[before]);
-            self.is_timely(post, before);
-            if let Some((reply, at)) = post.answered
-                && post.life == self.life
+            self.assert_timing(post, before);
+            if let Some((response, at)) = post.response
+                && post.process_run == self.process_run
             {
-                let log = settled.get(post.attempt - 1).expect("who is alive settles what it sent");
-                assert_eq!((log.started_at, log.ended_at), (post.at, at), "as it was");
-                assert_eq!((log.status, log.failure.is_some()), (reply.ok(), reply.is_err()), "{post:?}");
+                let log = settled.get(post.attempt - 1).expect("a running process settles its attempts");
+                assert_eq!((log.started_at, log.ended_at), (post.at, at), "logged times");
+                assert_eq!((log.status, log.failure.is_some()), (response.ok(), response.is_err()), "{post:?}");
             }
         }
         for (log, attempt) in settled.iter().zip(1..) {
-            let last = self.posts.iter().rfind(|post| post.attempt == attempt).expect("what is settled was sent");
-            assert_eq!(log.started_at, last.at, "attempt {attempt} was settled, and sent again");
+            let last = self.posts.iter().rfind(|post| post.attempt == attempt).expect("settled attempts were sent");
+            assert_eq!(log.started_at, last.at, "attempt {attempt} was sent again after it was settled");
         }
-        self.stands_where_it_should();
+        self.assert_state();
     }
 
-    fn every_body_is_the_same(&self) {
+    fn assert_bodies(&self) {
         for post in &self.posts {
             assert_eq!(post.body, self.posts[0].body);
-            assert_eq!(serde_json::from_slice::<Value>(&post.body).unwrap(), told(self.subject, self.end));
+            assert_eq!(serde_json::from_slice::<Value>(&post.body).unwrap(), expected_body(self.model, self.end));
         }
     }
 
-    fn is_timely(&self, post: &Post, before: Option<&Post>) {
+    fn assert_timing(&self, post: &Post, before: Option<&Post>) {
         let attempt = post.attempt;
-        assert!((1..=MOST_ATTEMPTS).contains(&attempt), "attempt {attempt}");
+        assert!((1..=MAX_ATTEMPTS).contains(&attempt), "attempt {attempt}");
         match before {
             None => {
                 assert_eq!(attempt, 1);
                 assert!(post.at >= self.end.recorded_at);
             }
             Some(before) if before.attempt == attempt => {
-                assert_ne!(before.life, post.life, "attempt {attempt} was made twice by one process");
-                assert!(post.at >= before.at + NEEDED, "attempt {attempt} was repeated while its lease held");
+                assert_ne!(before.process_run, post.process_run, "attempt {attempt} was sent twice by one process");
+                assert!(post.at >= before.at + MIN_LEASE_LEFT, "attempt {attempt} was repeated during its lease");
             }
             Some(before) => {
                 assert_eq!(attempt, before.attempt + 1);
                 let (_, log) = &self.record.attempts[attempt - 2];
-                assert_ne!(log.status, Some(200), "sent again, although it was delivered");
-                assert!(post.at >= due_after(log, attempt - 1), "attempt {attempt} came early");
+                assert_ne!(log.status, Some(200), "sent again after delivery");
+                assert!(post.at >= due_after(log, attempt - 1), "attempt {attempt} was early");
             }
         }
     }
 
-    fn stands_where_it_should(&self) {
+    fn assert_state(&self) {
         let settled: Vec<&AttemptLog> = self.record.attempts.iter().map(|(_, log)| log).collect();
         let delivered = settled.last().is_some_and(|log| log.status == Some(200));
         match self.record.state {
             CallbackState::Delivered => assert!(delivered),
-            CallbackState::GivenUp => assert!(!delivered && settled.len() == MOST_ATTEMPTS),
+            CallbackState::GivenUp => assert!(!delivered && settled.len() == MAX_ATTEMPTS),
             CallbackState::Waiting { due_at } => {
-                assert!(!delivered && settled.len() < MOST_ATTEMPTS);
-                let by_the_rules = settled.last().map_or(self.end.recorded_at, |log| due_after(log, settled.len()));
-                let is_leased = self.leased_at.contains(&(due_at - LEASE));
-                assert!(due_at == by_the_rules || is_leased, "due at {due_at} instead of {by_the_rules}");
+                assert!(!delivered && settled.len() < MAX_ATTEMPTS);
+                let expected = settled.last().map_or(self.end.recorded_at, |log| due_after(log, settled.len()));
+                let is_leased = self.leased_at.contains(&(due_at - LEASE_DURATION));
+                assert!(due_at == expected || is_leased, "due at {due_at} instead of {expected}");
             }
         }
     }
 }
 
-/// When the attempt after this one is due.
+/// Due time of the next attempt.
 fn due_after(log: &AttemptLog, attempt: usize) -> Timestamp {
-    log.ended_at + SignedDuration::from_secs(GAPS[attempt - 1])
+    log.ended_at + SignedDuration::from_secs(RETRY_DELAYS_SECONDS[attempt - 1])
 }
 
-/// What a callback says.
-fn told(subject: &Subject, end: End) -> Value {
-    let Lifecycle::Concluded { outcome, at } = end.state else { panic!("it is open") };
+fn expected_body(model: &ModelCheck, end: ModelConclusion) -> Value {
+    let Lifecycle::Concluded { outcome, at } = end.state else { panic!("the check is open") };
     let time = |at| DateTimePrinter::new().precision(Some(3)).timestamp_to_string(&at);
     let mut body = json!({
-        "check_id": subject.id.to_string(),
+        "check_id": model.id.to_string(),
         "status": outcome.status().as_str(),
-        "created_at": time(subject.created_at),
+        "created_at": time(model.created_at),
         "updated_at": time(at),
     });
     match outcome {
-        Outcome::Completed(Said::Match(matched)) => {
+        CheckOutcome::Completed(ModelVerdict::Match(matched)) => {
             body["match"] = json!(matched);
-            if subject.has_device() {
+            if model.has_device() {
                 body["network_id"] = json!(sandbox::NETWORK_ID);
             }
         }
-        Outcome::Completed(Said::TheNumber) => body["phone_number"] = json!(subject.number.as_str()),
-        Outcome::Completed(Said::AnotherNumber) => panic!("nobody said that"),
-        Outcome::Expired => body["error_code"] = json!("check_expired"),
-        Outcome::Error(code) => body["error_code"] = json!(code.as_str()),
+        CheckOutcome::Completed(ModelVerdict::OwnNumber) => body["phone_number"] = json!(model.number.as_str()),
+        CheckOutcome::Completed(ModelVerdict::AnotherNumber) => panic!("the model never predicts another number"),
+        CheckOutcome::Expired => body["error_code"] = json!("check_expired"),
+        CheckOutcome::Error(code) => body["error_code"] = json!(code.as_str()),
     }
     body
 }

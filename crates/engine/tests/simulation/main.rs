@@ -1,54 +1,53 @@
-//! A world played out by chance: checks are made, SMS and devices come or do not, receivers fail and recover, the clock
-//! moves and the process dies. After each step everything that must always hold is looked at.
+//! Randomised simulation: checks are created, SMS and devices arrive or not, receivers fail and recover, the clock
+//! advances and the process crashes. After each step all invariants are asserted.
 //!
-//! The engine is the real one, on a real database file. What a seed decides is the same each time; only how far a
-//! process comes in the instant of its death is up to the machine, and read from the database afterwards.
+//! The real engine runs on a real database file. A seed determines all steps. Only the progress of a process at the
+//! moment of a crash depends on the machine; it is read from the database afterwards.
 //!
-//! `SIMULATION_SEED` plays one seed, or begins with it if `SIMULATION_COUNT` says how many.
+//! `SIMULATION_SEED` runs one seed, or starts with it if `SIMULATION_COUNT` is set.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-mod chance;
 mod invariants;
-mod ledger;
+mod model;
 mod operator;
-mod play;
 mod process;
 mod receivers;
+mod rng;
+mod scenario;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use play::Play;
 use process::Template;
+use scenario::Scenario;
 
-/// So many seeds are played when nobody says otherwise.
-const COUNT: u64 = 8;
-const STEPS: usize = 150;
+const DEFAULT_SEED_COUNT: u64 = 8;
+const STEPS_PER_SEED: usize = 150;
 
 #[test]
-fn whatever_happens_each_check_ends_once_and_its_callback_is_sent() {
-    let first = setting("SIMULATION_SEED");
-    let count = setting("SIMULATION_COUNT").unwrap_or(if first.is_some() { 1 } else { COUNT });
+fn every_check_concludes_once_and_its_callback_is_sent() {
+    let first = env_number("SIMULATION_SEED");
+    let count = env_number("SIMULATION_COUNT").unwrap_or(if first.is_some() { 1 } else { DEFAULT_SEED_COUNT });
     let seeds = first.unwrap_or(1)..first.unwrap_or(1) + count;
     let template = Template::new();
     let next = AtomicU64::new(seeds.start);
-    let players = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     std::thread::scope(|scope| {
-        for _ in 0..players {
+        for _ in 0..threads {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::SeqCst);
                     if !seeds.contains(&seed) {
                         return;
                     }
-                    Play::new(seed, &template).run(STEPS);
+                    Scenario::new(seed, &template).run(STEPS_PER_SEED);
                 }
             });
         }
     });
 }
 
-#[expect(clippy::disallowed_methods, reason = "which seed is played is no setting of the service")]
-fn setting(name: &str) -> Option<u64> {
+#[expect(clippy::disallowed_methods, reason = "the seed is not a setting of the service")]
+fn env_number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name} is not a number: {value}")))
 }

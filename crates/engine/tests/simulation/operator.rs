@@ -1,47 +1,48 @@
-//! The simulated operator: it says what the play wants it to say.
+//! Operator with scripted results.
 
 use std::sync::Mutex;
 
 use async_trait::async_trait;
 use ringtrue_domain::{lifecycle::ErrorCode, product::Product};
-use ringtrue_engine::ports::{Arrival, Departure, Journey, Reply, SilentRoute};
+use ringtrue_engine::ports::{
+    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentResult,
+};
 
 pub const NAME: &str = "simulated";
-/// Where devices are sent, before their ticket.
+/// URL of the operator, followed by the `state`.
 pub const LOCATION: &str = "https://operator.example/?state=";
 
-/// `None`: nobody has told it what to say.
 #[derive(Debug, Default)]
 pub struct Operator {
-    next: Mutex<Option<Result<Reply, ErrorCode>>>,
+    next: Mutex<Option<Result<SilentResult, ErrorCode>>>,
 }
 
 impl Operator {
-    pub fn says(&self, reply: Result<Reply, ErrorCode>) {
-        *self.next.lock().unwrap() = Some(reply);
+    pub fn set_next_result(&self, result: Result<SilentResult, ErrorCode>) {
+        *self.next.lock().unwrap() = Some(result);
     }
 }
 
 #[async_trait]
-impl SilentRoute for Operator {
+impl SilentConnector for Operator {
     fn name(&self) -> &str {
         NAME
     }
 
-    fn serves(&self, _: Product) -> bool {
+    fn supports(&self, _: Product) -> bool {
         true
     }
 
-    async fn depart(&self, departure: Departure<'_>) -> Result<Journey, ErrorCode> {
-        let answer = self.next.lock().unwrap().take().expect("it is told what to say");
-        answer.map(|_| Journey {
-            location: format!("{LOCATION}{}", departure.ticket),
-            memory: departure.check.0.as_bytes().to_vec(),
+    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+        let result = self.next.lock().unwrap().take().expect("a scripted result");
+        result.map(|_| AuthorizationRedirect {
+            location: format!("{LOCATION}{}", request.state),
+            connector_data: request.check.0.as_bytes().to_vec(),
         })
     }
 
-    async fn arrive(&self, arrival: Arrival<'_>) -> Result<Reply, ErrorCode> {
-        assert_eq!(arrival.memory, arrival.check.0.as_bytes());
-        self.next.lock().unwrap().take().expect("it is told what to say")
+    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+        assert_eq!(response.connector_data, response.check.0.as_bytes());
+        self.next.lock().unwrap().take().expect("a scripted result")
     }
 }

@@ -1,4 +1,4 @@
-//! A process that can die: an engine with a runtime of its own, on a database that outlives both.
+//! A process that can be killed: an engine with its own runtime, on a database that survives both.
 
 use std::{ffi::OsString, fs, path::Path, sync::Arc};
 
@@ -7,14 +7,14 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     audit::Actor,
     region::Region,
-    reverse_sms::NumberGuard,
+    reverse_sms::NumberLimit,
     tenancy::{Mode, Project},
     web_url::{AddressPolicy, UrlPolicy},
 };
 use ringtrue_engine::{
-    Engine, Parts, Settings, callback,
+    Engine, EngineDependencies, EngineSettings, callback,
     keys::MasterKey,
-    management::{ConfigurationPatch, Manager, NewProject, TenantLimits},
+    management::{ConfigurationPatch, ManagementActor, NewProject, TenantLimits},
     ports::{Entropy, ManualClock, Store, SystemEntropy},
     rate_limit,
 };
@@ -24,10 +24,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{operator::Operator, receivers::Receivers};
 
-/// When every play begins.
-pub const BEGINNING: Timestamp = Timestamp::constant(1_767_225_600, 0);
+/// Start time of every scenario.
+pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// What every play begins with: a schema, keys and a project. Made once.
+/// Initial state of every scenario: schema, keys and a project.
 pub struct Template {
     master: String,
     /// The database and its journal.
@@ -41,59 +41,59 @@ impl Template {
         let master = MasterKey::generate(&*entropy).to_string();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ringtrue.db");
-        runtime().block_on(ringtrue_store::migrate(&url(&path), BEGINNING)).unwrap();
-        let clock = Arc::new(ManualClock::at(BEGINNING));
+        runtime().block_on(ringtrue_store::migrate(&url(&path), START)).unwrap();
+        let clock = Arc::new(ManualClock::at(START));
         let receivers = Arc::new(Receivers::new(Arc::clone(&clock)));
-        let (operator, limits) = (Arc::default(), callback::Limits::default());
-        let surroundings = Surroundings { clock, entropy, receivers, operator, limits };
-        let process = Process::start(&path, &master, &surroundings);
+        let (operator, limits) = (Arc::default(), callback::CourierLimits::default());
+        let environment = Environment { clock, entropy, receivers, operator, limits };
+        let process = Process::start(&path, &master, &environment);
         let project = process.run(async |engine| {
             let created = engine.create_workspace("Acme".parse().unwrap()).await.unwrap();
             let workspace = created.workspace.id;
             let client_id = created.credential.credential.client_id;
-            let manager = Manager { workspace, actor: Actor::Credential(client_id), request_id: None };
+            let manager = ManagementActor { workspace, actor: Actor::Credential(client_id), request_id: None };
             let name = "Shop".parse().unwrap();
             let configuration = ConfigurationPatch::default();
             let new = NewProject { name, mode: Mode::Sandbox, configuration, products: vec![] };
             engine.create_project(&manager, workspace, new, None).await.unwrap().project
         });
-        // Nobody writes, and nobody closes what is open.
+        // The database is idle and still open.
         let files = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap());
         let files = files.filter(|file| !file.file_name().to_string_lossy().ends_with("-shm"));
         let files = files.map(|file| (file.file_name(), fs::read(file.path()).unwrap())).collect();
-        process.die();
+        process.kill();
         Template { master, files, project }
     }
 }
 
-/// What a process finds when it starts.
+/// Dependencies of a process.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct Environment {
     pub clock: Arc<ManualClock>,
     pub entropy: Arc<dyn Entropy>,
     pub receivers: Arc<Receivers>,
     pub operator: Arc<Operator>,
-    pub limits: callback::Limits,
+    pub limits: callback::CourierLimits,
 }
 
-/// A machine with the template's database on it.
+/// A machine with a copy of the template database.
 pub struct Machine {
     folder: TempDir,
     master: String,
-    pub surroundings: Surroundings,
+    pub environment: Environment,
 }
 
 impl Machine {
-    pub fn new(template: &Template, surroundings: Surroundings) -> Self {
+    pub fn new(template: &Template, environment: Environment) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, contents) in &template.files {
             fs::write(folder.path().join(name), contents).unwrap();
         }
-        Machine { folder, master: template.master.clone(), surroundings }
+        Machine { folder, master: template.master.clone(), environment }
     }
 
-    pub fn boot(&self) -> Process {
-        Process::start(&self.folder.path().join("ringtrue.db"), &self.master, &self.surroundings)
+    pub fn start_process(&self) -> Process {
+        Process::start(&self.folder.path().join("ringtrue.db"), &self.master, &self.environment)
     }
 }
 
@@ -105,30 +105,30 @@ pub struct Process {
 }
 
 impl Process {
-    fn start(path: &Path, master: &str, surroundings: &Surroundings) -> Self {
+    fn start(path: &Path, master: &str, environment: &Environment) -> Self {
         let runtime = runtime();
-        let Surroundings { clock, entropy, receivers, operator, limits } = surroundings.clone();
+        let Environment { clock, entropy, receivers, operator, limits } = environment.clone();
         let (store, engine) = runtime.block_on(async {
             let store = ringtrue_store::open(&url(path), &StoreOptions::default()).await.unwrap();
             let master = MasterKey::from_base64(master).unwrap();
             let transport = Arc::clone(&receivers) as _;
-            let parts = Parts { store: Arc::clone(&store), clock, entropy, transport, master };
+            let parts = EngineDependencies { store: Arc::clone(&store), clock, entropy, transport, master_key: master };
             (store, Engine::start(parts, settings(limits)).await.unwrap())
         });
         engine.networks().set_simulated_route(operator);
         Process { runtime, engine, store, receivers }
     }
 
-    /// Does something, and nothing else: what it has set off has hardly begun when this is over.
+    /// Runs `work` to completion. Background tasks that it spawns may not have run.
     pub fn run<T>(&self, work: impl AsyncFnOnce(&Engine) -> T) -> T {
         self.runtime.block_on(work(&self.engine))
     }
 
-    /// Begins something, and looks at it so many times only.
-    pub fn begin<T>(&self, looks: usize, work: impl AsyncFnOnce(&Engine) -> T) {
+    /// Polls `work` a limited number of times.
+    pub fn poll_partially<T>(&self, polls: usize, work: impl AsyncFnOnce(&Engine) -> T) {
         self.runtime.block_on(async {
             let mut work = std::pin::pin!(work(&self.engine));
-            for _ in 0..looks {
+            for _ in 0..polls {
                 if poll!(&mut work).is_ready() {
                     return;
                 }
@@ -137,23 +137,23 @@ impl Process {
         });
     }
 
-    /// Lets everything go on until nothing moves but for an answer from outside.
-    pub fn settle_down(&self) {
+    /// Runs until only pending responses of receivers remain.
+    pub fn run_until_idle(&self) {
         self.runtime.block_on(async {
-            while self.engine.courier().figures().in_flight != self.receivers.hung() {
+            while self.engine.courier().metrics().in_flight != self.receivers.pending_count() {
                 tokio::task::yield_now().await;
             }
         });
     }
 
-    /// Whatever it was doing is left undone.
-    pub fn die(self) {
+    /// Stops the process without finishing its work.
+    pub fn kill(self) {
         let Process { runtime, engine, store, receivers } = self;
         drop(engine);
         drop(runtime);
-        receivers.next_life();
-        // Writes go one after the other: when this one is over, what had begun before is done or undone.
-        self::runtime().block_on(store.release(vec![], BEGINNING)).unwrap();
+        receivers.process_restarted();
+        // Writes are serial: after this one, all earlier writes are committed or rolled back.
+        self::runtime().block_on(store.release_leases(vec![], START)).unwrap();
     }
 }
 
@@ -165,20 +165,20 @@ fn url(path: &Path) -> StoreUrl {
     format!("sqlite:{}", path.display()).parse().unwrap()
 }
 
-fn settings(courier: callback::Limits) -> Settings {
-    Settings {
+fn settings(courier: callback::CourierLimits) -> EngineSettings {
+    EngineSettings {
         region: Region::Eu,
         base_url: "https://ringtrue.example".to_owned(),
-        limits: rate_limit::Limits::default(),
-        urls: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
+        rate_limits: rate_limit::DefaultRateLimits::default(),
+        url_policy: UrlPolicy { allow_http: false, addresses: AddressPolicy::default() },
         tenant_limits: TenantLimits::default(),
-        number_guard: NumberGuard { creates: 1_000, within_seconds: 600 },
+        number_limit: NumberLimit { max_checks: 1_000, window_seconds: 600 },
         courier,
-        retention: SignedDuration::from_hours(24 * 30),
+        number_retention: SignedDuration::from_hours(24 * 30),
         discovery_retention: SignedDuration::from_hours(24),
         audit_retention: SignedDuration::from_hours(24 * 365),
-        cached_lookups: 1_000,
-        keep_requests: None,
-        max_members: 500,
+        number_lookup_cache_capacity: 1_000,
+        request_log_retention: None,
+        max_members_per_workspace: 500,
     }
 }

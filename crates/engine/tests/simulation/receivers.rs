@@ -1,161 +1,162 @@
-//! Receivers of callbacks that do as they are told, and remember what came.
+//! Scripted callback receivers that record requests.
 
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_engine::ports::{Answer, Clock, ManualClock, Outgoing, Transport, Undelivered};
+use ringtrue_engine::ports::{Clock, ManualClock, OutboundRequest, OutboundResponse, Transport, TransportError};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub const HOSTS: usize = 4;
-/// How long an attempt waits for its answer.
-pub const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
+pub const ATTEMPT_TIMEOUT: SignedDuration = SignedDuration::from_secs(10);
 
-/// What a receiver does with a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
-    Answers(u16),
-    IsDown,
+pub enum ReceiverBehavior {
+    Responds(u16),
+    Unreachable,
     Hangs,
 }
 
-pub const BAD_MOODS: [Mood; 6] =
-    [Mood::Answers(500), Mood::Answers(204), Mood::Answers(301), Mood::Answers(429), Mood::IsDown, Mood::Hangs];
+pub const FAILING_BEHAVIORS: [ReceiverBehavior; 6] = [
+    ReceiverBehavior::Responds(500),
+    ReceiverBehavior::Responds(204),
+    ReceiverBehavior::Responds(301),
+    ReceiverBehavior::Responds(429),
+    ReceiverBehavior::Unreachable,
+    ReceiverBehavior::Hangs,
+];
 
-pub type Reply = Result<u16, Undelivered>;
+pub type ResponseResult = Result<u16, TransportError>;
 
-/// A request that came.
+/// A received callback.
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// Which life of the process sent it.
-    pub life: u32,
+    /// Number of process restarts before it was sent.
+    pub process_run: u32,
     pub check: String,
     pub attempt: usize,
     pub at: Timestamp,
     pub body: Vec<u8>,
-    /// `None`: whoever sent it still waits, or died waiting.
-    pub answered: Option<(Reply, Timestamp)>,
+    /// `None`: pending, or the process was killed.
+    pub response: Option<(ResponseResult, Timestamp)>,
 }
 
-/// An attempt that waits for its answer.
-struct Hung {
+/// A callback attempt without a response.
+struct PendingRequest {
     post: usize,
     until: Timestamp,
-    answer: oneshot::Sender<Reply>,
+    response_sender: oneshot::Sender<ResponseResult>,
 }
 
 pub struct Receivers {
     clock: Arc<ManualClock>,
-    contents: Mutex<Contents>,
+    state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct Contents {
-    moods: Vec<Mood>,
+struct State {
+    behaviors: Vec<ReceiverBehavior>,
     posts: Vec<Post>,
-    hung: Vec<Hung>,
-    life: u32,
+    pending: Vec<PendingRequest>,
+    process_run: u32,
 }
 
 impl Receivers {
     pub fn new(clock: Arc<ManualClock>) -> Self {
-        let contents = Contents { moods: vec![Mood::Answers(200); HOSTS], ..Contents::default() };
-        Receivers { clock, contents: Mutex::new(contents) }
+        let state = State { behaviors: vec![ReceiverBehavior::Responds(200); HOSTS], ..State::default() };
+        Receivers { clock, state: Mutex::new(state) }
     }
 
     pub fn url(host: usize) -> String {
         format!("https://{host}.example/hook?token=secret")
     }
 
-    pub fn becomes(&self, host: usize, mood: Mood) {
-        self.contents.lock().unwrap().moods[host] = mood;
+    pub fn set_behavior(&self, host: usize, behavior: ReceiverBehavior) {
+        self.state.lock().unwrap().behaviors[host] = behavior;
     }
 
     pub fn posts(&self) -> Vec<Post> {
-        self.contents.lock().unwrap().posts.clone()
+        self.state.lock().unwrap().posts.clone()
     }
 
-    pub fn life(&self) -> u32 {
-        self.contents.lock().unwrap().life
+    pub fn process_run(&self) -> u32 {
+        self.state.lock().unwrap().process_run
     }
 
-    /// How many wait for an answer.
-    pub fn hung(&self) -> u64 {
-        u64::try_from(self.contents.lock().unwrap().hung.len()).unwrap()
+    /// Number of pending requests.
+    pub fn pending_count(&self) -> u64 {
+        u64::try_from(self.state.lock().unwrap().pending.len()).unwrap()
     }
 
-    /// When the first of those who wait gives up.
-    pub fn patience_ends(&self) -> Option<Timestamp> {
-        self.contents.lock().unwrap().hung.iter().map(|hung| hung.until).min()
+    /// Earliest timeout of a pending request.
+    pub fn next_timeout(&self) -> Option<Timestamp> {
+        self.state.lock().unwrap().pending.iter().map(|pending| pending.until).min()
     }
 
-    /// Those who have waited too long give up.
-    pub fn run_out_of_patience(&self) {
+    pub fn time_out_requests(&self) {
         let now = self.clock.now();
-        self.answer_those(|hung| hung.until <= now, Err(Undelivered::Timeout));
+        self.respond_where(|pending| pending.until <= now, Err(TransportError::Timeout));
     }
 
-    /// All who wait are answered.
-    pub fn let_go(&self, status: u16) {
-        self.answer_those(|_| true, Ok(status));
+    pub fn respond_to_all(&self, status: u16) {
+        self.respond_where(|_| true, Ok(status));
     }
 
-    fn answer_those(&self, whom: impl Fn(&Hung) -> bool, reply: Reply) {
-        let mut contents = self.contents.lock().unwrap();
-        let (answered, hung) = std::mem::take(&mut contents.hung).into_iter().partition(whom);
-        contents.hung = hung;
-        let answered: Vec<Hung> = answered;
-        for hung in answered {
-            contents.posts[hung.post].answered = Some((reply, self.clock.now()));
-            hung.answer.send(reply).unwrap();
+    fn respond_where(&self, predicate: impl Fn(&PendingRequest) -> bool, response: ResponseResult) {
+        let mut state = self.state.lock().unwrap();
+        let (selected, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut state.pending).into_iter().partition(predicate);
+        state.pending = pending;
+        for request in selected {
+            state.posts[request.post].response = Some((response, self.clock.now()));
+            request.response_sender.send(response).unwrap();
         }
     }
 
-    /// The process is gone, and another one comes: nobody waits any more.
-    pub fn next_life(&self) {
-        let mut contents = self.contents.lock().unwrap();
-        contents.hung.clear();
-        contents.life += 1;
+    /// Drops the pending requests of the killed process.
+    pub fn process_restarted(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.pending.clear();
+        state.process_run += 1;
     }
 
-    /// Takes a request in. It is answered at once, or the answer will come that way.
-    fn arrives(&self, request: &Outgoing) -> Result<Reply, oneshot::Receiver<Reply>> {
+    /// Records a request. `Err`: the response follows on the channel.
+    fn accept_request(&self, request: &OutboundRequest) -> Result<ResponseResult, oneshot::Receiver<ResponseResult>> {
         let now = self.clock.now();
         let host: usize = request.url.authority().split('.').next().unwrap().parse().unwrap();
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let header = |name| request.headers.iter().find(|(header, _)| *header == name).unwrap().1.clone();
-        let mut contents = self.contents.lock().unwrap();
-        let reply = match contents.moods[host] {
-            Mood::Answers(status) => Some(Ok(status)),
-            Mood::IsDown => Some(Err(Undelivered::Connection)),
-            Mood::Hangs => None,
+        let mut state = self.state.lock().unwrap();
+        let response = match state.behaviors[host] {
+            ReceiverBehavior::Responds(status) => Some(Ok(status)),
+            ReceiverBehavior::Unreachable => Some(Err(TransportError::Connection)),
+            ReceiverBehavior::Hangs => None,
         };
         let post = Post {
-            life: contents.life,
+            process_run: state.process_run,
             check: body["check_id"].as_str().unwrap().to_owned(),
             attempt: header("x-service-callback-attempt").parse().unwrap(),
             at: now,
             body: request.body.clone(),
-            answered: reply.map(|reply| (reply, now)),
+            response: response.map(|response| (response, now)),
         };
-        contents.posts.push(post);
-        reply.ok_or_else(|| {
-            let (answer, waits) = oneshot::channel();
-            let post = contents.posts.len() - 1;
-            contents.hung.push(Hung { post, until: now + PATIENCE, answer });
-            waits
+        state.posts.push(post);
+        response.ok_or_else(|| {
+            let (response_sender, response_receiver) = oneshot::channel();
+            let post = state.posts.len() - 1;
+            state.pending.push(PendingRequest { post, until: now + ATTEMPT_TIMEOUT, response_sender });
+            response_receiver
         })
     }
 }
 
 #[async_trait]
 impl Transport for Receivers {
-    async fn post(&self, request: Outgoing) -> Result<Answer, Undelivered> {
-        let reply = match self.arrives(&request) {
-            Ok(reply) => reply,
-            Err(waits) => waits.await.unwrap_or(Err(Undelivered::Connection)),
+    async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
+        let response = match self.accept_request(&request) {
+            Ok(response) => response,
+            Err(response_receiver) => response_receiver.await.unwrap_or(Err(TransportError::Connection)),
         };
-        reply.map(|status| Answer { status, headers: vec![], body: vec![] })
+        response.map(|status| OutboundResponse { status, headers: vec![], body: vec![] })
     }
 }

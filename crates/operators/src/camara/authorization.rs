@@ -1,27 +1,27 @@
-//! Where a device is sent: the authorization request.
+//! Authorization request URL.
 
 use ringtrue_domain::tenancy::Mode;
-use ringtrue_engine::ports::{Departure, Question};
+use ringtrue_engine::ports::{AuthorizationRequest, SilentOperation};
 use serde_json::{Map, Value, json};
 use url::{Position, Url, form_urlencoded::Serializer};
 
 use super::{
     Camara,
     config::{Endpoints, LoginHint, RequestObject, ScopeStyle},
-    memory::Memory,
+    pkce::PkceState,
 };
-use crate::authentication::{Audience, GOOD_FOR};
+use crate::authentication::{ASSERTION_LIFETIME_SECS, Audience};
 
-/// What stands beside a request object too. All but the last must; with `state` an operator that cannot read the object
-/// still sends the device back to its check.
-const REPEATED: [&str; 5] = ["response_type", "client_id", "redirect_uri", "scope", "state"];
+/// Parameters repeated outside the request object. `state` is optional there; with it, an operator that cannot read the
+/// object can still return the device to its check.
+const REPEATED_PARAMETERS: [&str; 5] = ["response_type", "client_id", "redirect_uri", "scope", "state"];
 
 impl Camara {
-    /// `None`: the request cannot be signed, or there is nobody to send it to.
+    /// `None`: signing failed, or there is no authorization endpoint.
     pub(super) fn authorization_url(
         &self,
-        departure: &Departure<'_>,
-        memory: &Memory,
+        request: &AuthorizationRequest<'_>,
+        pkce: &PkceState,
         endpoints: &Endpoints,
         scope: &str,
     ) -> Option<String> {
@@ -30,37 +30,37 @@ impl Camara {
             ("response_type", "code".to_owned()),
             ("client_id", self.config.client_id.clone()),
             ("redirect_uri", self.config.redirect_uri.to_string()),
-            ("scope", self.scope_of_user(&[scope])),
-            ("state", departure.ticket.to_owned()),
-            ("nonce", memory.nonce()),
-            // A silent check shows nothing to anybody.
+            ("scope", self.user_scope(&[scope])),
+            ("state", request.state.to_owned()),
+            ("nonce", pkce.nonce()),
+            // Silent checks must not show a page.
             ("prompt", "none".to_owned()),
         ];
         if self.config.pkce {
-            parameters.push(("code_challenge", memory.challenge()));
+            parameters.push(("code_challenge", pkce.code_challenge()));
             parameters.push(("code_challenge_method", "S256".to_owned()));
         }
-        parameters.extend(self.login_hint(departure).map(|hint| ("login_hint", hint)));
+        parameters.extend(self.login_hint(request).map(|hint| ("login_hint", hint)));
         if let RequestObject::Signed { key, audience } = &self.config.request_object {
             let audience = match audience {
                 Audience::Endpoint => endpoint.as_str(),
                 Audience::Issuer => &endpoints.issuer,
             };
-            let claims = self.request_object(&parameters, audience);
-            parameters.retain(|(name, _)| REPEATED.contains(name));
+            let claims = self.request_object_claims(&parameters, audience);
+            parameters.retain(|(name, _)| REPEATED_PARAMETERS.contains(name));
             parameters.push(("request", key.sign("oauth-authz-req+jwt", &claims)?));
         }
-        Some(with_query(endpoint, &parameters))
+        Some(append_query(endpoint, &parameters))
     }
 
-    /// What is asked for where a token is about a user.
-    pub(super) fn scope_of_user(&self, operations: &[&str]) -> String {
-        let operations = self.purposeful(operations);
+    /// Scope for tokens that identify a user.
+    pub(super) fn user_scope(&self, operations: &[&str]) -> String {
+        let operations = self.scope_with_purpose(operations);
         if self.config.scopes.openid { format!("openid {operations}") } else { operations }
     }
 
-    /// What may be asked with a token, and why it is.
-    pub(super) fn purposeful(&self, operations: &[&str]) -> String {
+    /// Scopes with the configured purpose.
+    pub(super) fn scope_with_purpose(&self, operations: &[&str]) -> String {
         let scopes = &self.config.scopes;
         match (&scopes.purpose, scopes.style) {
             (None, _) => operations.join(" "),
@@ -72,24 +72,24 @@ impl Camara {
         }
     }
 
-    fn login_hint(&self, departure: &Departure<'_>) -> Option<String> {
-        let claimed = match departure.question {
-            Question::IsNumber(number) => Some(number),
-            Question::WhichNumber => None,
+    fn login_hint(&self, request: &AuthorizationRequest<'_>) -> Option<String> {
+        let claimed = match request.operation {
+            SilentOperation::VerifyNumber(number) => Some(number),
+            SilentOperation::DiscoverNumber => None,
         };
-        let simulated = departure.sim.filter(|_| self.config.mode == Mode::Sandbox);
+        let simulated = request.simulated_sim.filter(|_| self.config.mode == Mode::Sandbox);
         let number = simulated.or(claimed);
         match self.config.login_hint {
             LoginHint::None => None,
             LoginHint::Tel => number.map(|number| format!("tel:{}", number.as_str())),
             LoginHint::E164 => number.map(|number| number.as_str().to_owned()),
-            LoginHint::IpPort if departure.device.is_ipv6() => Some(format!("ipport:[{}]", departure.device)),
-            LoginHint::IpPort => Some(format!("ipport:{}", departure.device)),
+            LoginHint::IpPort if request.device_ip.is_ipv6() => Some(format!("ipport:[{}]", request.device_ip)),
+            LoginHint::IpPort => Some(format!("ipport:{}", request.device_ip)),
         }
     }
 
-    /// The parameters as claims. It has no `sub`, so that nobody takes it for an assertion of who we are.
-    fn request_object(&self, parameters: &[(&str, String)], audience: &str) -> Value {
+    /// Omits `sub`, so that it cannot be used as a client assertion.
+    fn request_object_claims(&self, parameters: &[(&str, String)], audience: &str) -> Value {
         let claim = |(name, value): &(&str, String)| ((*name).to_owned(), Value::from(value.as_str()));
         let mut claims: Map<String, Value> = parameters.iter().map(claim).collect();
         let now = self.now();
@@ -97,16 +97,16 @@ impl Camara {
             "iss": self.config.client_id,
             "aud": audience,
             "iat": now,
-            "exp": now + GOOD_FOR,
-            "jti": self.identifier(),
+            "exp": now + ASSERTION_LIFETIME_SECS,
+            "jti": self.random_jti(),
         });
         claims.extend(own.as_object().cloned().unwrap_or_default());
         Value::Object(claims)
     }
 }
 
-/// Spaces as `%20`: every server reads that, and not every one reads a plus.
-fn with_query(endpoint: &Url, parameters: &[(&str, String)]) -> String {
+/// Encodes spaces as `%20`: not every server decodes a plus.
+fn append_query(endpoint: &Url, parameters: &[(&str, String)]) -> String {
     let own = &endpoint[Position::BeforeQuery..Position::AfterQuery];
     let mut query = Serializer::for_suffix(own.to_owned(), 0);
     let query = query.extend_pairs(parameters).finish().replace('+', "%20");

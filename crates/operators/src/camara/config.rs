@@ -1,6 +1,6 @@
-//! What is to be known of an operator to ask it by CAMARA.
+//! Configuration of a CAMARA connector.
 //!
-//! The profile leaves little open; operators leave more. Each setting here is one in which a real one differs.
+//! Every setting covers a difference between real operators; the defaults follow the CAMARA profile.
 
 use std::sync::Arc;
 
@@ -16,34 +16,34 @@ use crate::{
 
 #[derive(Clone, Debug)]
 pub struct CamaraConfig {
-    /// Tells this connector from others, in logs, in metrics and in the redirect URI.
+    /// Identifies this connector in logs, metrics and the redirect URI.
     pub name: Arc<str>,
-    /// Whose subscribers the operator knows.
+    /// Networks that the operator serves.
     pub networks: Vec<NetworkId>,
-    /// A sandbox's operator has simulated numbers.
+    /// Sandbox operators have simulated numbers.
     pub mode: Mode,
     pub provider: Provider,
-    /// Where the operator's interfaces are.
+    /// Root URL of the operator's APIs.
     pub api_root: Url,
-    /// Where under it Number Verification is, and so which version it is.
+    /// Path of Number Verification; determines its version.
     pub number_verification_path: String,
     pub client_id: String,
     pub client_authentication: ClientAuthentication,
     pub request_object: RequestObject,
     pub scopes: Scopes,
     pub login_hint: LoginHint,
-    /// Sends a digest in place of the number that is asked about.
+    /// Sends a SHA-256 digest instead of the number.
     pub sends_hashed_number: bool,
     pub pkce: bool,
-    /// Where the operator sends devices back to, as it is registered there.
+    /// As registered with the operator.
     pub redirect_uri: Url,
-    /// How the operator is asked about SIM cards. `None`: it is not.
+    /// `None`: SIM Swap is not supported.
     pub sim_swap: Option<SimSwapConfig>,
     pub breaker: BreakerSettings,
 }
 
 impl CamaraConfig {
-    /// With what the CAMARA profile asks for.
+    /// Defaults of the CAMARA profile.
     pub fn new(
         name: impl Into<Arc<str>>,
         provider: Provider,
@@ -72,123 +72,127 @@ impl CamaraConfig {
         }
     }
 
-    /// Says what cannot work, before anything is asked.
-    pub(super) fn checked(self) -> Result<Self, BadConfig> {
-        let is_plain = |url: &Url| is_web(url) && url.query().is_none() && url.fragment().is_none();
+    /// Rejects invalid settings.
+    pub(super) fn validated(self) -> Result<Self, CamaraConfigError> {
+        let is_plain = |url: &Url| is_http_url(url) && url.query().is_none() && url.fragment().is_none();
         if !is_plain(&self.api_root) {
-            return Err(BadConfig::ApiRoot);
+            return Err(CamaraConfigError::ApiRoot);
         }
         let is_path = |path: &str| path.starts_with('/') && !path.contains(['?', '#']);
         let sim_swap_path = self.sim_swap.as_ref().map(|sim_swap| &*sim_swap.path);
         if !is_path(&self.number_verification_path) || !sim_swap_path.is_none_or(is_path) {
-            return Err(BadConfig::BasePath);
+            return Err(CamaraConfigError::BasePath);
         }
         if self.client_id.is_empty() {
-            return Err(BadConfig::ClientId);
+            return Err(CamaraConfigError::ClientId);
         }
-        if !is_web(&self.redirect_uri) || self.redirect_uri.fragment().is_some() {
-            return Err(BadConfig::RedirectUri);
+        if !is_http_url(&self.redirect_uri) || self.redirect_uri.fragment().is_some() {
+            return Err(CamaraConfigError::RedirectUri);
         }
-        if !self.sends_devices() && self.sim_swap.is_none() {
-            return Err(BadConfig::NoScopes);
+        if !self.supports_number_verification() && self.sim_swap.is_none() {
+            return Err(CamaraConfigError::NoScopes);
         }
-        if self.sends_devices() && !self.pkce && !self.scopes.openid {
-            return Err(BadConfig::NothingTies);
+        if self.supports_number_verification() && !self.pkce && !self.scopes.openid {
+            return Err(CamaraConfigError::CodeNotBound);
         }
         if self.sim_swap.as_ref().is_some_and(|sim_swap| sim_swap.operations.is_empty()) {
-            return Err(BadConfig::NoOperations);
+            return Err(CamaraConfigError::NoOperations);
         }
         match &self.provider {
-            Provider::Issuer(issuer) if !Url::parse(issuer).is_ok_and(|url| is_plain(&url)) => Err(BadConfig::Provider),
-            Provider::Discovery { url, .. } if !is_web(url) => Err(BadConfig::Provider),
-            Provider::Endpoints(endpoints) => self.suits(endpoints).map(|()| self),
+            Provider::Issuer(issuer) if !Url::parse(issuer).is_ok_and(|url| is_plain(&url)) => {
+                Err(CamaraConfigError::Provider)
+            }
+            Provider::Discovery { url, .. } if !is_http_url(url) => Err(CamaraConfigError::Provider),
+            Provider::Endpoints(endpoints) => self.validate_endpoints(endpoints).map(|()| self),
             Provider::Issuer(_) | Provider::Discovery { .. } => Ok(self),
         }
     }
 
-    /// Whether devices are sent to the operator: there is something that they may ask.
-    pub(super) fn sends_devices(&self) -> bool {
+    pub(super) fn supports_number_verification(&self) -> bool {
         self.scopes.verify.is_some() || self.scopes.device_phone_number.is_some()
     }
 
-    /// Whether endpoints that do not describe themselves are enough for what is to be asked.
-    fn suits(&self, endpoints: &Endpoints) -> Result<(), BadConfig> {
-        let Endpoints { authorization, token, backchannel, keys, .. } = endpoints;
-        if ![authorization.as_ref(), Some(token), backchannel.as_ref(), keys.as_ref()].into_iter().flatten().all(is_web)
+    /// Whether the configured endpoints suffice for the configured operations.
+    fn validate_endpoints(&self, endpoints: &Endpoints) -> Result<(), CamaraConfigError> {
+        let Endpoints { authorization, token, backchannel, jwks, .. } = endpoints;
+        if ![authorization.as_ref(), Some(token), backchannel.as_ref(), jwks.as_ref()]
+            .into_iter()
+            .flatten()
+            .all(is_http_url)
         {
-            return Err(BadConfig::Provider);
+            return Err(CamaraConfigError::Provider);
         }
-        if authorization.is_none() && self.sends_devices() {
-            return Err(BadConfig::NoAuthorization);
+        if authorization.is_none() && self.supports_number_verification() {
+            return Err(CamaraConfigError::NoAuthorization);
         }
-        if keys.is_none() && self.sends_devices() && self.scopes.openid {
-            return Err(BadConfig::NoKeys);
+        if jwks.is_none() && self.supports_number_verification() && self.scopes.openid {
+            return Err(CamaraConfigError::NoJwks);
         }
         let flow = self.sim_swap.as_ref().map(|sim_swap| &sim_swap.flow);
         if backchannel.is_none() && matches!(flow, Some(SimSwapFlow::Ciba)) {
-            return Err(BadConfig::NoBackchannel);
+            return Err(CamaraConfigError::NoBackchannel);
         }
         Ok(())
     }
 }
 
-fn is_web(url: &Url) -> bool {
+fn is_http_url(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https") && url.has_host()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadConfig {
-    #[error("the API root is an http or https URL without a query")]
+pub enum CamaraConfigError {
+    #[error("the API root must be an http or https URL without a query")]
     ApiRoot,
-    #[error("a base path begins with `/` and has no query")]
+    #[error("a base path must begin with `/` and have no query")]
     BasePath,
     #[error("the client id is empty")]
     ClientId,
-    #[error("a code must be tied to its device: by PKCE, or by an ID token")]
-    NothingTies,
-    #[error("the redirect URI is an http or https URL")]
+    #[error("enable PKCE or the scope `openid`: otherwise a code is not bound to its device")]
+    CodeNotBound,
+    #[error("the redirect URI must be an http or https URL")]
     RedirectUri,
-    #[error("an operator that allows no operation is of no use: it needs a scope, or SIM Swap")]
+    #[error("no operation is configured: set a scope or SIM Swap")]
     NoScopes,
-    #[error("an operator that is asked about SIM cards needs an operation to be asked by")]
+    #[error("SIM Swap requires at least one operation")]
     NoOperations,
-    #[error("devices are sent to the operator: name its authorization endpoint")]
+    #[error("Number Verification requires the operator's authorization endpoint")]
     NoAuthorization,
-    #[error("CIBA needs the operator's backchannel authentication endpoint")]
+    #[error("CIBA requires the operator's backchannel authentication endpoint")]
     NoBackchannel,
-    #[error("the issuer, the discovery document and the endpoints are http or https URLs")]
+    #[error("issuer, discovery document and endpoints must be http or https URLs")]
     Provider,
-    #[error("with the scope `openid` comes an ID token, which is checked by the operator's keys: name their URL")]
-    NoKeys,
+    #[error("the scope `openid` requires the URL of the operator's keys (JWKS), to verify ID tokens")]
+    NoJwks,
 }
 
-/// How the operator's authorisation server is found.
+/// Source of the authorization server's endpoints.
 #[derive(Clone, Debug)]
 pub enum Provider {
-    /// Described at `{issuer}/.well-known/openid-configuration`.
+    /// Discovery at `{issuer}/.well-known/openid-configuration`.
     Issuer(String),
-    /// Described here.
+    /// Discovery at this URL.
     Discovery { url: Url, issuer: Option<String> },
-    /// Not described by itself.
+    /// Configured endpoints.
     Endpoints(Box<Endpoints>),
 }
 
-/// An authorisation server.
+/// Endpoints of an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
     pub issuer: String,
-    /// Where devices are sent, if any are.
+    /// Needed for Number Verification.
     pub authorization: Option<Url>,
     pub token: Url,
-    /// Where tokens are asked for without a device (CIBA).
+    /// Backchannel authentication endpoint (CIBA).
     pub backchannel: Option<Url>,
-    /// The keys that it signs ID tokens with.
-    pub keys: Option<Url>,
-    /// It says in every answer that brings a device back who it is (RFC 9207).
-    pub names_itself: bool,
+    /// JWKS for ID tokens.
+    pub jwks: Option<Url>,
+    /// Sends `iss` in every authorization response (RFC 9207).
+    pub supports_iss_parameter: bool,
 }
 
-/// Whether the parameters that a device carries to the operator are signed.
+/// Whether authorization requests are signed.
 #[derive(Clone, Debug, Default)]
 pub enum RequestObject {
     #[default]
@@ -199,16 +203,15 @@ pub enum RequestObject {
     },
 }
 
-/// What we ask to be allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scopes {
     pub openid: bool,
-    /// Why we ask: a term of the Data Privacy Vocabulary, such as `dpv:FraudPreventionAndDetection`.
+    /// Purpose, a term of the Data Privacy Vocabulary such as `dpv:FraudPreventionAndDetection`.
     pub purpose: Option<String>,
     pub style: ScopeStyle,
-    /// For Secure SNA. `None`: the operator does not allow it.
+    /// For Secure SNA. `None`: not supported.
     pub verify: Option<String>,
-    /// For Discovery. `None`: the operator does not allow it.
+    /// For Discovery. `None`: not supported.
     pub device_phone_number: Option<String>,
 }
 
@@ -224,7 +227,7 @@ impl Default for Scopes {
     }
 }
 
-/// How purpose and scope are put together.
+/// How purpose and scope are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScopeStyle {
     /// `dpv:purpose scope`
@@ -234,7 +237,7 @@ pub enum ScopeStyle {
     Hash,
 }
 
-/// What the operator is told of the device that comes to it.
+/// `login_hint` of the authorization request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoginHint {
     #[default]
@@ -243,6 +246,6 @@ pub enum LoginHint {
     Tel,
     /// `+447700900123`
     E164,
-    /// `ipport:192.0.2.1`. The port that the device has towards us is not the one that it has towards the operator.
+    /// `ipport:192.0.2.1`, without a port: the device uses another port towards the operator.
     IpPort,
 }

@@ -1,76 +1,76 @@
-//! Whether an ID token is true, fresh, and the answer to this device's question.
+//! ID token verification.
 
 use serde_json::{Map, Value};
 
 use super::{
     Camara,
     config::Endpoints,
-    faults::{Fault, Nonsense, Stage},
-    memory::Memory,
+    error::{CamaraError, InvalidResponse, Stage},
+    pkce::PkceState,
 };
-use crate::jwt::NotATrueToken;
+use crate::jwt::JwtError;
 
-/// How far apart clocks may be, in seconds.
-const SKEW: i64 = 60;
+const CLOCK_SKEW_SECS: i64 = 60;
 
 impl Camara {
-    pub(super) async fn check_id_token(
+    pub(super) async fn verify_id_token(
         &self,
         token: &str,
-        memory: &Memory,
+        pkce: &PkceState,
         endpoints: &Endpoints,
-    ) -> Result<(), Fault> {
-        // Where no keys are named no ID token is asked for. One that comes is not looked at, and nothing is taken from it.
-        let Some(url) = &endpoints.keys else { return Ok(()) };
-        let keys = self.keys.get(&self.asking, url).await?;
+    ) -> Result<(), CamaraError> {
+        // Without a JWKS URL no ID token is requested; an unexpected one is ignored.
+        let Some(url) = &endpoints.jwks else { return Ok(()) };
+        let keys = self.jwks.get(&self.client, url).await?;
         let verified = match keys.verify(token) {
-            Err(NotATrueToken::UnknownKey) => self.keys.newer(&self.asking, url, &keys).await?.verify(token),
+            Err(JwtError::UnknownKey) => self.jwks.refresh(&self.client, url, &keys).await?.verify(token),
             verified => verified,
         };
-        let claims = verified.map_err(|reason| self.not_believed(&reason.to_string()))?;
-        let expected = Expected {
+        let claims = verified.map_err(|reason| self.id_token_error(&reason.to_string()))?;
+        let expected = ExpectedClaims {
             issuer: &endpoints.issuer,
-            client: &self.config.client_id,
-            nonce: &memory.nonce(),
+            client_id: &self.config.client_id,
+            nonce: &pkce.nonce(),
             now: self.now(),
         };
-        expected.check(&claims).map_err(|claim| self.not_believed(claim))
+        expected.check(&claims).map_err(|claim| self.id_token_error(claim))
     }
 
-    fn not_believed(&self, reason: &str) -> Fault {
-        tracing::warn!(connector = %self.config.name, reason, "an ID token is not believed");
-        Fault::nonsense(Stage::IdToken, Nonsense::IdToken)
+    fn id_token_error(&self, reason: &str) -> CamaraError {
+        tracing::warn!(connector = %self.config.name, reason, "invalid ID token");
+        CamaraError::invalid_response(Stage::IdToken, InvalidResponse::IdToken)
     }
 }
 
-struct Expected<'a> {
+struct ExpectedClaims<'a> {
     issuer: &'a str,
-    client: &'a str,
+    client_id: &'a str,
     nonce: &'a str,
     now: i64,
 }
 
-impl Expected<'_> {
-    /// The claim that is wrong, if one is.
+impl ExpectedClaims<'_> {
+    /// Returns the name of the first invalid claim.
     fn check(&self, claims: &Map<String, Value>) -> Result<(), &'static str> {
         let text = |name| claims.get(name).and_then(Value::as_str);
-        let second = |name| claims.get(name).and_then(Value::as_i64);
-        let (is_for_us, is_for_others) = match claims.get("aud") {
-            Some(Value::String(audience)) => (audience == self.client, false),
-            Some(Value::Array(all)) => (all.iter().any(|one| one == self.client), all.len() > 1),
+        let timestamp = |name| claims.get(name).and_then(Value::as_i64);
+        let (audience_matches, has_other_audiences) = match claims.get("aud") {
+            Some(Value::String(audience)) => (audience == self.client_id, false),
+            Some(Value::Array(all)) => (all.iter().any(|one| one == self.client_id), all.len() > 1),
             _ => (false, false),
         };
-        let party = claims.get("azp");
-        let party_is_right = party.map_or(!is_for_others, |party| party == self.client);
-        let rules = [
+        let authorized_party = claims.get("azp");
+        let azp_matches =
+            authorized_party.map_or(!has_other_audiences, |authorized_party| authorized_party == self.client_id);
+        let claims_valid = [
             ("iss", text("iss") == Some(self.issuer)),
-            ("aud", is_for_us),
-            ("azp", party_is_right),
-            ("exp", second("exp").is_some_and(|until| self.now < until.saturating_add(SKEW))),
-            ("iat", second("iat").is_some_and(|since| since <= self.now + SKEW)),
+            ("aud", audience_matches),
+            ("azp", azp_matches),
+            ("exp", timestamp("exp").is_some_and(|expires_at| self.now < expires_at.saturating_add(CLOCK_SKEW_SECS))),
+            ("iat", timestamp("iat").is_some_and(|issued_at| issued_at <= self.now + CLOCK_SKEW_SECS)),
             ("nonce", text("nonce") == Some(self.nonce)),
         ];
-        rules.iter().find(|(_, holds)| !holds).map_or(Ok(()), |(name, _)| Err(*name))
+        claims_valid.iter().find(|(_, is_valid)| !is_valid).map_or(Ok(()), |(name, _)| Err(*name))
     }
 }
 
@@ -81,24 +81,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_claim_counts() {
-        let expected = Expected { issuer: "https://op.example", client: "us", nonce: "n", now: 1_000 };
-        let right = json!({ "iss": "https://op.example", "aud": "us", "exp": 1_300, "iat": 1_000, "nonce": "n" });
+    fn every_claim_is_checked() {
+        let expected = ExpectedClaims { issuer: "https://op.example", client_id: "us", nonce: "n", now: 1_000 };
+        let valid = json!({ "iss": "https://op.example", "aud": "us", "exp": 1_300, "iat": 1_000, "nonce": "n" });
         let check = |changes: &Value| {
-            let mut claims = right.as_object().unwrap().clone();
+            let mut claims = valid.as_object().unwrap().clone();
             claims.extend(changes.as_object().unwrap().clone());
             expected.check(&claims)
         };
-        for good in [
+        for accepted in [
             json!({}),
             json!({ "aud": ["us"] }),
             json!({ "aud": ["us", "others"], "azp": "us" }),
             json!({ "azp": "us", "exp": 941, "iat": 1_060 }),
             json!({ "exp": i64::MAX, "iat": i64::MIN }),
         ] {
-            assert_eq!(check(&good), Ok(()), "{good}");
+            assert_eq!(check(&accepted), Ok(()), "{accepted}");
         }
-        for (wrong, claim) in [
+        for (rejected, claim) in [
             (json!({ "iss": "https://op.example/" }), "iss"),
             (json!({ "iss": null }), "iss"),
             (json!({ "aud": "others" }), "aud"),
@@ -114,7 +114,7 @@ mod tests {
             (json!({ "nonce": "other" }), "nonce"),
             (json!({ "nonce": null }), "nonce"),
         ] {
-            assert_eq!(check(&wrong), Err(claim), "{wrong}");
+            assert_eq!(check(&rejected), Err(claim), "{rejected}");
         }
     }
 }

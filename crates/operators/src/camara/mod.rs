@@ -1,25 +1,24 @@
-//! Asking an operator by CAMARA: whose a device is (Number Verification), and when a SIM was changed (SIM Swap).
+//! CAMARA client: Number Verification and SIM Swap.
 //!
-//! The device carries a question to the operator's authorisation server and brings back a code (OpenID Connect, with
-//! nothing shown to anybody). The code gives a token, the token one answer: whether the number is the device's (Secure
-//! SNA), or which number is (Discovery). The operator knows the device by the network that it comes from.
+//! Number Verification: the device is redirected to the operator's authorization server, which identifies it by its
+//! network, and returns with a code (OpenID Connect without user interaction). The code is exchanged for a token, and
+//! the token allows one API call: verify a number (Secure SNA) or return the device's number (Discovery).
 //!
-//! What an operator may do wrong, and what it means, is one table: [`TABLE`]. What opens and closes the way to an
-//! operator is its [`Breaker`]. Redirects are followed by devices, never by us. No token of a device's or a number's is
-//! kept. What SIM Swap does differently is said [there](sim_swap).
+//! [`ERROR_TABLE`] maps operator errors to check results. A [`Breaker`] stops calls to a failing operator. Redirects
+//! are followed by devices only. Tokens of devices or numbers are not stored. For SIM Swap see [`sim_swap`].
 //!
-//! Deliberately absent: encrypted ID tokens, DPoP, and tokens of the SIM (TS.43), which need no device to be sent.
+//! Deliberately absent: encrypted ID tokens, DPoP, and SIM-based tokens (TS.43), which need no redirect.
 
-mod asking;
+mod api_urls;
 mod authorization;
+mod authorization_server;
 mod config;
-mod faults;
+mod connector_status;
+mod error;
 mod id_token;
-mod interfaces;
-mod memory;
 mod number_verification;
-mod provider;
-mod report;
+mod operator_client;
+mod pkce;
 mod sim_swap;
 mod token;
 
@@ -32,43 +31,46 @@ use ringtrue_domain::{
     network::NetworkId,
     product::Product,
 };
-use ringtrue_engine::ports::{Arrival, Clock, Departure, Entropy, Journey, Question, Reply, SilentRoute};
+use ringtrue_engine::ports::{
+    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, Clock, Entropy, SilentConnector,
+    SilentOperation, SilentResult,
+};
 
-use crate::{authentication, breaker::Breaker, client::Client, jwt::KeySet, vital_signs::VitalSigns};
+use crate::{authentication, breaker::Breaker, client::Client, health::HealthRecorder, jwt::KeySet};
 pub use crate::{
     authentication::{Audience, ClientAuthentication, ClientSecret},
-    breaker::{BreakerSettings, BreakerState, Effect},
-    jwt::{Algorithm, BadKey, SigningKey},
+    breaker::{BreakerSettings, BreakerState, CallOutcome},
+    jwt::{Algorithm, SigningKey, SigningKeyError},
 };
-pub(crate) use asking::retry_after;
-use asking::{Asking, Document};
-pub use config::{BadConfig, CamaraConfig, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes};
-use faults::Fault;
-pub use faults::{Nonsense, Row, Stage, Symptom, TABLE};
-use interfaces::Interfaces;
-use memory::Memory;
-use provider::Server;
-use sim_swap::OwnTokens;
+use api_urls::ApiUrls;
+use authorization_server::AuthorizationServer;
+pub use config::{CamaraConfig, CamaraConfigError, Endpoints, LoginHint, Provider, RequestObject, ScopeStyle, Scopes};
+use error::CamaraError;
+pub use error::{ERROR_TABLE, ErrorCause, ErrorMapping, InvalidResponse, Stage};
+pub(crate) use operator_client::parse_retry_after;
+use operator_client::{CachedDocument, OperatorClient};
+use pkce::PkceState;
+use sim_swap::SimSwapTokenCache;
 pub use sim_swap::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
 
-const CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
-/// How long a code may be that a device brings. Longer ones are nobody's.
-const LONGEST_CODE: usize = 4 * 1_024;
+const X_CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
+/// Maximum length of an authorization code.
+const MAX_CODE_BYTES: usize = 4 * 1_024;
 
-/// A connector to one operator.
+/// CAMARA connector to one operator.
 pub struct Camara {
     config: CamaraConfig,
-    interfaces: Interfaces,
-    asking: Asking,
+    api_urls: ApiUrls,
+    client: OperatorClient,
     entropy: Arc<dyn Entropy>,
-    server: Server,
-    keys: Document<KeySet>,
-    /// Of ours, for questions about SIM cards.
-    sim_swap_tokens: OwnTokens,
+    authorization_server: AuthorizationServer,
+    jwks: CachedDocument<KeySet>,
+    /// Client-credentials tokens for SIM Swap.
+    sim_swap_tokens: SimSwapTokenCache,
     breaker: Breaker,
-    /// Another interface of the operator, which may work or fail by itself.
+    /// Separate, since the APIs may fail independently.
     sim_swap_breaker: Breaker,
-    signs: VitalSigns,
+    health: HealthRecorder,
 }
 
 impl Camara {
@@ -77,40 +79,39 @@ impl Camara {
         client: Arc<Client>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-    ) -> Result<Self, BadConfig> {
-        let config = config.checked()?;
+    ) -> Result<Self, CamaraConfigError> {
+        let config = config.validated()?;
         Ok(Camara {
-            interfaces: Interfaces::new(&config).ok_or(BadConfig::BasePath)?,
-            server: Server::new(&config.provider).ok_or(BadConfig::Provider)?,
-            keys: Document::new(Stage::Keys, |json| KeySet::parse(json).ok_or(Nonsense::Body)),
-            sim_swap_tokens: OwnTokens::new(),
+            api_urls: ApiUrls::new(&config).ok_or(CamaraConfigError::BasePath)?,
+            authorization_server: AuthorizationServer::new(&config.provider).ok_or(CamaraConfigError::Provider)?,
+            jwks: CachedDocument::new(Stage::Keys, |json| KeySet::parse(json).ok_or(InvalidResponse::Body)),
+            sim_swap_tokens: SimSwapTokenCache::new(),
             breaker: Breaker::new(config.breaker),
             sim_swap_breaker: Breaker::new(config.breaker),
-            signs: VitalSigns::default(),
-            asking: Asking { connector: config.name.clone(), client, clock },
+            health: HealthRecorder::default(),
+            client: OperatorClient { connector: config.name.clone(), client, clock },
             entropy,
             config,
         })
     }
 
-    /// Whose subscribers the operator knows.
+    /// Networks that the operator serves.
     pub fn networks(&self) -> &[NetworkId] {
         &self.config.networks
     }
 
-    /// Whether the operator is asked about devices at the moment.
-    pub fn state(&self) -> BreakerState {
-        self.breaker.state(self.asking.clock.now())
+    /// Breaker of Number Verification.
+    pub fn breaker_state(&self) -> BreakerState {
+        self.breaker.state(self.client.clock.now())
     }
 
-    /// Whether the operator is asked about SIM cards at the moment.
-    pub fn sim_swap_state(&self) -> BreakerState {
-        self.sim_swap_breaker.state(self.asking.clock.now())
+    /// Breaker of SIM Swap.
+    pub fn sim_swap_breaker_state(&self) -> BreakerState {
+        self.sim_swap_breaker.state(self.client.clock.now())
     }
 
-    /// Whether the operator is asked about devices.
-    pub fn sends_devices(&self) -> bool {
-        self.config.sends_devices()
+    pub fn supports_number_verification(&self) -> bool {
+        self.config.supports_number_verification()
     }
 
     fn scope_for(&self, product: Product) -> Option<&str> {
@@ -121,138 +122,140 @@ impl Camara {
         }
     }
 
-    async fn journey(&self, departure: &Departure<'_>, scope: &str) -> Result<Journey, Fault> {
-        let endpoints = self.server.endpoints(&self.asking).await?;
-        let memory = Memory::new(&*self.entropy);
-        let location = self.authorization_url(departure, &memory, &endpoints, scope);
-        let location = location.ok_or(Fault::new(Stage::Redirect, Symptom::Ours))?;
-        Ok(Journey { location, memory: memory.to_octets() })
+    async fn build_redirect(
+        &self,
+        request: &AuthorizationRequest<'_>,
+        scope: &str,
+    ) -> Result<AuthorizationRedirect, CamaraError> {
+        let endpoints = self.authorization_server.endpoints(&self.client).await?;
+        let pkce = PkceState::new(&*self.entropy);
+        let location = self.authorization_url(request, &pkce, &endpoints, scope);
+        let location = location.ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
+        Ok(AuthorizationRedirect { location, connector_data: pkce.to_octets() })
     }
 
-    async fn answer(&self, arrival: &Arrival<'_>) -> Result<Reply, Fault> {
-        let memory = Memory::from_octets(arrival.memory).ok_or(Fault::new(Stage::Redirect, Symptom::Ours))?;
-        let endpoints = self.server.endpoints(&self.asking).await?;
-        let code = brought(arrival.query, &endpoints)?;
-        let tokens = self.redeem(code, &memory, &endpoints).await?;
-        match &tokens.id {
-            Some(token) => self.check_id_token(token, &memory, &endpoints).await?,
-            // Then nothing would tell that the code is this device's.
+    async fn fetch_result(&self, response: &AuthorizationResponse<'_>) -> Result<SilentResult, CamaraError> {
+        let pkce = PkceState::from_octets(response.connector_data)
+            .ok_or(CamaraError::new(Stage::Redirect, ErrorCause::Internal))?;
+        let endpoints = self.authorization_server.endpoints(&self.client).await?;
+        let code = authorization_code(response.query, &endpoints)?;
+        let tokens = self.redeem_code(code, &pkce, &endpoints).await?;
+        match &tokens.id_token {
+            Some(token) => self.verify_id_token(token, &pkce, &endpoints).await?,
+            // Without PKCE, only the ID token binds the code to this device.
             None if self.config.scopes.openid && !self.config.pkce => {
-                return Err(Fault::nonsense(Stage::IdToken, Nonsense::IdToken));
+                return Err(CamaraError::invalid_response(Stage::IdToken, InvalidResponse::IdToken));
             }
             None => {}
         }
-        self.ask(arrival.question, arrival.check, tokens).await
+        self.query_number(response.operation, response.check, tokens).await
     }
 
-    /// Tells whoever runs this, and a breaker.
-    fn note(&self, fault: &Fault, breaker: &Breaker) -> ErrorCode {
-        let (connector, stage, code) = (&*self.config.name, fault.stage.as_str(), fault.code().as_str());
-        let (symptom, status) = (fault.symptom(), fault.status);
-        if fault.is_alarm() {
-            tracing::error!(
-                connector,
-                stage,
-                ?symptom,
-                status,
-                code,
-                "an operator does not take us as we are configured"
-            );
-        } else if fault.is_usual() {
-            tracing::debug!(connector, stage, ?symptom, status, code, "an operator cannot tell of a subscriber");
+    /// Logs an error, and records it in the health status and the breaker.
+    fn record_error(&self, error: &CamaraError, breaker: &Breaker) -> ErrorCode {
+        let (connector, stage, code) = (&*self.config.name, error.stage.as_str(), error.code().as_str());
+        let (cause, status) = (error.cause(), error.status);
+        if error.is_misconfiguration() {
+            tracing::error!(connector, stage, ?cause, status, code, "operator rejected our client configuration");
+        } else if error.is_subscriber_error() {
+            tracing::debug!(connector, stage, ?cause, status, code, "operator could not identify the subscriber");
         } else {
-            tracing::warn!(connector, stage, ?symptom, status, code, "an operator gave no answer to a check");
+            tracing::warn!(connector, stage, ?cause, status, code, "operator request failed");
         }
-        let now = self.asking.clock.now();
-        // A subscriber's own matter is an answer like any other.
-        if fault.is_usual() {
-            self.signs.heard(now);
+        let now = self.client.clock.now();
+        // Errors about a subscriber are regular responses.
+        if error.is_subscriber_error() {
+            self.health.record_success(now);
         } else {
-            self.signs.failed(fault.to_string(), now);
+            self.health.record_error(error.to_string(), now);
         }
-        breaker.learn(fault.effect(), fault.retry_after, now);
-        fault.code()
+        breaker.record_outcome(error.call_outcome(), error.retry_after, now);
+        error.code()
     }
 
-    /// In seconds, as tokens have it.
+    /// Unix seconds, as in token claims.
     fn now(&self) -> i64 {
-        self.asking.clock.now().as_second()
+        self.client.clock.now().as_second()
     }
 
-    /// Of something that may be used once.
-    fn identifier(&self) -> String {
-        authentication::identifier(&*self.entropy)
+    fn random_jti(&self) -> String {
+        authentication::random_jti(&*self.entropy)
     }
 }
 
 #[async_trait]
-impl SilentRoute for Camara {
+impl SilentConnector for Camara {
     fn name(&self) -> &str {
         &self.config.name
     }
 
-    fn serves(&self, product: Product) -> bool {
+    fn supports(&self, product: Product) -> bool {
         self.scope_for(product).is_some()
     }
 
-    async fn depart(&self, departure: Departure<'_>) -> Result<Journey, ErrorCode> {
-        let product = match departure.question {
-            Question::IsNumber(_) => Product::SecureSna,
-            Question::WhichNumber => Product::Discovery,
+    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
+        let product = match request.operation {
+            SilentOperation::VerifyNumber(_) => Product::SecureSna,
+            SilentOperation::DiscoverNumber => Product::Discovery,
         };
         let scope = self.scope_for(product).ok_or(ErrorCode::MnoNotSupported)?;
-        self.breaker.admit(self.asking.clock.now())?;
-        self.journey(&departure, scope).await.map_err(|fault| self.note(&fault, &self.breaker))
+        self.breaker.allow_call(self.client.clock.now())?;
+        self.build_redirect(&request, scope).await.map_err(|error| self.record_error(&error, &self.breaker))
     }
 
-    async fn arrive(&self, arrival: Arrival<'_>) -> Result<Reply, ErrorCode> {
+    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         let is_signed = matches!(self.config.request_object, RequestObject::Signed { .. });
-        let noted = |fault: Fault| self.note(&fault.of_device(is_signed), &self.breaker);
-        let reply = self.answer(&arrival).await.map_err(noted)?;
-        let now = self.asking.clock.now();
-        self.signs.heard(now);
-        self.breaker.learn(Effect::Works, None, now);
-        Ok(reply)
+        let record = |error: CamaraError| self.record_error(&error.excluding_device_errors(is_signed), &self.breaker);
+        let result = self.fetch_result(&response).await.map_err(record)?;
+        let now = self.client.clock.now();
+        self.health.record_success(now);
+        self.breaker.record_outcome(CallOutcome::Success, None, now);
+        Ok(result)
     }
 }
 
-/// By what a question about a check is found again in the operator's logs.
-fn correlator(check: CheckId) -> Result<HeaderValue, Fault> {
-    HeaderValue::try_from(check.to_string()).map_err(|_| Fault::new(Stage::Api, Symptom::Ours))
+/// Identifies the check in the operator's logs.
+fn correlator_header(check: CheckId) -> Result<HeaderValue, CamaraError> {
+    HeaderValue::try_from(check.to_string()).map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))
 }
 
-/// The head of a question at an interface of CAMARA's.
+/// Headers of a CAMARA API request.
 fn api_headers(correlator: HeaderValue, bearer: HeaderValue) -> HeaderMap {
-    // With room for what is added to it on the way.
+    // Capacity for headers added later.
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(AUTHORIZATION, bearer);
-    headers.insert(CORRELATOR, correlator);
+    headers.insert(X_CORRELATOR, correlator);
     headers
 }
 
-/// The code that a device brought, from whom it was sent to.
-fn brought<'a>(query: &'a [(String, String)], endpoints: &Endpoints) -> Result<&'a str, Fault> {
-    let nonsense = |what| Fault::nonsense(Stage::Redirect, what);
-    let only = |wanted: &str| {
-        let mut found = query.iter().filter(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+/// Validates the authorization response and returns the code.
+fn authorization_code<'a>(query: &'a [(String, String)], endpoints: &Endpoints) -> Result<&'a str, CamaraError> {
+    let invalid_response = |reason| CamaraError::invalid_response(Stage::Redirect, reason);
+    let single_value = |parameter: &str| {
+        let mut found = query.iter().filter(|(name, _)| name == parameter).map(|(_, value)| value.as_str());
         let first = found.next();
-        if found.next().is_some() { Err(nonsense(Nonsense::Repeated)) } else { Ok(first) }
+        if found.next().is_some() { Err(invalid_response(InvalidResponse::RepeatedParameter)) } else { Ok(first) }
     };
-    // Of an error too: another server's error is not ours.
-    match only("iss")? {
-        Some(issuer) if issuer != endpoints.issuer => return Err(nonsense(Nonsense::OtherSender)),
-        None if endpoints.names_itself => return Err(nonsense(Nonsense::OtherSender)),
+    // Also for error responses: they must come from this server.
+    match single_value("iss")? {
+        Some(issuer) if issuer != endpoints.issuer => {
+            return Err(invalid_response(InvalidResponse::ResponseIssuerMismatch));
+        }
+        None if endpoints.supports_iss_parameter => {
+            return Err(invalid_response(InvalidResponse::ResponseIssuerMismatch));
+        }
         _ => {}
     }
-    if let Some(error) = only("error")? {
-        return Err(Fault::of_redirect(error));
+    if let Some(error) = single_value("error")? {
+        return Err(CamaraError::from_redirect(error));
     }
-    let is_a_code =
-        |code: &&str| (1..=LONGEST_CODE).contains(&code.len()) && code.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    only("code")?.filter(is_a_code).ok_or(nonsense(Nonsense::NoCode))
+    let is_valid_code = |code: &&str| {
+        (1..=MAX_CODE_BYTES).contains(&code.len()) && code.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+    };
+    single_value("code")?.filter(is_valid_code).ok_or(invalid_response(InvalidResponse::NoCode))
 }
 
-/// Without client id and settings: they are long, and some are nobody's business.
+/// Masks the settings.
 impl fmt::Debug for Camara {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Camara").field("name", &self.config.name).finish_non_exhaustive()

@@ -1,74 +1,79 @@
-//! The question itself: CAMARA Number Verification.
+//! CAMARA Number Verification.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 use ringtrue_domain::{lifecycle::CheckId, phone::Msisdn};
-use ringtrue_engine::ports::{Question, Reply};
+use ringtrue_engine::ports::{SilentOperation, SilentResult};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Camara, api_headers, correlator,
-    faults::{Fault, Nonsense, Stage, Symptom},
-    token::Tokens,
+    Camara, api_headers, correlator_header,
+    error::{CamaraError, ErrorCause, InvalidResponse, Stage},
+    token::TokenResponse,
 };
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Claimed<'a> {
+enum VerifyRequest<'a> {
     PhoneNumber(&'a str),
     HashedPhoneNumber(String),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Verified {
+struct VerifyResponse {
     device_phone_number_verified: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Shared {
+struct DevicePhoneNumberResponse {
     device_phone_number: String,
 }
 
 impl Camara {
-    /// One question for one token.
-    pub(super) async fn ask(&self, question: Question<'_>, check: CheckId, tokens: Tokens) -> Result<Reply, Fault> {
-        let headers = api_headers(correlator(check)?, tokens.bearer);
-        match question {
-            Question::IsNumber(number) => self.verify(number, headers).await,
-            Question::WhichNumber => self.device_phone_number(headers).await,
+    /// Each token is valid for one call.
+    pub(super) async fn query_number(
+        &self,
+        operation: SilentOperation<'_>,
+        check: CheckId,
+        tokens: TokenResponse,
+    ) -> Result<SilentResult, CamaraError> {
+        let headers = api_headers(correlator_header(check)?, tokens.bearer);
+        match operation {
+            SilentOperation::VerifyNumber(number) => self.verify(number, headers).await,
+            SilentOperation::DiscoverNumber => self.device_phone_number(headers).await,
         }
     }
 
-    /// Never asked twice: whether the first one was heard cannot be known.
-    async fn verify(&self, number: &Msisdn, mut headers: HeaderMap) -> Result<Reply, Fault> {
+    /// Not retried: a lost response does not show whether the token was used.
+    async fn verify(&self, number: &Msisdn, mut headers: HeaderMap) -> Result<SilentResult, CamaraError> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let claimed = if self.config.sends_hashed_number {
-            Claimed::HashedPhoneNumber(hex(digest(&SHA256, number.as_str().as_bytes()).as_ref()))
+        let request = if self.config.sends_hashed_number {
+            VerifyRequest::HashedPhoneNumber(encode_hex(digest(&SHA256, number.as_str().as_bytes()).as_ref()))
         } else {
-            Claimed::PhoneNumber(number.as_str())
+            VerifyRequest::PhoneNumber(number.as_str())
         };
-        let body = serde_json::to_vec(&claimed).map_err(|_| Fault::new(Stage::Api, Symptom::Ours))?;
-        let answer = self.asking.post(Stage::Api, &self.interfaces.verify, headers, body).await?;
-        let verified: Verified = read(&answer.body)?;
-        Ok(Reply::Match(verified.device_phone_number_verified))
+        let body = serde_json::to_vec(&request).map_err(|_| CamaraError::new(Stage::Api, ErrorCause::Internal))?;
+        let response = self.client.post(Stage::Api, &self.api_urls.verify, headers, body).await?;
+        let verified: VerifyResponse = parse(&response.body)?;
+        Ok(SilentResult::Match(verified.device_phone_number_verified))
     }
 
-    /// Never asked twice either: the token is good for one call.
-    async fn device_phone_number(&self, headers: HeaderMap) -> Result<Reply, Fault> {
-        let answer = self.asking.get_once(Stage::Api, &self.interfaces.device_phone_number, headers).await?;
-        let shared: Shared = read(&answer.body)?;
+    /// Not retried: the token is valid for one call.
+    async fn device_phone_number(&self, headers: HeaderMap) -> Result<SilentResult, CamaraError> {
+        let response = self.client.get_once(Stage::Api, &self.api_urls.device_phone_number, headers).await?;
+        let shared: DevicePhoneNumberResponse = parse(&response.body)?;
         let number = Msisdn::parse(&shared.device_phone_number, self.config.mode);
-        number.map(Reply::Number).map_err(|_| Fault::nonsense(Stage::Api, Nonsense::Number))
+        number.map(SilentResult::Number).map_err(|_| CamaraError::invalid_response(Stage::Api, InvalidResponse::Number))
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Fault> {
-    serde_json::from_slice(body).map_err(|_| Fault::nonsense(Stage::Api, Nonsense::Body))
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, CamaraError> {
+    serde_json::from_slice(body).map_err(|_| CamaraError::invalid_response(Stage::Api, InvalidResponse::Body))
 }
 
-fn hex(octets: &[u8]) -> String {
+fn encode_hex(octets: &[u8]) -> String {
     let digits = octets.iter().flat_map(|octet| [octet >> 4, octet & 15]);
     digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }

@@ -1,4 +1,4 @@
-//! Token requests, and what is given for them.
+//! Token requests and responses.
 
 use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
@@ -8,80 +8,90 @@ use url::{Url, form_urlencoded::Serializer};
 use super::{
     Camara,
     config::Endpoints,
-    faults::{Fault, Nonsense, Stage, Symptom},
-    memory::Memory,
+    error::{CamaraError, ErrorCause, InvalidResponse, Stage},
+    pkce::PkceState,
 };
 use crate::{
-    authentication::{Introduction, bearer},
-    token_keeper::seconds,
+    authentication::{AuthenticationContext, bearer_header},
+    token_cache::parse_seconds,
 };
 
-/// What the operator gives. For a code, each is good for one question and gone after it.
-pub struct Tokens {
-    /// `Bearer …`, as it is sent.
+/// Tokens issued by the operator. Those for a code are valid for one call.
+pub struct TokenResponse {
+    /// Value of the `Authorization` header: `Bearer …`.
     pub bearer: HeaderValue,
-    pub id: Option<String>,
-    /// In seconds, if it is said.
-    pub good_for: Option<i64>,
+    pub id_token: Option<String>,
+    /// In seconds.
+    pub expires_in: Option<i64>,
 }
 
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponseBody {
     access_token: String,
     token_type: String,
     id_token: Option<String>,
     expires_in: Option<Value>,
 }
 
-impl Tokens {
-    pub(super) fn read(body: &[u8]) -> Result<Self, Fault> {
-        let nonsense = |what| Fault::nonsense(Stage::Token, what);
-        let granted: Granted = serde_json::from_slice(body).map_err(|_| nonsense(Nonsense::Body))?;
-        if !granted.token_type.eq_ignore_ascii_case("bearer") {
-            return Err(nonsense(Nonsense::TokenType));
+impl TokenResponse {
+    pub(super) fn parse(json: &[u8]) -> Result<Self, CamaraError> {
+        let invalid_response = |reason| CamaraError::invalid_response(Stage::Token, reason);
+        let body: TokenResponseBody =
+            serde_json::from_slice(json).map_err(|_| invalid_response(InvalidResponse::Body))?;
+        if !body.token_type.eq_ignore_ascii_case("bearer") {
+            return Err(invalid_response(InvalidResponse::TokenType));
         }
-        let bearer = bearer(&granted.access_token).ok_or(nonsense(Nonsense::Body))?;
-        Ok(Tokens { bearer, id: granted.id_token, good_for: seconds(granted.expires_in.as_ref()) })
+        let bearer = bearer_header(&body.access_token).ok_or(invalid_response(InvalidResponse::Body))?;
+        Ok(TokenResponse { bearer, id_token: body.id_token, expires_in: parse_seconds(body.expires_in.as_ref()) })
     }
 }
 
 impl Camara {
-    /// Redeems what a device brought.
-    pub(super) async fn redeem(&self, code: &str, memory: &Memory, endpoints: &Endpoints) -> Result<Tokens, Fault> {
-        let verifier = memory.verifier();
+    /// Exchanges an authorization code for tokens.
+    pub(super) async fn redeem_code(
+        &self,
+        code: &str,
+        pkce: &PkceState,
+        endpoints: &Endpoints,
+    ) -> Result<TokenResponse, CamaraError> {
+        let code_verifier = pkce.code_verifier();
         let mut fields = vec![
             ("grant_type", "authorization_code"),
             ("code", code),
             ("redirect_uri", self.config.redirect_uri.as_str()),
         ];
-        fields.extend(self.config.pkce.then_some(("code_verifier", &**verifier)));
-        self.grant(&fields, endpoints).await
+        fields.extend(self.config.pkce.then_some(("code_verifier", &**code_verifier)));
+        self.request_token(&fields, endpoints).await
     }
 
-    /// Asks for tokens. Once: neither a code nor an assertion is taken twice.
-    pub(super) async fn grant(&self, fields: &[(&str, &str)], endpoints: &Endpoints) -> Result<Tokens, Fault> {
-        let (headers, form) = self.introduced(Stage::Token, &endpoints.token, endpoints, fields)?;
-        let answer = self.asking.post(Stage::Token, &endpoints.token, headers, form).await?;
-        Tokens::read(&answer.body)
+    /// Sends a token request without retry: codes and assertions are single-use.
+    pub(super) async fn request_token(
+        &self,
+        fields: &[(&str, &str)],
+        endpoints: &Endpoints,
+    ) -> Result<TokenResponse, CamaraError> {
+        let (headers, form) = self.authenticated_form(Stage::Token, &endpoints.token, endpoints, fields)?;
+        let response = self.client.post(Stage::Token, &endpoints.token, headers, form).await?;
+        TokenResponse::parse(&response.body)
     }
 
-    /// The head and the body of a request to an endpoint of the operator's, which say who we are.
-    pub(super) fn introduced(
+    /// Headers and body of a form request with client authentication.
+    pub(super) fn authenticated_form(
         &self,
         stage: Stage,
         endpoint: &Url,
         endpoints: &Endpoints,
         fields: &[(&str, &str)],
-    ) -> Result<(HeaderMap, Vec<u8>), Fault> {
-        let introduction = Introduction {
+    ) -> Result<(HeaderMap, Vec<u8>), CamaraError> {
+        let context = AuthenticationContext {
             client_id: &self.config.client_id,
             issuer: &endpoints.issuer,
             endpoint: endpoint.as_str(),
-            now: self.asking.clock.now(),
+            now: self.client.clock.now(),
         };
-        let credentials = self.config.client_authentication.credentials(introduction, &*self.entropy);
+        let credentials = self.config.client_authentication.credentials(context, &*self.entropy);
         let mut form = Serializer::new(String::new());
         form.extend_pairs(fields);
-        Ok(credentials.ok_or(Fault::new(stage, Symptom::Ours))?.complete(form))
+        Ok(credentials.ok_or(CamaraError::new(stage, ErrorCause::Internal))?.into_form_request(form))
     }
 }

@@ -1,34 +1,34 @@
-//! Why an operator gave no answer.
+//! Errors of HTTP requests to operators.
 
-use ringtrue_engine::ports::Undelivered;
+use ringtrue_engine::ports::TransportError;
 
-use crate::outbound::undelivered;
+use crate::outbound::classify_error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ClientError {
-    #[error("the URL cannot be opened: it names no host, or neither http nor https")]
-    Unusable,
-    #[error("the host's name has no address")]
+    #[error("invalid URL: expected http or https with a host")]
+    InvalidUrl,
+    #[error("host name could not be resolved")]
     Unresolved,
-    #[error("the connection was refused")]
+    #[error("connection refused")]
     Refused,
-    #[error("no connection in time")]
+    #[error("connection timed out")]
     ConnectTimeout,
-    #[error("TLS failed: the certificate is not valid for this host, ours was refused, or no version is shared")]
+    #[error("TLS handshake failed: invalid server certificate, rejected client certificate, or no common version")]
     Tls,
-    #[error("no answer in time")]
+    #[error("response timed out")]
     Timeout,
-    #[error("the connection was lost before the answer was whole")]
+    #[error("connection lost before the response was complete")]
     Lost,
-    #[error("the answer is larger than what is read of one")]
+    #[error("response exceeds the size limit")]
     TooLarge,
-    #[error("the answer is not HTTP")]
+    #[error("response is not valid HTTP")]
     Protocol,
 }
 
 impl ClientError {
     pub const ALL: [ClientError; 9] = [
-        ClientError::Unusable,
+        ClientError::InvalidUrl,
         ClientError::Unresolved,
         ClientError::Refused,
         ClientError::ConnectTimeout,
@@ -39,10 +39,10 @@ impl ClientError {
         ClientError::Protocol,
     ];
 
-    /// The word in logs and metrics.
+    /// Value in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
-            ClientError::Unusable => "unusable_url",
+            ClientError::InvalidUrl => "unusable_url",
             ClientError::Unresolved => "unresolved",
             ClientError::Refused => "refused",
             ClientError::ConnectTimeout => "connect_timeout",
@@ -54,12 +54,11 @@ impl ClientError {
         }
     }
 
-    /// Whether another try may go better, of a request that may be repeated. Who was slow once is not asked to be slow
-    /// again, unless no connection came about.
-    pub const fn may_pass(self) -> bool {
+    /// Whether an idempotent request is worth a retry. Response timeouts are not: a retry would double the wait.
+    pub const fn is_transient(self) -> bool {
         match self {
             ClientError::Unresolved | ClientError::Refused | ClientError::ConnectTimeout | ClientError::Lost => true,
-            ClientError::Unusable
+            ClientError::InvalidUrl
             | ClientError::Tls
             | ClientError::Timeout
             | ClientError::TooLarge
@@ -67,21 +66,21 @@ impl ClientError {
         }
     }
 
-    pub(super) fn of_opening(reason: Undelivered) -> Self {
+    pub(super) fn from_connect(reason: TransportError) -> Self {
         match reason {
-            Undelivered::Timeout => ClientError::ConnectTimeout,
-            Undelivered::Tls => ClientError::Tls,
-            Undelivered::Unresolved => ClientError::Unresolved,
-            Undelivered::Connection | Undelivered::BlockedAddress => ClientError::Refused,
-            Undelivered::TooLarge => ClientError::TooLarge,
-            Undelivered::Protocol => ClientError::Protocol,
+            TransportError::Timeout => ClientError::ConnectTimeout,
+            TransportError::Tls => ClientError::Tls,
+            TransportError::Unresolved => ClientError::Unresolved,
+            TransportError::Connection | TransportError::BlockedAddress => ClientError::Refused,
+            TransportError::TooLarge => ClientError::TooLarge,
+            TransportError::Protocol => ClientError::Protocol,
         }
     }
 
-    pub(super) fn of_exchange(error: &hyper::Error) -> Self {
-        match undelivered(error) {
-            Undelivered::TooLarge => ClientError::TooLarge,
-            Undelivered::Protocol => ClientError::Protocol,
+    pub(super) fn from_hyper(error: &hyper::Error) -> Self {
+        match classify_error(error) {
+            TransportError::TooLarge => ClientError::TooLarge,
+            TransportError::Protocol => ClientError::Protocol,
             _ => ClientError::Lost,
         }
     }

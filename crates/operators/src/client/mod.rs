@@ -1,11 +1,10 @@
-//! The client for operators' endpoints.
+//! HTTP client for operators' endpoints.
 //!
-//! Whoever runs the deployment names these endpoints, and they may well be inside a private network: no address is
-//! refused here. URLs that callers name are opened by [`outbound`](crate::outbound) and nobody else.
+//! These endpoints come from the configuration and may be in a private network, so every address is allowed. URLs from
+//! API clients are opened only by [`outbound`](crate::outbound).
 //!
-//! An answer is read whole or not at all, since it is worked with. Nothing is followed, decoded or sent through a proxy,
-//! and nothing is sent twice: only a request that never left is put on another connection. Who knows that a request may
-//! be repeated does so.
+//! A response is read completely or fails. Redirects, content encodings and proxies are not supported. Requests are not
+//! retried, except on another connection if they were never sent; callers retry what is idempotent.
 
 mod error;
 
@@ -23,30 +22,29 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 use url::{Host, Position, Url};
 
-pub use crate::outbound::{CertificateClock, Identity, NoRoots};
+pub use crate::outbound::{CertificateClock, ClientCertificate, TlsConfigError};
 use crate::outbound::{
-    Resolver, SystemResolver, dial,
-    line::{Line, Work},
-    pool::Pool,
+    Resolver, SystemResolver, connect,
+    connection::{ConnectionDriver, HttpConnection},
+    pool::ConnectionPool,
     tls,
 };
 pub use error::ClientError;
 
-/// How long an answer's body may be.
-pub const LONGEST: usize = 64 * 1_024;
-const PRODUCT: HeaderValue = HeaderValue::from_static(concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));
+/// Maximum size of a response body.
+pub const MAX_BODY_BYTES: usize = 64 * 1_024;
+const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("Ringtrue/", env!("CARGO_PKG_VERSION")));
 
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// Certificates (PEM) that are trusted in addition to the machine's.
+    /// Certificates (PEM) trusted in addition to the system's.
     pub extra_roots: Option<PathBuf>,
-    /// What we show to operators that want to see a certificate.
-    pub identity: Option<Identity>,
+    /// For operators that require mutual TLS.
+    pub identity: Option<ClientCertificate>,
     pub certificate_clock: CertificateClock,
-    /// How long opening a connection may take, TLS included.
-    pub connect: Duration,
-    /// How long everything may take.
-    pub total: Duration,
+    /// Includes the TLS handshake.
+    pub connect_timeout: Duration,
+    pub total_timeout: Duration,
 }
 
 impl Default for ClientSettings {
@@ -55,8 +53,8 @@ impl Default for ClientSettings {
             extra_roots: None,
             identity: None,
             certificate_clock: CertificateClock::default(),
-            connect: Duration::from_secs(2),
-            total: Duration::from_secs(8),
+            connect_timeout: Duration::from_secs(2),
+            total_timeout: Duration::from_secs(8),
         }
     }
 }
@@ -64,106 +62,109 @@ impl Default for ClientSettings {
 pub struct Client {
     resolver: Arc<dyn Resolver>,
     tls: TlsConnector,
-    pool: Pool,
-    connect: Duration,
-    total: Duration,
+    pool: ConnectionPool,
+    connect_timeout: Duration,
+    total_timeout: Duration,
 }
 
-/// Masked: an answer may hold tokens and numbers.
+/// Masked: a response may contain tokens and numbers.
 #[derive(Clone)]
-pub struct Answer {
+pub struct ClientResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for ClientResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Answer({}, {} bytes)", self.status, self.body.len())
+        write!(f, "ClientResponse({}, {} bytes)", self.status, self.body.len())
     }
 }
 
 impl Client {
-    pub fn new(settings: &ClientSettings) -> Result<Self, NoRoots> {
+    pub fn new(settings: &ClientSettings) -> Result<Self, TlsConfigError> {
         Client::with_resolver(settings, Arc::new(SystemResolver::default()))
     }
 
-    pub fn with_resolver(settings: &ClientSettings, resolver: Arc<dyn Resolver>) -> Result<Self, NoRoots> {
+    pub fn with_resolver(settings: &ClientSettings, resolver: Arc<dyn Resolver>) -> Result<Self, TlsConfigError> {
         let ClientSettings { extra_roots, identity, certificate_clock, .. } = settings;
         let tls = tls::client_config(extra_roots.as_deref(), identity.as_ref(), certificate_clock)?;
         Ok(Client {
             resolver,
             tls: tls.into(),
-            pool: Pool::default(),
-            connect: settings.connect,
-            total: settings.total,
+            pool: ConnectionPool::default(),
+            connect_timeout: settings.connect_timeout,
+            total_timeout: settings.total_timeout,
         })
     }
 
-    /// Sends one request and reads its answer, whatever its status.
+    /// Sends one request and reads the response, whatever its status.
     pub async fn request(
         &self,
         method: Method,
         url: &Url,
         headers: HeaderMap,
         body: impl Into<Bytes>,
-    ) -> Result<Answer, ClientError> {
-        let deadline = Instant::now() + self.total;
-        let request = on_the_wire(method, url, headers, body.into())?;
-        // In a box: it is large, and whoever asks would carry its room along, and move it with everything that it does.
-        Box::pin(self.exchange(url, request, deadline)).await
+    ) -> Result<ClientResponse, ClientError> {
+        let deadline = Instant::now() + self.total_timeout;
+        let request = build_request(method, url, headers, body.into())?;
+        // Boxed to keep callers' futures small.
+        Box::pin(self.send(url, request, deadline)).await
     }
 
-    async fn exchange(
+    async fn send(
         &self,
         url: &Url,
         mut request: Request<Full<Bytes>>,
         deadline: Instant,
-    ) -> Result<Answer, ClientError> {
-        while let Some(mut kept) = self.pool.take(origin(url)) {
-            if !kept.is_ready() {
+    ) -> Result<ClientResponse, ClientError> {
+        while let Some(mut pooled) = self.pool.take(origin(url)) {
+            if !pooled.is_ready() {
                 continue;
             }
-            match self.exchange_on(kept, url, request, deadline).await {
-                Err(Unanswered::Unsent(again)) => request = *again,
-                Err(Unanswered::For(error)) => return Err(error),
-                Ok(answer) => return Ok(answer),
+            match self.send_on(pooled, url, request, deadline).await {
+                Err(SendError::Unsent(again)) => request = *again,
+                Err(SendError::Failed(error)) => return Err(error),
+                Ok(response) => return Ok(response),
             }
         }
-        // Seldom needed, and large: without the box every request would carry its room along.
-        let fresh = Box::pin(self.open(url, deadline)).await?;
-        self.exchange_on(fresh, url, request, deadline).await.map_err(|unanswered| match unanswered {
-            Unanswered::Unsent(_) => ClientError::Lost,
-            Unanswered::For(error) => error,
+        // Boxed to keep the future small: connecting is rare.
+        let fresh = Box::pin(self.open_connection(url, deadline)).await?;
+        self.send_on(fresh, url, request, deadline).await.map_err(|error| match error {
+            SendError::Unsent(_) => ClientError::Lost,
+            SendError::Failed(error) => error,
         })
     }
 
-    async fn exchange_on(
+    async fn send_on(
         &self,
-        line: Line,
+        connection: HttpConnection,
         url: &Url,
         request: Request<Full<Bytes>>,
         deadline: Instant,
-    ) -> Result<Answer, Unanswered> {
-        let Line { mut sender, mut work } = line;
-        let sent = work.by(deadline, sender.try_send_request(request)).await;
+    ) -> Result<ClientResponse, SendError> {
+        let HttpConnection { mut sender, mut driver } = connection;
+        let sent = driver.drive_until(deadline, sender.try_send_request(request)).await;
         let response =
-            sent.ok_or(Unanswered::For(ClientError::Timeout))?.map_err(|mut error| match error.take_message() {
-                Some(unsent) => Unanswered::Unsent(Box::new(unsent)),
-                None => Unanswered::For(ClientError::of_exchange(error.error())),
+            sent.ok_or(SendError::Failed(ClientError::Timeout))?.map_err(|mut error| match error.take_message() {
+                Some(unsent) => SendError::Unsent(Box::new(unsent)),
+                None => SendError::Failed(ClientError::from_hyper(error.error())),
             })?;
-        let answer = read(response, &mut work, deadline).await.map_err(Unanswered::For)?;
-        self.pool.keep(origin(url), Line { sender, work });
-        Ok(answer)
+        let response = read_response(response, &mut driver, deadline).await.map_err(SendError::Failed)?;
+        self.pool.put(origin(url), HttpConnection { sender, driver });
+        Ok(response)
     }
 
-    async fn open(&self, url: &Url, until: Instant) -> Result<Line, ClientError> {
-        let own = Instant::now() + self.connect;
-        let (deadline, too_late) =
-            if until < own { (until, ClientError::Timeout) } else { (own, ClientError::ConnectTimeout) };
-        let host = url.host().ok_or(ClientError::Unusable)?;
-        let port = url.port_or_known_default().ok_or(ClientError::Unusable)?;
-        let opening = async {
+    async fn open_connection(&self, url: &Url, until: Instant) -> Result<HttpConnection, ClientError> {
+        let connect_deadline = Instant::now() + self.connect_timeout;
+        let (deadline, timeout_error) = if until < connect_deadline {
+            (until, ClientError::Timeout)
+        } else {
+            (connect_deadline, ClientError::ConnectTimeout)
+        };
+        let host = url.host().ok_or(ClientError::InvalidUrl)?;
+        let port = url.port_or_known_default().ok_or(ClientError::InvalidUrl)?;
+        let connecting = async {
             let addresses = match host {
                 Host::Ipv4(address) => vec![IpAddr::from(address)],
                 Host::Ipv6(address) => vec![IpAddr::from(address)],
@@ -172,23 +173,23 @@ impl Client {
             if addresses.is_empty() {
                 return Err(ClientError::Unresolved);
             }
-            let tcp = dial::open_first(&addresses, port, own).await.map_err(ClientError::of_opening)?;
-            let stream: Box<dyn dial::Stream> = if url.scheme() == "https" {
-                dial::secure(&self.tls, server_name(&host)?, tcp).await.map_err(ClientError::of_opening)?
+            let tcp =
+                connect::connect_any(&addresses, port, connect_deadline).await.map_err(ClientError::from_connect)?;
+            let stream: Box<dyn connect::Stream> = if url.scheme() == "https" {
+                connect::start_tls(&self.tls, server_name(&host)?, tcp).await.map_err(ClientError::from_connect)?
             } else {
                 Box::new(tcp)
             };
-            Line::over(stream).await.map_err(ClientError::of_opening)
+            HttpConnection::handshake(stream).await.map_err(ClientError::from_connect)
         };
-        timeout_at(deadline, opening).await.unwrap_or(Err(too_late))
+        timeout_at(deadline, connecting).await.unwrap_or(Err(timeout_error))
     }
 }
 
-/// Why there is no answer on a connection.
-enum Unanswered {
-    /// The request never left.
+enum SendError {
+    /// The request was not sent.
     Unsent(Box<Request<Full<Bytes>>>),
-    For(ClientError),
+    Failed(ClientError),
 }
 
 impl fmt::Debug for Client {
@@ -197,12 +198,12 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Scheme, host and port: by these connections are kept.
+/// Scheme, host and port: the key of pooled connections.
 fn origin(url: &Url) -> &str {
     &url[..Position::BeforePath]
 }
 
-/// Whose certificate is expected.
+/// Name expected in the server certificate.
 fn server_name(host: &Host<&str>) -> Result<ServerName<'static>, ClientError> {
     Ok(match host {
         Host::Domain(name) => ServerName::try_from((*name).to_owned()).map_err(|_| ClientError::Tls)?,
@@ -211,36 +212,40 @@ fn server_name(host: &Host<&str>) -> Result<ServerName<'static>, ClientError> {
     })
 }
 
-fn on_the_wire(
+fn build_request(
     method: Method,
     url: &Url,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, ClientError> {
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(ClientError::Unusable);
+        return Err(ClientError::InvalidUrl);
     }
     let authority = HeaderValue::try_from(&url[Position::BeforeHost..Position::AfterPort]);
     let target = PathAndQuery::try_from(&url[Position::BeforePath..Position::AfterQuery]);
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;
-    *request.uri_mut() = Uri::from(target.map_err(|_| ClientError::Unusable)?);
+    *request.uri_mut() = Uri::from(target.map_err(|_| ClientError::InvalidUrl)?);
     *request.headers_mut() = headers;
-    request.headers_mut().insert(HOST, authority.map_err(|_| ClientError::Unusable)?);
-    request.headers_mut().insert(USER_AGENT, PRODUCT);
+    request.headers_mut().insert(HOST, authority.map_err(|_| ClientError::InvalidUrl)?);
+    request.headers_mut().insert(USER_AGENT, USER_AGENT_VALUE);
     Ok(request)
 }
 
-async fn read(response: Response<Incoming>, work: &mut Work, deadline: Instant) -> Result<Answer, ClientError> {
+async fn read_response(
+    response: Response<Incoming>,
+    driver: &mut ConnectionDriver,
+    deadline: Instant,
+) -> Result<ClientResponse, ClientError> {
     let (head, mut incoming) = response.into_parts();
     let mut body = Bytes::new();
-    while let Some(frame) = work.by(deadline, incoming.frame()).await.ok_or(ClientError::Timeout)? {
-        let frame = frame.map_err(|error| ClientError::of_exchange(&error))?;
+    while let Some(frame) = driver.drive_until(deadline, incoming.frame()).await.ok_or(ClientError::Timeout)? {
+        let frame = frame.map_err(|error| ClientError::from_hyper(&error))?;
         let Ok(data) = frame.into_data() else { continue };
-        if body.len() + data.len() > LONGEST {
+        if body.len() + data.len() > MAX_BODY_BYTES {
             return Err(ClientError::TooLarge);
         }
-        // Mostly it comes in one piece, which need not be copied.
+        // Most bodies arrive in one frame, which is not copied.
         body = if body.is_empty() {
             data
         } else {
@@ -249,5 +254,5 @@ async fn read(response: Response<Incoming>, work: &mut Work, deadline: Instant) 
             longer.freeze()
         };
     }
-    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+    Ok(ClientResponse { status: head.status.as_u16(), headers: head.headers, body })
 }

@@ -1,4 +1,4 @@
-//! What is agreed with an operator that enriches headers.
+//! Configuration of a header enrichment connector.
 
 use std::sync::Arc;
 
@@ -7,54 +7,54 @@ use ringtrue_domain::{network::NetworkId, phone::Msisdn, tenancy::Mode};
 use url::Url;
 
 use super::{
-    Refusal,
-    carrier::Carrier,
+    EnrichmentError,
     cipher::Cipher,
-    value::{Encoding, ValueFormat, is_stand_in},
+    msisdn_location::MsisdnLocation,
+    value::{Encoding, ValueFormat, is_repeated_digit},
 };
 
 #[derive(Clone, Debug)]
 pub struct HeaderEnrichmentConfig {
-    /// As logs, metrics and the path call it.
+    /// Used in logs, metrics and the path.
     pub name: Arc<str>,
     pub mode: Mode,
-    /// The networks whose devices are sent here.
+    /// Networks whose devices are redirected here.
     pub networks: Vec<NetworkId>,
-    /// Where the listener for enriched requests is reached: plain HTTP, for nothing else can be enriched.
+    /// Public URL of the listener for enriched requests. Gateways can enrich only plain HTTP.
     pub base_url: Url,
-    /// From where the operator's devices, or its gateways, reach us.
+    /// Addresses of the operator's devices or gateways.
     pub egress: Vec<IpNet>,
-    /// Proxies of ours in front of the listener, which say where they have a request from.
+    /// Our own proxies in front of the listener, whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    pub carrier: Carrier,
+    pub msisdn_location: MsisdnLocation,
     pub encoding: Encoding,
     pub cipher: Cipher,
     pub format: ValueFormat,
-    /// What the operator writes when it does not know the number, besides one digit again and again.
-    pub stand_ins: Vec<String>,
+    /// Values that the operator sends for unknown numbers, besides one repeated digit.
+    pub placeholders: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadConfig {
+pub enum HeaderEnrichmentConfigError {
     #[error(
-        "header enrichment {0}: the base URL is http:// with a host and nothing behind it, for only plain HTTP can be enriched"
+        "header enrichment {0}: the base URL must be http:// with a host and no path, since only plain HTTP is enriched"
     )]
     BaseUrl(Arc<str>),
-    #[error("header enrichment {0}: without the operator's addresses, anybody could write the header")]
+    #[error("header enrichment {0}: the operator's addresses are missing; without them anyone could forge the header")]
     NoEgress(Arc<str>),
-    #[error("header enrichment {0}: an address range that holds every address keeps nobody out")]
-    Everybody(Arc<str>),
-    #[error("header enrichment {0}: a header or a cookie must be named, by letters, digits and `-` or `_`")]
-    Carrier(Arc<str>),
-    #[error("header enrichment {0}: what is encrypted is written in hexadecimal digits or in base64")]
+    #[error("header enrichment {0}: an address range must not include every address")]
+    CatchAllRange(Arc<str>),
+    #[error("header enrichment {0}: a header or cookie name is required; use letters, digits, `-` and `_`")]
+    MsisdnLocation(Arc<str>),
+    #[error("header enrichment {0}: encrypted values require the encoding hex or base64")]
     Encoding(Arc<str>),
-    #[error("header enrichment {0}: it serves no network")]
+    #[error("header enrichment {0}: no network is configured")]
     NoNetwork(Arc<str>),
 }
 
 impl HeaderEnrichmentConfig {
-    pub(super) fn check(&self) -> Result<(), BadConfig> {
-        let fail = |problem: fn(Arc<str>) -> BadConfig| Err(problem(Arc::clone(&self.name)));
+    pub(super) fn validate(&self) -> Result<(), HeaderEnrichmentConfigError> {
+        let fail = |problem: fn(Arc<str>) -> HeaderEnrichmentConfigError| Err(problem(Arc::clone(&self.name)));
         let url = &self.base_url;
         let url_is_plain = url.scheme() == "http"
             && url.has_host()
@@ -64,51 +64,52 @@ impl HeaderEnrichmentConfig {
             && url.query().is_none()
             && url.fragment().is_none();
         if !url_is_plain {
-            return fail(BadConfig::BaseUrl);
+            return fail(HeaderEnrichmentConfigError::BaseUrl);
         }
         if self.networks.is_empty() {
-            return fail(BadConfig::NoNetwork);
+            return fail(HeaderEnrichmentConfigError::NoNetwork);
         }
         if self.egress.is_empty() {
-            return fail(BadConfig::NoEgress);
+            return fail(HeaderEnrichmentConfigError::NoEgress);
         }
         if self.egress.iter().chain(&self.trusted_proxies).any(|range| range.prefix_len() == 0) {
-            return fail(BadConfig::Everybody);
+            return fail(HeaderEnrichmentConfigError::CatchAllRange);
         }
         let is_name = |name: &String| {
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         };
-        let mut names = self.carrier.header.iter().chain(&self.carrier.cookie).peekable();
+        let mut names = self.msisdn_location.header.iter().chain(&self.msisdn_location.cookie).peekable();
         if names.peek().is_none() || !names.all(is_name) {
-            return fail(BadConfig::Carrier);
+            return fail(HeaderEnrichmentConfigError::MsisdnLocation);
         }
         if !self.cipher.is_none() && self.encoding == Encoding::Plain {
-            return fail(BadConfig::Encoding);
+            return fail(HeaderEnrichmentConfigError::Encoding);
         }
         Ok(())
     }
 
-    /// The number that a value stands for.
-    pub(super) fn number(&self, value: &[u8]) -> Result<Msisdn, Refusal> {
-        if self.is_a_stand_in(value) {
-            return Err(Refusal::StandIn);
+    /// Decodes, decrypts and parses a value.
+    pub(super) fn parse_number(&self, value: &[u8]) -> Result<Msisdn, EnrichmentError> {
+        if self.is_placeholder(value) {
+            return Err(EnrichmentError::Placeholder);
         }
-        let open = self.cipher.open(self.encoding.decode(value)?)?;
-        let text = std::str::from_utf8(&open).map_err(|_| Refusal::NotANumber)?.trim();
-        if is_stand_in(text) || self.is_a_stand_in(text.as_bytes()) {
-            return Err(Refusal::StandIn);
+        let plaintext = self.cipher.decrypt(self.encoding.decode(value)?)?;
+        let text = std::str::from_utf8(&plaintext).map_err(|_| EnrichmentError::InvalidNumber)?.trim();
+        if is_repeated_digit(text) || self.is_placeholder(text.as_bytes()) {
+            return Err(EnrichmentError::Placeholder);
         }
-        let number = self.format.read(text)?;
-        let is_listed = self.stand_ins.iter().any(|stand_in| stand_in.trim_start_matches('+') == number.digits());
-        match (is_listed, number.is_simulated(), self.mode) {
-            (true, _, _) => Err(Refusal::StandIn),
-            // A live operator has no simulated numbers.
-            (false, true, Mode::Live) => Err(Refusal::NotANumber),
-            _ => Ok(number),
+        let msisdn = self.format.parse(text)?;
+        let is_placeholder =
+            self.placeholders.iter().any(|placeholder| placeholder.trim_start_matches('+') == msisdn.digits());
+        match (is_placeholder, msisdn.is_simulated(), self.mode) {
+            (true, _, _) => Err(EnrichmentError::Placeholder),
+            // Simulated numbers are valid only in sandbox mode.
+            (false, true, Mode::Live) => Err(EnrichmentError::InvalidNumber),
+            _ => Ok(msisdn),
         }
     }
 
-    fn is_a_stand_in(&self, text: &[u8]) -> bool {
-        self.stand_ins.iter().any(|stand_in| stand_in.as_bytes() == text)
+    fn is_placeholder(&self, text: &[u8]) -> bool {
+        self.placeholders.iter().any(|placeholder| placeholder.as_bytes() == text)
     }
 }

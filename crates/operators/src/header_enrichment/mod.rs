@@ -1,28 +1,28 @@
-//! Knowing a device by a header that its operator's network writes into plain HTTP requests.
+//! Header enrichment: the operator's gateway adds the subscriber's number to plain HTTP requests.
 //!
-//! The device is sent to `http://…/he/{connector}/{ticket}`, on a listener that serves nothing else. On the way there a
-//! gateway of the operator adds the subscriber's number. Anybody can write such a header, so it counts only
+//! The device is redirected to `http://…/he/{connector}/{state}` on a dedicated listener, and the operator's gateway
+//! adds the number on the way. Since anyone can write such a header, it is accepted only
 //!
-//! * on a connection from the operator's own addresses,
-//! * from the address that the device left from, within half a minute,
-//! * once: two of them are one too many.
+//! * on a connection from the operator's addresses,
+//! * from the device address that was redirected, within [`MAX_ROUND_TRIP`],
+//! * if it occurs exactly once.
 //!
-//! Everywhere else [`ENRICHMENT_HEADERS`] are to be taken out of requests before anybody looks at them.
+//! All other listeners remove [`ENRICHMENT_HEADERS`] from requests.
 //!
-//! | What goes wrong | The check ends with |
+//! | Problem | Error code of the check |
 //! |---|---|
-//! | the peer is not in the operator's ranges | `not_mobile_ip` |
-//! | the device comes from another address than it left from | `ip_mismatch` |
-//! | it comes later than [`WINDOW`] after it left | `mno_timeout` |
-//! | no header, or an empty one: the device is roaming, or the operator does not know our host | `mno_no_data_available` |
-//! | two headers, a value that cannot be decoded, decrypted or read as a number, a stand-in for a number | `mno_response_error` |
+//! | the peer is outside the operator's ranges | `not_mobile_ip` |
+//! | the device address changed | `ip_mismatch` |
+//! | the request arrives later than [`MAX_ROUND_TRIP`] | `mno_timeout` |
+//! | no header, or an empty one: roaming, or the gateway does not enrich our host | `mno_no_data_available` |
+//! | several headers, a value that cannot be decoded, decrypted or parsed, a placeholder | `mno_response_error` |
 //!
-//! Deliberately absent: RC4 and AES in ECB mode, by which anybody can change or recognise what is sent.
+//! Deliberately absent: RC4 and AES-ECB, whose values can be modified or recognised.
 
-mod carrier;
 mod cipher;
 mod config;
-mod names;
+mod enrichment_headers;
+mod msisdn_location;
 mod value;
 
 use std::{net::IpAddr, sync::Arc};
@@ -31,176 +31,180 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{lifecycle::ErrorCode, network::NetworkId, phone::Msisdn, product::Product, tenancy::Mode};
 use ringtrue_engine::{
-    ports::{Arrival, Condition, ConnectorReport, Departure, Journey, Question, Reply, Reporting, Signs, SilentRoute},
-    rate_limit::subscriber,
+    ports::{
+        AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, ConnectorHealth, ConnectorState,
+        ConnectorStatus, MonitoredConnector, SilentConnector, SilentOperation, SilentResult,
+    },
+    rate_limit::ip_bucket,
 };
 
 pub use self::{
-    carrier::Carrier,
-    cipher::{BadKey, Cipher, Integrity, Iv, Key},
-    config::{BadConfig, HeaderEnrichmentConfig},
-    names::{ENRICHMENT_HEADERS, is_enrichment},
-    value::{BadPattern, Encoding, Pattern, ValueFormat},
+    cipher::{Cipher, CipherKey, CipherKeyError, Integrity, Iv},
+    config::{HeaderEnrichmentConfig, HeaderEnrichmentConfigError},
+    enrichment_headers::{ENRICHMENT_HEADERS, is_enrichment_header},
+    msisdn_location::MsisdnLocation,
+    value::{Encoding, InvalidNumberPattern, NumberPattern, ValueFormat},
 };
 
-use crate::vital_signs::VitalSigns;
+use crate::health::HealthRecorder;
 
-/// How long a device may be on its way.
-pub const WINDOW: SignedDuration = SignedDuration::from_secs(30);
+/// Time between the redirect and the enriched request.
+pub const MAX_ROUND_TRIP: SignedDuration = SignedDuration::from_secs(30);
 
-/// A connector to one operator that enriches headers.
+/// Connector to an operator that enriches headers.
 #[derive(Debug)]
 pub struct HeaderEnrichment {
     config: HeaderEnrichmentConfig,
-    signs: VitalSigns,
+    health: HealthRecorder,
 }
 
-/// Why a device is not known by its request.
+/// Why a request does not identify a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refusal {
-    #[error("the connection does not come from the operator's addresses")]
-    Stranger,
-    #[error("the device comes from another address than it left from")]
-    AnotherAddress,
-    #[error("the device took too long")]
+pub(crate) enum EnrichmentError {
+    #[error("the connection is not from the operator's addresses")]
+    UntrustedPeer,
+    #[error("the device address changed after the redirect")]
+    AddressMismatch,
+    #[error("the device returned too late")]
     Late,
-    #[error("what was noted at departure cannot be read")]
-    Memory,
-    #[error("there is no number in the request")]
-    Absent,
-    #[error("there is more than one number in the request")]
+    #[error("the stored redirect state is invalid")]
+    InvalidState,
+    #[error("the request contains no number")]
+    Missing,
+    #[error("the request contains more than one number")]
     Repeated,
     #[error("the value cannot be decoded")]
     Undecodable,
-    #[error("the value cannot be decrypted, or was changed on the way")]
+    #[error("the value cannot be decrypted or its signature is invalid")]
     Undecipherable,
-    #[error("the value stands for no number in particular")]
-    StandIn,
-    #[error("the value is not a number in the form that was agreed")]
-    NotANumber,
+    #[error("the value is a placeholder")]
+    Placeholder,
+    #[error("the value is not a number in the configured format")]
+    InvalidNumber,
 }
 
-impl Refusal {
+impl EnrichmentError {
     fn code(self) -> ErrorCode {
         match self {
-            Refusal::Stranger => ErrorCode::NotMobileIp,
-            Refusal::AnotherAddress => ErrorCode::IpMismatch,
-            Refusal::Late => ErrorCode::MnoTimeout,
-            Refusal::Memory => ErrorCode::InternalError,
-            Refusal::Absent => ErrorCode::MnoNoDataAvailable,
-            Refusal::Repeated
-            | Refusal::Undecodable
-            | Refusal::Undecipherable
-            | Refusal::StandIn
-            | Refusal::NotANumber => ErrorCode::MnoResponseError,
+            EnrichmentError::UntrustedPeer => ErrorCode::NotMobileIp,
+            EnrichmentError::AddressMismatch => ErrorCode::IpMismatch,
+            EnrichmentError::Late => ErrorCode::MnoTimeout,
+            EnrichmentError::InvalidState => ErrorCode::InternalError,
+            EnrichmentError::Missing => ErrorCode::MnoNoDataAvailable,
+            EnrichmentError::Repeated
+            | EnrichmentError::Undecodable
+            | EnrichmentError::Undecipherable
+            | EnrichmentError::Placeholder
+            | EnrichmentError::InvalidNumber => ErrorCode::MnoResponseError,
         }
     }
 }
 
 impl HeaderEnrichment {
-    /// Refuses a configuration by which anybody could say that they are anyone, or nobody could be known.
-    pub fn new(config: HeaderEnrichmentConfig) -> Result<Self, BadConfig> {
-        config.check()?;
-        Ok(HeaderEnrichment { config, signs: VitalSigns::default() })
+    /// Rejects configurations that would accept forged headers or identify no device.
+    pub fn new(config: HeaderEnrichmentConfig) -> Result<Self, HeaderEnrichmentConfigError> {
+        config.validate()?;
+        Ok(HeaderEnrichment { config, health: HealthRecorder::default() })
     }
 
-    /// The networks whose devices are sent here.
+    /// Networks whose devices are redirected here.
     pub fn networks(&self) -> &[NetworkId] {
         &self.config.networks
     }
 
-    fn identify(&self, arrival: &Arrival<'_>) -> Result<Msisdn, Refusal> {
-        let is_operators = self.config.egress.iter().any(|range| range.contains(&self.source(arrival)));
-        if !is_operators {
-            return Err(Refusal::Stranger);
+    fn identify(&self, response: &AuthorizationResponse<'_>) -> Result<Msisdn, EnrichmentError> {
+        let is_operator_address = self.config.egress.iter().any(|range| range.contains(&self.source_address(response)));
+        if !is_operator_address {
+            return Err(EnrichmentError::UntrustedPeer);
         }
-        if subscriber(arrival.device) != subscriber(arrival.departed_from) {
-            return Err(Refusal::AnotherAddress);
+        if ip_bucket(response.device_ip) != ip_bucket(response.initial_ip) {
+            return Err(EnrichmentError::AddressMismatch);
         }
-        let departed = Notes::read(arrival.memory).ok_or(Refusal::Memory)?.departed;
-        if arrival.now.duration_since(departed) > WINDOW {
-            return Err(Refusal::Late);
+        let redirected_at =
+            RedirectState::decode(response.connector_data).ok_or(EnrichmentError::InvalidState)?.redirected_at;
+        if response.now.duration_since(redirected_at) > MAX_ROUND_TRIP {
+            return Err(EnrichmentError::Late);
         }
-        let value = self.config.carrier.only_value(arrival.headers)?;
-        self.config.number(value)
+        let value = self.config.msisdn_location.extract(response.headers)?;
+        self.config.parse_number(value)
     }
 
-    /// Where the request comes from: the peer, unless that is a proxy of ours, who then says where it had it from.
-    fn source(&self, arrival: &Arrival<'_>) -> IpAddr {
-        let peer = arrival.peer.ip().to_canonical();
+    /// Source address of the request: the peer, or the forwarded address if the peer is one of our proxies.
+    fn source_address(&self, response: &AuthorizationResponse<'_>) -> IpAddr {
+        let peer = response.peer.ip().to_canonical();
         let is_proxy = self.config.trusted_proxies.iter().any(|range| range.contains(&peer));
-        if is_proxy { arrival.device.to_canonical() } else { peer }
+        if is_proxy { response.device_ip.to_canonical() } else { peer }
     }
 }
 
 #[async_trait]
-impl SilentRoute for HeaderEnrichment {
+impl SilentConnector for HeaderEnrichment {
     fn name(&self) -> &str {
         &self.config.name
     }
 
-    fn serves(&self, product: Product) -> bool {
+    fn supports(&self, product: Product) -> bool {
         matches!(product, Product::SecureSna | Product::Discovery)
     }
 
-    async fn depart(&self, departure: Departure<'_>) -> Result<Journey, ErrorCode> {
+    async fn begin_authorization(&self, request: AuthorizationRequest<'_>) -> Result<AuthorizationRedirect, ErrorCode> {
         let origin = self.config.base_url.as_str().trim_end_matches('/');
-        let location = format!("{origin}/he/{}/{}", self.config.name, departure.ticket);
-        Ok(Journey { location, memory: Notes { departed: departure.now }.write() })
+        let location = format!("{origin}/he/{}/{}", self.config.name, request.state);
+        Ok(AuthorizationRedirect { location, connector_data: RedirectState { redirected_at: request.now }.encode() })
     }
 
-    async fn arrive(&self, arrival: Arrival<'_>) -> Result<Reply, ErrorCode> {
-        match self.identify(&arrival) {
+    async fn complete_authorization(&self, response: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
+        match self.identify(&response) {
             Ok(found) => {
-                self.signs.heard(arrival.now);
-                Ok(match arrival.question {
-                    Question::IsNumber(number) => Reply::Match(*number == found),
-                    Question::WhichNumber => Reply::Number(found),
+                self.health.record_success(response.now);
+                Ok(match response.operation {
+                    SilentOperation::VerifyNumber(number) => SilentResult::Match(*number == found),
+                    SilentOperation::DiscoverNumber => SilentResult::Number(found),
                 })
             }
-            Err(refusal) => {
-                self.signs.failed(refusal.to_string(), arrival.now);
-                tracing::info!(connector = %self.config.name, check = %arrival.check, %refusal, "no enriched header");
-                Err(refusal.code())
+            Err(error) => {
+                self.health.record_error(error.to_string(), response.now);
+                tracing::info!(connector = %self.config.name, check = %response.check, %error, "header enrichment failed");
+                Err(error.code())
             }
         }
     }
 }
 
-impl Reporting for HeaderEnrichment {
-    fn report(&self) -> ConnectorReport {
-        let signs = self.signs.read();
-        ConnectorReport {
+impl MonitoredConnector for HeaderEnrichment {
+    fn connector_status(&self) -> ConnectorStatus {
+        let health = self.health.snapshot();
+        ConnectorStatus {
             name: Arc::clone(&self.config.name),
             kind: "Header enrichment",
             mode: Mode::Live,
-            condition: match &signs {
-                Signs { heard_at: Some(_), .. } => Condition::Up,
-                Signs { mishap: Some(_), .. } => Condition::Impaired,
-                _ => Condition::Waiting,
+            state: match &health {
+                ConnectorHealth { last_success_at: Some(_), .. } => ConnectorState::Up,
+                ConnectorHealth { last_error: Some(_), .. } => ConnectorState::Degraded,
+                _ => ConnectorState::Idle,
             },
             networks: self.config.networks.clone(),
             receivers: vec![],
             links: None,
             breakers: vec![],
             counts: None,
-            signs,
+            health,
         }
     }
 }
 
-/// What is remembered while the device is away.
-struct Notes {
-    departed: Timestamp,
+/// State stored while the device is redirected.
+struct RedirectState {
+    redirected_at: Timestamp,
 }
 
-impl Notes {
-    fn write(&self) -> Vec<u8> {
-        self.departed.as_millisecond().to_be_bytes().to_vec()
+impl RedirectState {
+    fn encode(&self) -> Vec<u8> {
+        self.redirected_at.as_millisecond().to_be_bytes().to_vec()
     }
 
-    fn read(notes: &[u8]) -> Option<Self> {
-        let millis = i64::from_be_bytes(notes.try_into().ok()?);
-        Some(Notes { departed: Timestamp::from_millisecond(millis).ok()? })
+    fn decode(octets: &[u8]) -> Option<Self> {
+        let millis = i64::from_be_bytes(octets.try_into().ok()?);
+        Some(RedirectState { redirected_at: Timestamp::from_millisecond(millis).ok()? })
     }
 }

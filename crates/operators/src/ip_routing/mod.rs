@@ -1,22 +1,22 @@
-//! From a device's address to its mobile network.
+//! Maps a device's IP address to its mobile network.
 //!
-//! What is asked, in this order, until one of them knows:
+//! Sources, in this order, until one matches:
 //!
-//! 1. the deployment's own table of ranges, agreed with operators: a hit is a mobile device;
-//! 2. MaxMind's ISP database, for ranges with a mobile country and network code;
-//! 3. the deployment's maps from the names of providers, and from autonomous systems, to networks.
+//! 1. the configured address ranges, agreed with operators: a match is a mobile device;
+//! 2. MaxMind's ISP database, for ranges with MCC and MNC;
+//! 3. the configured maps from ISP names and autonomous systems to networks.
 //!
-//! MaxMind's Connection-Type database has a say in the last two: an address that is known to be of another kind is not
-//! a mobile one. The maps hold only for addresses that it calls cellular, because providers and autonomous systems may
-//! have lines of both kinds; where there is no such database, whoever wrote the maps is believed.
+//! MaxMind's Connection-Type database restricts the last two: an address with another connection type than cellular is
+//! not mobile. The maps apply only to cellular addresses, since an ISP or autonomous system may also have fixed lines;
+//! without this database they apply to every address.
 //!
-//! Everything is in memory, and an [`IpRouting`] never changes: to read the files again is to load another one.
+//! An [`IpRouting`] is immutable and in memory; reloading the files creates a new one.
 //!
-//! Deliberately absent: a guess from 6to4, Teredo and NAT64 addresses at the IPv4 address in them. Whoever routes them
-//! is not the network that the device is in.
+//! Deliberately absent: the IPv4 address embedded in 6to4, Teredo and NAT64 addresses. Its network is not necessarily
+//! the device's.
 
-mod databases;
-mod list;
+mod maxmind;
+mod range_file;
 mod table;
 
 use std::{
@@ -27,53 +27,49 @@ use std::{
 
 use ipnet::IpNet;
 use ringtrue_domain::{network::NetworkId, web_url::AddressPolicy};
-use ringtrue_engine::ports::{AddressBook, Located};
+use ringtrue_engine::ports::{IpLocation, IpLocator};
 
-pub use self::list::NotARow;
+pub use self::range_file::RangeLineError;
 use self::{
-    databases::{Database, Kind},
-    table::{Owner, Table},
+    maxmind::{Database, DatabaseKind},
+    table::{Owner, RangeTable},
 };
 
-/// Where to look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpRoutingConfig {
-    /// The ranges of networks.
     pub ranges: BTreeMap<NetworkId, Vec<IpNet>>,
-    /// Files with more of them: on each line a network's id and a range.
+    /// Files with further ranges: one network id and range per line.
     pub range_files: Vec<PathBuf>,
     /// `GeoIP2-ISP`.
     pub isp_database: Option<PathBuf>,
     /// `GeoIP2-Connection-Type`.
     pub connection_type_database: Option<PathBuf>,
-    /// `GeoLite2-ASN`: for autonomous systems where there is no ISP database.
+    /// `GeoLite2-ASN`: used without an ISP database.
     pub asn_database: Option<PathBuf>,
-    /// Providers, as the ISP database calls them.
+    /// ISP names, as in the ISP database.
     pub isps: BTreeMap<String, NetworkId>,
-    /// Autonomous systems.
     pub autonomous_systems: BTreeMap<u32, NetworkId>,
 }
 
-/// Why addresses cannot be looked up by a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum IpRoutingError {
-    #[error("{path} cannot be read: {problem}", path = .path.display())]
+    #[error("failed to read {path}: {problem}", path = .path.display())]
     Unreadable { path: PathBuf, problem: std::io::Error },
     #[error("{path}:{line}: {problem}", path = .path.display())]
-    Row { path: PathBuf, line: usize, problem: NotARow },
-    #[error("{path} is no good MaxMind database: {problem}", path = .path.display())]
+    Line { path: PathBuf, line: usize, problem: RangeLineError },
+    #[error("{path} is not a valid MaxMind database: {problem}", path = .path.display())]
     Corrupt { path: PathBuf, problem: String },
-    #[error("{path} is a database of the type \"{found}\", and not {expected}", path = .path.display())]
-    OtherDatabase { path: PathBuf, found: String, expected: &'static str },
-    #[error("the range {range} is of the network {one} and of the network {other}")]
-    Claimed { range: IpNet, one: NetworkId, other: NetworkId },
+    #[error("{path} has the database type \"{found}\"; expected {expected}", path = .path.display())]
+    WrongDatabaseType { path: PathBuf, found: String, expected: &'static str },
+    #[error("the range {range} is assigned to both {one} and {other}")]
+    ConflictingRange { range: IpNet, one: NetworkId, other: NetworkId },
 }
 
-/// The tables and databases of a configuration, as they were when they were read.
+/// Loaded ranges and databases.
 #[derive(Debug)]
 pub struct IpRouting {
-    table: Table,
-    /// The owners of ranges.
+    table: RangeTable,
+    /// Indexed by [`Owner`].
     networks: Vec<NetworkId>,
     isp: Option<Database>,
     connection_type: Option<Database>,
@@ -82,116 +78,115 @@ pub struct IpRouting {
     autonomous_systems: HashMap<u32, NetworkId>,
 }
 
-/// What the Connection-Type database says of an address.
+/// Connection type of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum ConnectionType {
     Cellular,
     Other,
-    /// The database does not know it.
+    /// Not in the database.
     Unknown,
-    /// There is no such database.
-    Unasked,
+    NoDatabase,
 }
 
 impl IpRouting {
-    /// Reads and verifies everything. Takes its time with large databases.
+    /// Reads and verifies all files; slow for large databases.
     pub fn load(config: &IpRoutingConfig) -> Result<Self, IpRoutingError> {
-        let mut owners = Owners::default();
+        let mut network_index = NetworkIndex::default();
         let mut ranges = vec![];
         for (network, of_network) in &config.ranges {
-            let owner = owners.number(network);
+            let owner = network_index.index_of(network);
             ranges.extend(of_network.iter().map(|range| (*range, owner)));
         }
         for path in &config.range_files {
-            for (network, range) in list::read(path)? {
-                ranges.push((range, owners.number(&network)));
+            for (network, range) in range_file::read_range_file(path)? {
+                ranges.push((range, network_index.index_of(&network)));
             }
         }
-        let table = Table::new(ranges).map_err(|claimed| {
-            let [one, other] = claimed.owners.map(|owner| owners.network(owner));
-            IpRoutingError::Claimed { range: claimed.range, one, other }
+        let table = RangeTable::new(ranges).map_err(|conflict| {
+            let [one, other] = conflict.owners.map(|owner| network_index.network(owner));
+            IpRoutingError::ConflictingRange { range: conflict.range, one, other }
         })?;
         let open = |path: &Option<PathBuf>, kind| path.as_deref().map(|path| Database::open(path, kind)).transpose();
         Ok(IpRouting {
             table,
-            networks: owners.networks,
-            isp: open(&config.isp_database, Kind::Isp)?,
-            connection_type: open(&config.connection_type_database, Kind::ConnectionType)?,
-            asn: open(&config.asn_database, Kind::Asn)?,
+            networks: network_index.networks,
+            isp: open(&config.isp_database, DatabaseKind::Isp)?,
+            connection_type: open(&config.connection_type_database, DatabaseKind::ConnectionType)?,
+            asn: open(&config.asn_database, DatabaseKind::Asn)?,
             isps: config.isps.iter().map(|(name, network)| (name.as_str().into(), network.clone())).collect(),
             autonomous_systems: config.autonomous_systems.clone().into_iter().collect(),
         })
     }
 
-    /// Whether there is anything that an address could be found in.
+    /// Whether no source is configured.
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty() && self.isp.is_none() && self.connection_type.is_none() && self.asn.is_none()
     }
 
-    /// By the databases, and the maps that refer to them.
-    fn by_databases(&self, address: IpAddr) -> Located {
-        let line = self.line(address);
-        if line == Line::Other {
-            return Located::NotMobile;
+    /// Uses the databases and the maps.
+    fn locate_by_database(&self, address: IpAddr) -> IpLocation {
+        let connection_type = self.connection_type(address);
+        if connection_type == ConnectionType::Other {
+            return IpLocation::NotMobile;
         }
         let provider = self.isp.as_ref().map(|database| database.provider(address)).unwrap_or_default();
         if let Some(network) = provider.network() {
-            return Located::Mobile(network);
+            return IpLocation::Mobile(network);
         }
-        if line == Line::Unknown {
-            return Located::Unknown;
+        if connection_type == ConnectionType::Unknown {
+            return IpLocation::Unknown;
         }
-        let by_name = || self.isps.get(provider.isp?);
+        let by_isp = || self.isps.get(provider.isp?);
         let by_system = || {
             let system = provider.autonomous_system;
             let system = system.or_else(|| self.asn.as_ref()?.provider(address).autonomous_system)?;
             self.autonomous_systems.get(&system)
         };
-        by_name().or_else(by_system).map_or(Located::Unknown, |network| Located::Mobile(network.clone()))
+        by_isp().or_else(by_system).map_or(IpLocation::Unknown, |network| IpLocation::Mobile(network.clone()))
     }
 
-    fn line(&self, address: IpAddr) -> Line {
-        let Some(database) = &self.connection_type else { return Line::Unasked };
+    fn connection_type(&self, address: IpAddr) -> ConnectionType {
+        let Some(database) = &self.connection_type else { return ConnectionType::NoDatabase };
         match database.connection_type(address) {
-            Some("Cellular") => Line::Cellular,
-            Some(_) => Line::Other,
-            None => Line::Unknown,
+            Some("Cellular") => ConnectionType::Cellular,
+            Some(_) => ConnectionType::Other,
+            None => ConnectionType::Unknown,
         }
     }
 }
 
-impl AddressBook for IpRouting {
-    fn locate(&self, address: IpAddr) -> Located {
-        // `::ffff:192.0.2.1` is how a socket for both families says 192.0.2.1.
+impl IpLocator for IpRouting {
+    fn locate(&self, address: IpAddr) -> IpLocation {
+        // Dual-stack sockets report 192.0.2.1 as `::ffff:192.0.2.1`.
         let address = address.to_canonical();
         if let Some(owner) = self.table.owner(address) {
-            return self.networks.get(owner as usize).map_or(Located::Unknown, |id| Located::Mobile(id.clone()));
+            return self.networks.get(owner as usize).map_or(IpLocation::Unknown, |id| IpLocation::Mobile(id.clone()));
         }
-        // Only the deployment itself knows what its private ranges are.
-        if AddressPolicy::default().permits(address) { self.by_databases(address) } else { Located::Unknown }
+        // Private addresses are known only from configured ranges.
+        if AddressPolicy::default().permits(address) { self.locate_by_database(address) } else { IpLocation::Unknown }
     }
 }
 
-/// Gives networks numbers while a table is made.
+/// Assigns indexes to networks while a table is built.
 #[derive(Default)]
-struct Owners {
+struct NetworkIndex {
     networks: Vec<NetworkId>,
-    numbers: HashMap<NetworkId, Owner>,
+    indexes: HashMap<NetworkId, Owner>,
 }
 
-impl Owners {
-    fn number(&mut self, network: &NetworkId) -> Owner {
-        if let Some(number) = self.numbers.get(network) {
-            return *number;
+impl NetworkIndex {
+    fn index_of(&mut self, network: &NetworkId) -> Owner {
+        if let Some(index) = self.indexes.get(network) {
+            return *index;
         }
-        // There are a million network ids at most.
-        let number = Owner::try_from(self.networks.len()).unwrap_or(Owner::MAX);
+        // At most a million network ids exist.
+        let index = Owner::try_from(self.networks.len()).unwrap_or(Owner::MAX);
         self.networks.push(network.clone());
-        self.numbers.insert(network.clone(), number);
-        number
+        self.indexes.insert(network.clone(), index);
+        index
     }
 
-    fn network(&self, number: Owner) -> NetworkId {
-        self.networks[number as usize].clone()
+    fn network(&self, index: Owner) -> NetworkId {
+        self.networks[index as usize].clone()
     }
 }

@@ -1,40 +1,40 @@
-//! Ranges of addresses, and whose they are.
+//! Address ranges and their owners.
 //!
-//! Ranges may lie in each other, and then the smallest one counts. That is worked out once: what is looked up in is a
-//! row of places where the owner changes. For an address the last of them that is not behind it is searched, among the
-//! few that share the address's first bits. With 100,000 ranges that was measured to take half the time of a prefix
-//! trie, and a quarter of what the same ranges take as an MMDB; and it needs no allocation.
+//! Ranges may be nested; the smallest one wins. Building the table resolves nesting into a sorted list of addresses at
+//! which the owner changes. A lookup finds the last change at or before the address, by binary search within the bucket
+//! of the address's first bits. Measured with 100,000 ranges, it takes half the time of a prefix trie and a quarter of
+//! an MMDB, without allocation.
 
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
 
-/// Which of the owners that are kept elsewhere.
+/// Index of an owner; the caller keeps the list.
 pub(super) type Owner = u32;
 
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    v4: Row<u32>,
-    v6: Row<u128>,
+pub(super) struct RangeTable {
+    v4: OwnerChanges<u32>,
+    v6: OwnerChanges<u128>,
 }
 
-/// A range that two owners claim.
+/// A range with two owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Claimed {
+pub(super) struct ConflictingRange {
     pub range: IpNet,
     pub owners: [Owner; 2],
 }
 
-impl Table {
-    /// Host bits of a range are masked; a range of IPv4-mapped addresses is one of IPv4 addresses.
-    pub fn new(ranges: impl IntoIterator<Item = (IpNet, Owner)>) -> Result<Self, Claimed> {
+impl RangeTable {
+    /// Masks host bits and converts IPv4-mapped ranges to IPv4.
+    pub fn new(ranges: impl IntoIterator<Item = (IpNet, Owner)>) -> Result<Self, ConflictingRange> {
         let mut ranges: Vec<(IpNet, Owner)> =
-            ranges.into_iter().map(|(range, owner)| (unmapped(range.trunc()), owner)).collect();
-        // A range stands before those that lie in it.
+            ranges.into_iter().map(|(range, owner)| (to_ipv4_if_mapped(range.trunc()), owner)).collect();
+        // Sorts a range before the ranges nested in it.
         ranges.sort_unstable_by_key(|(range, owner)| (range.network(), range.prefix_len(), *owner));
         ranges.dedup();
         if let Some([(range, one), (_, other)]) = ranges.array_windows().find(|[one, other]| one.0 == other.0) {
-            return Err(Claimed { range: *range, owners: [*one, *other] });
+            return Err(ConflictingRange { range: *range, owners: [*one, *other] });
         }
         let v4 = ranges.iter().filter_map(|(range, owner)| match range {
             IpNet::V4(range) => Some((range.network().to_bits(), range.broadcast().to_bits(), *owner)),
@@ -44,10 +44,10 @@ impl Table {
             IpNet::V6(range) => Some((range.network().to_bits(), range.broadcast().to_bits(), *owner)),
             IpNet::V4(_) => None,
         });
-        Ok(Table { v4: Row::new(v4), v6: Row::new(v6) })
+        Ok(RangeTable { v4: OwnerChanges::new(v4), v6: OwnerChanges::new(v6) })
     }
 
-    /// Whose an address is. IPv4-mapped ones are to be unwrapped before.
+    /// Callers convert IPv4-mapped addresses first.
     pub fn owner(&self, address: IpAddr) -> Option<Owner> {
         match address {
             IpAddr::V4(address) => self.v4.owner(address.to_bits()),
@@ -56,28 +56,28 @@ impl Table {
     }
 }
 
-fn unmapped(range: IpNet) -> IpNet {
-    const MAPPED: u8 = 96;
+fn to_ipv4_if_mapped(range: IpNet) -> IpNet {
+    const MAPPED_PREFIX_BITS: u8 = 96;
     let IpNet::V6(v6) = range else { return range };
-    let v4 = v6.prefix_len().checked_sub(MAPPED).zip(v6.network().to_ipv4_mapped());
+    let v4 = v6.prefix_len().checked_sub(MAPPED_PREFIX_BITS).zip(v6.network().to_ipv4_mapped());
     v4.and_then(|(length, address)| Ipv4Net::new(address, length).ok()).map_or(range, IpNet::V4)
 }
 
-/// An address as a number.
-trait Bits: Copy + Ord {
-    /// The first bits that tell addresses apart, in the order of addresses and below [`HEADS`].
-    fn head(self) -> usize;
+/// An address as an integer.
+trait AddressBits: Copy + Ord {
+    /// Monotonic in the address, and below [`BUCKETS`].
+    fn bucket(self) -> usize;
 
     fn next(self) -> Option<Self>;
 }
 
-const HEAD_BITS: u32 = 16;
-/// How many heads there are: one for each pattern of bits, one for what lies before all of them, one for what is behind.
-const HEADS: usize = (1 << HEAD_BITS) + 2;
+const BUCKET_BITS: u32 = 16;
+/// One bucket per bit pattern, one for addresses below all of them, one for those above.
+const BUCKETS: usize = (1 << BUCKET_BITS) + 2;
 
-impl Bits for u32 {
-    fn head(self) -> usize {
-        (self >> (u32::BITS - HEAD_BITS)) as usize
+impl AddressBits for u32 {
+    fn bucket(self) -> usize {
+        (self >> (u32::BITS - BUCKET_BITS)) as usize
     }
 
     fn next(self) -> Option<Self> {
@@ -85,12 +85,12 @@ impl Bits for u32 {
     }
 }
 
-/// All that is routed begins with the same three bits (`2000::/3`), so the heads are taken from the bits behind them.
-impl Bits for u128 {
-    fn head(self) -> usize {
-        const SAME: u32 = 3;
-        let bits = usize::try_from(self >> (u128::BITS - HEAD_BITS - SAME)).unwrap_or(usize::MAX);
-        bits.saturating_sub((1 << HEAD_BITS) - 1).min(HEADS - 1)
+/// Routed addresses share their first three bits (`2000::/3`), so the bucket uses the bits after them.
+impl AddressBits for u128 {
+    fn bucket(self) -> usize {
+        const SHARED_BITS: u32 = 3;
+        let bits = usize::try_from(self >> (u128::BITS - BUCKET_BITS - SHARED_BITS)).unwrap_or(usize::MAX);
+        bits.saturating_sub((1 << BUCKET_BITS) - 1).min(BUCKETS - 1)
     }
 
     fn next(self) -> Option<Self> {
@@ -98,85 +98,85 @@ impl Bits for u128 {
     }
 }
 
-/// Places where the owner changes, in the order of addresses.
+/// Addresses at which the owner changes, in ascending order.
 #[derive(Debug)]
-struct Row<A> {
-    begins: Box<[A]>,
-    /// Who owns what lies from there to the next place.
+struct OwnerChanges<A> {
+    starts: Box<[A]>,
+    /// Owner from each start to the next one.
     owners: Box<[Option<Owner>]>,
-    /// How many places there are before each head; and in all, at the end.
-    before: Box<[u32]>,
+    /// Number of starts before each bucket, and the total at the end.
+    bucket_offsets: Box<[u32]>,
 }
 
-impl<A> Default for Row<A> {
+impl<A> Default for OwnerChanges<A> {
     fn default() -> Self {
-        Row { begins: Box::default(), owners: Box::default(), before: Box::default() }
+        OwnerChanges { starts: Box::default(), owners: Box::default(), bucket_offsets: Box::default() }
     }
 }
 
-impl<A: Bits> Row<A> {
-    /// Of first addresses, last ones and owners: a range stands before those that lie in it.
+impl<A: AddressBits> OwnerChanges<A> {
+    /// Takes first address, last address and owner; a range precedes the ranges nested in it.
     fn new(ranges: impl Iterator<Item = (A, A, Owner)>) -> Self {
-        let mut changes = Changes::default();
-        // The ranges that the current place lies in, from the widest to the narrowest.
-        let mut around: Vec<(A, Owner)> = vec![];
-        let leave = |around: &mut Vec<(A, Owner)>, changes: &mut Changes<A>, last: A| {
-            around.pop();
-            if let Some(behind) = last.next() {
-                changes.add(behind, around.last().map(|(_, owner)| *owner));
+        let mut changes = OwnerChangesBuilder::default();
+        // The ranges around the current address, widest first.
+        let mut enclosing: Vec<(A, Owner)> = vec![];
+        let close_innermost = |enclosing: &mut Vec<(A, Owner)>, changes: &mut OwnerChangesBuilder<A>, last: A| {
+            enclosing.pop();
+            if let Some(after) = last.next() {
+                changes.add(after, enclosing.last().map(|(_, owner)| *owner));
             }
         };
         for (first, last, owner) in ranges {
-            while let Some((end, _)) = around.last().copied().filter(|(end, _)| *end < first) {
-                leave(&mut around, &mut changes, end);
+            while let Some((end, _)) = enclosing.last().copied().filter(|(end, _)| *end < first) {
+                close_innermost(&mut enclosing, &mut changes, end);
             }
-            around.push((last, owner));
+            enclosing.push((last, owner));
             changes.add(first, Some(owner));
         }
-        while let Some((end, _)) = around.last().copied() {
-            leave(&mut around, &mut changes, end);
+        while let Some((end, _)) = enclosing.last().copied() {
+            close_innermost(&mut enclosing, &mut changes, end);
         }
-        changes.into_row()
+        changes.build()
     }
 
     fn owner(&self, address: A) -> Option<Owner> {
-        let head = address.head();
-        let [from, to] = [self.before.get(head)?, self.before.get(head + 1)?].map(|place| *place as usize);
-        let behind = from + self.begins.get(from..to)?.partition_point(|begin| *begin <= address);
-        *self.owners.get(behind.checked_sub(1)?)?
+        let bucket = address.bucket();
+        let [from, to] =
+            [self.bucket_offsets.get(bucket)?, self.bucket_offsets.get(bucket + 1)?].map(|place| *place as usize);
+        let position = from + self.starts.get(from..to)?.partition_point(|start| *start <= address);
+        *self.owners.get(position.checked_sub(1)?)?
     }
 }
 
-/// A row while it is made.
-struct Changes<A>(Vec<(A, Option<Owner>)>);
+struct OwnerChangesBuilder<A>(Vec<(A, Option<Owner>)>);
 
-impl<A> Default for Changes<A> {
+impl<A> Default for OwnerChangesBuilder<A> {
     fn default() -> Self {
-        Changes(vec![])
+        OwnerChangesBuilder(vec![])
     }
 }
 
-impl<A: Bits> Changes<A> {
-    /// A later change at the same place counts.
-    fn add(&mut self, begin: A, owner: Option<Owner>) {
-        if self.0.last().is_some_and(|(last, _)| *last == begin) {
+impl<A: AddressBits> OwnerChangesBuilder<A> {
+    /// Replaces an earlier change at the same address.
+    fn add(&mut self, start: A, owner: Option<Owner>) {
+        if self.0.last().is_some_and(|(last, _)| *last == start) {
             self.0.pop();
         }
-        if self.0.last().is_none_or(|(_, before)| *before != owner) {
-            self.0.push((begin, owner));
+        if self.0.last().is_none_or(|(_, previous)| *previous != owner) {
+            self.0.push((start, owner));
         }
     }
 
-    fn into_row(self) -> Row<A> {
-        let mut before = vec![0_u32; HEADS + 1];
-        for (begin, _) in &self.0 {
-            before[begin.head() + 1] += 1;
+    fn build(self) -> OwnerChanges<A> {
+        let mut bucket_offsets = vec![0_u32; BUCKETS + 1];
+        for (start, _) in &self.0 {
+            bucket_offsets[start.bucket() + 1] += 1;
         }
-        for head in 0..HEADS {
-            before[head + 1] += before[head];
+        for bucket in 0..BUCKETS {
+            bucket_offsets[bucket + 1] += bucket_offsets[bucket];
         }
-        let (begins, owners): (Vec<A>, Vec<Option<Owner>>) = self.0.into_iter().unzip();
-        Row { begins: begins.into(), owners: owners.into(), before: before.into() }
+        let (starts, owners): (Vec<A>, Vec<Option<Owner>>) = self.0.into_iter().unzip();
+        OwnerChanges { starts: starts.into(), owners: owners.into(), bucket_offsets: bucket_offsets.into() }
     }
 }
 
@@ -186,12 +186,12 @@ mod tests {
 
     use super::*;
 
-    fn table(ranges: &[(&str, Owner)]) -> Result<Table, Claimed> {
-        Table::new(ranges.iter().map(|(range, owner)| (range.parse().unwrap(), *owner)))
+    fn table(ranges: &[(&str, Owner)]) -> Result<RangeTable, ConflictingRange> {
+        RangeTable::new(ranges.iter().map(|(range, owner)| (range.parse().unwrap(), *owner)))
     }
 
     #[test]
-    fn the_smallest_range_around_an_address_counts() {
+    fn smallest_enclosing_range_wins() {
         let table = table(&[
             ("10.0.0.0/8", 1),
             ("10.1.0.0/16", 2),
@@ -234,15 +234,15 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_knows_nobody() {
+    fn empty_table_has_no_owners() {
         for address in ["0.0.0.0", "255.255.255.255", "::", "2001:db8::1"] {
-            assert_eq!(Table::default().owner(address.parse().unwrap()), None);
+            assert_eq!(RangeTable::default().owner(address.parse().unwrap()), None);
             assert_eq!(table(&[]).unwrap().owner(address.parse().unwrap()), None);
         }
     }
 
     #[test]
-    fn ranges_are_put_right() {
+    fn ranges_are_normalized() {
         for (range, inside, outside) in [
             ("23.124.1.200/20", "23.124.15.255", "23.124.16.0"),
             ("::ffff:23.124.1.200/116", "23.124.15.255", "23.124.16.0"),
@@ -255,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_has_one_owner() {
+    fn range_with_two_owners_is_rejected() {
         assert!(table(&[("10.0.0.0/8", 1), ("10.0.0.0/8", 1)]).is_ok());
-        let claimed = table(&[("10.0.0.0/8", 2), ("10.255.0.0/8", 1)]).unwrap_err();
-        assert_eq!(claimed, Claimed { range: "10.0.0.0/8".parse().unwrap(), owners: [1, 2] });
+        let conflict = table(&[("10.0.0.0/8", 2), ("10.255.0.0/8", 1)]).unwrap_err();
+        assert_eq!(conflict, ConflictingRange { range: "10.0.0.0/8".parse().unwrap(), owners: [1, 2] });
     }
 
     fn range() -> impl Strategy<Value = IpNet> {
-        // Few different first bits, so that ranges lie in each other.
+        // Few distinct leading bits, so that ranges are nested.
         let v4 = (any::<u32>(), 0..=32_u8)
             .prop_map(|(bits, length)| IpNet::V4(Ipv4Net::new((bits & 0x0301_0307).into(), length).unwrap()));
         let v6 = (any::<u128>(), 0..=128_u8).prop_map(|(bits, length)| {
@@ -274,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_address_has_the_owner_that_a_search_through_all_ranges_finds(
+        fn lookup_agrees_with_linear_search(
             ranges in proptest::collection::vec(range(), 0..40),
             others in proptest::collection::vec(range(), 0..40),
         ) {
@@ -282,11 +282,11 @@ mod tests {
             ranges.sort_unstable();
             ranges.dedup();
             let owned = || (0..).zip(ranges.iter().copied()).map(|(owner, range)| (range, owner));
-            let table = Table::new(owned()).unwrap();
+            let table = RangeTable::new(owned()).unwrap();
             let edges = ranges.iter().chain(&others).flat_map(|range| [range.addr(), range.network(), range.broadcast()]);
             for address in edges {
-                let around = owned().filter(|(range, _)| range.contains(&address));
-                let narrowest = around.max_by_key(|(range, _)| range.prefix_len()).map(|(_, owner)| owner);
+                let enclosing = owned().filter(|(range, _)| range.contains(&address));
+                let narrowest = enclosing.max_by_key(|(range, _)| range.prefix_len()).map(|(_, owner)| owner);
                 prop_assert_eq!(table.owner(address), narrowest, "{}", address);
             }
         }

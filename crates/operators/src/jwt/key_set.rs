@@ -1,4 +1,4 @@
-//! The keys of an operator (RFC 7517), and what they say of a token.
+//! An operator's public keys (JWKS, RFC 7517), and token verification.
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, ParsedPublicKey, RSA_PKCS1_2048_8192_SHA256, RSA_PSS_2048_8192_SHA256,
@@ -7,46 +7,46 @@ use aws_lc_rs::signature::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Algorithm, octets};
+use super::{Algorithm, decode_base64url};
 
-/// A key that is not for signatures, or not of a kind that we know, is no member.
+/// Keys that are not for signatures, and unsupported keys, are skipped.
 #[derive(Clone, Debug)]
 pub struct KeySet(Vec<PublicKey>);
 
 #[derive(Clone, Debug)]
 struct PublicKey {
     id: Option<String>,
-    /// The one algorithm that it is for, where it says so.
+    /// The only permitted algorithm, if the key names one.
     algorithm: Option<String>,
-    material: Material,
+    material: KeyMaterial,
 }
 
 #[derive(Clone, Debug)]
-enum Material {
+enum KeyMaterial {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(ParsedPublicKey),
     Ed25519(ParsedPublicKey),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotATrueToken {
-    #[error("the token is not signed JSON")]
-    Shape,
-    #[error("the token is signed in a way that is not believed")]
-    Algorithm,
-    #[error("the token is signed by a key that is not known")]
+pub enum JwtError {
+    #[error("malformed token")]
+    Malformed,
+    #[error("unsupported signature algorithm")]
+    UnsupportedAlgorithm,
+    #[error("unknown signing key")]
     UnknownKey,
-    #[error("the signature is wrong")]
-    Signature,
+    #[error("invalid signature")]
+    InvalidSignature,
 }
 
 #[derive(Deserialize)]
-struct WrittenSet {
+struct JwksDocument {
     keys: Vec<Value>,
 }
 
 #[derive(Deserialize)]
-struct WrittenKey {
+struct Jwk {
     kty: String,
     kid: Option<String>,
     alg: Option<String>,
@@ -66,73 +66,73 @@ struct Header {
 }
 
 impl KeySet {
-    pub fn parse(json: &[u8]) -> Option<Self> {
-        let written: WrittenSet = serde_json::from_slice(json).ok()?;
-        // One key that is written badly says nothing of the others.
-        let keys = written.keys.into_iter().filter_map(|key| serde_json::from_value::<WrittenKey>(key).ok());
-        Some(KeySet(keys.filter_map(PublicKey::read).collect()))
+    pub fn parse(jwks: &[u8]) -> Option<Self> {
+        let document: JwksDocument = serde_json::from_slice(jwks).ok()?;
+        // A malformed key does not invalidate the others.
+        let keys = document.keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
+        Some(KeySet(keys.filter_map(PublicKey::from_jwk).collect()))
     }
 
-    /// The claims of a token that one of these keys signed.
-    pub fn verify(&self, token: &str) -> Result<Map<String, Value>, NotATrueToken> {
-        let (message, signature) = token.rsplit_once('.').ok_or(NotATrueToken::Shape)?;
-        let (header, claims) = message.split_once('.').ok_or(NotATrueToken::Shape)?;
-        let header: Header = json(header)?;
-        let algorithm = Algorithm::named(&header.alg).ok_or(NotATrueToken::Algorithm)?;
+    /// Returns the claims of a token that one of these keys signed.
+    pub fn verify(&self, token: &str) -> Result<Map<String, Value>, JwtError> {
+        let (message, signature) = token.rsplit_once('.').ok_or(JwtError::Malformed)?;
+        let (header, claims) = message.split_once('.').ok_or(JwtError::Malformed)?;
+        let header: Header = decode_part(header)?;
+        let algorithm = Algorithm::from_name(&header.alg).ok_or(JwtError::UnsupportedAlgorithm)?;
         if header.crit.is_some() {
-            return Err(NotATrueToken::Algorithm);
+            return Err(JwtError::UnsupportedAlgorithm);
         }
-        let signature = octets(signature).ok_or(NotATrueToken::Shape)?;
-        let mut suitable = self.0.iter().filter(|key| key.suits(algorithm, header.kid.as_deref())).peekable();
-        if suitable.peek().is_none() {
-            return Err(NotATrueToken::UnknownKey);
+        let signature = decode_base64url(signature).ok_or(JwtError::Malformed)?;
+        let mut candidates = self.0.iter().filter(|key| key.matches(algorithm, header.kid.as_deref())).peekable();
+        if candidates.peek().is_none() {
+            return Err(JwtError::UnknownKey);
         }
-        if suitable.any(|key| key.signed(algorithm, message.as_bytes(), &signature)) {
-            json(claims)
+        if candidates.any(|key| key.verifies(algorithm, message.as_bytes(), &signature)) {
+            decode_part(claims)
         } else {
-            Err(NotATrueToken::Signature)
+            Err(JwtError::InvalidSignature)
         }
     }
 }
 
-fn json<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T, NotATrueToken> {
-    let octets = octets(part).ok_or(NotATrueToken::Shape)?;
-    serde_json::from_slice(&octets).map_err(|_| NotATrueToken::Shape)
+fn decode_part<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T, JwtError> {
+    let bytes = decode_base64url(part).ok_or(JwtError::Malformed)?;
+    serde_json::from_slice(&bytes).map_err(|_| JwtError::Malformed)
 }
 
 impl PublicKey {
-    fn read(written: WrittenKey) -> Option<Self> {
-        if written.r#use.is_some_and(|purpose| purpose != "sig") {
+    fn from_jwk(jwk: Jwk) -> Option<Self> {
+        if jwk.r#use.is_some_and(|purpose| purpose != "sig") {
             return None;
         }
-        let part = |text: Option<String>| text.as_deref().and_then(octets);
-        let material = match (&*written.kty, written.crv.as_deref()) {
-            ("RSA", _) => Material::Rsa { n: part(written.n)?, e: part(written.e)? },
+        let part = |text: Option<String>| text.as_deref().and_then(decode_base64url);
+        let material = match (&*jwk.kty, jwk.crv.as_deref()) {
+            ("RSA", _) => KeyMaterial::Rsa { n: part(jwk.n)?, e: part(jwk.e)? },
             ("EC", Some("P-256")) => {
-                // A point that is not compressed begins with a four.
-                let point = [&[4][..], &part(written.x)?, &part(written.y)?].concat();
-                Material::P256(ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).ok()?)
+                // Prefix of an uncompressed point.
+                let point = [&[4][..], &part(jwk.x)?, &part(jwk.y)?].concat();
+                KeyMaterial::P256(ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).ok()?)
             }
-            ("OKP", Some("Ed25519")) => Material::Ed25519(ParsedPublicKey::new(&ED25519, part(written.x)?).ok()?),
+            ("OKP", Some("Ed25519")) => KeyMaterial::Ed25519(ParsedPublicKey::new(&ED25519, part(jwk.x)?).ok()?),
             _ => return None,
         };
-        Some(PublicKey { id: written.kid, algorithm: written.alg, material })
+        Some(PublicKey { id: jwk.kid, algorithm: jwk.alg, material })
     }
 
-    /// Whether it is the key that a token names. One that names none may be signed by any.
-    fn suits(&self, algorithm: Algorithm, id: Option<&str>) -> bool {
-        let is_of_the_kind = match algorithm {
-            Algorithm::Es256 => matches!(self.material, Material::P256(_)),
-            Algorithm::Rs256 | Algorithm::Ps256 => matches!(self.material, Material::Rsa { .. }),
-            Algorithm::EdDsa => matches!(self.material, Material::Ed25519(_)),
+    /// Whether a token with this header may be signed by this key. Without a `kid`, any key may match.
+    fn matches(&self, algorithm: Algorithm, id: Option<&str>) -> bool {
+        let type_matches = match algorithm {
+            Algorithm::Es256 => matches!(self.material, KeyMaterial::P256(_)),
+            Algorithm::Rs256 | Algorithm::Ps256 => matches!(self.material, KeyMaterial::Rsa { .. }),
+            Algorithm::EdDsa => matches!(self.material, KeyMaterial::Ed25519(_)),
         };
-        let is_meant = id.is_none_or(|id| self.id.as_deref() == Some(id));
-        is_of_the_kind && is_meant && self.algorithm.as_deref().is_none_or(|own| own == algorithm.as_str())
+        let id_matches = id.is_none_or(|id| self.id.as_deref() == Some(id));
+        type_matches && id_matches && self.algorithm.as_deref().is_none_or(|permitted| permitted == algorithm.as_str())
     }
 
-    fn signed(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
+    fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         let outcome = match &self.material {
-            Material::Rsa { n, e } => {
+            KeyMaterial::Rsa { n, e } => {
                 let key = RsaPublicKeyComponents { n, e };
                 if algorithm == Algorithm::Ps256 {
                     key.verify(&RSA_PSS_2048_8192_SHA256, message, signature)
@@ -140,7 +140,7 @@ impl PublicKey {
                     key.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
                 }
             }
-            Material::P256(key) | Material::Ed25519(key) => key.verify_sig(message, signature),
+            KeyMaterial::P256(key) | KeyMaterial::Ed25519(key) => key.verify_sig(message, signature),
         };
         outcome.is_ok()
     }
@@ -157,7 +157,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_anybody_writes_is_believed(
+        fn arbitrary_tokens_are_rejected(
             set in ".{0,200}",
             token in ".{0,200}",
             claims in "[A-Za-z0-9_-]{0,50}",
@@ -166,9 +166,9 @@ mod tests {
             let _ = KeySet::parse(set.as_bytes());
             let keys = KeySet::parse(ONE_KEY).unwrap();
             prop_assert_eq!(keys.0.len(), 1);
-            // The header says EdDSA.
-            let signed = format!("eyJhbGciOiJFZERTQSJ9.{claims}.{signature}");
-            for token in [token, signed] {
+            // The header is `{"alg":"EdDSA"}`.
+            let token_eddsa = format!("eyJhbGciOiJFZERTQSJ9.{claims}.{signature}");
+            for token in [token, token_eddsa] {
                 prop_assert!(keys.verify(&token).is_err());
             }
         }

@@ -1,101 +1,101 @@
-//! What every source does around a question: not asking when that is of no use, and saying what went wrong.
+//! Circuit breaker and error logging around the lookups of a source.
 
 use std::{fmt, sync::Arc};
 
 use jiff::SignedDuration;
 use ringtrue_domain::lifecycle::ErrorCode;
-use ringtrue_engine::ports::{Clock, Resolved, SourceFault};
+use ringtrue_engine::ports::{Clock, LookupError, LookupResult};
 
-use crate::breaker::{Breaker, BreakerSettings, Effect};
+use crate::breaker::{Breaker, BreakerSettings, CallOutcome};
 
-/// Why there was no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    pub kind: SourceFault,
-    /// What it says of the source, and so of the next question.
-    pub effect: Effect,
-    /// Of an answer by HTTP.
+pub struct SourceError {
+    pub kind: LookupError,
+    /// Outcome for the circuit breaker.
+    pub outcome: CallOutcome,
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// When the source wants to be asked again.
+    /// Pause that the source requests.
     pub retry_after: Option<SignedDuration>,
 }
 
-impl Fault {
-    pub fn new(kind: SourceFault, effect: Effect) -> Self {
-        Fault { kind, effect, status: None, retry_after: None }
+impl SourceError {
+    pub fn new(kind: LookupError, outcome: CallOutcome) -> Self {
+        SourceError { kind, outcome, status: None, retry_after: None }
     }
 
-    /// The same, told once more: the breaker has learned from it.
-    pub fn again(self) -> Self {
-        Fault { effect: Effect::Nothing, retry_after: None, ..self }
+    /// The same error for another caller; the breaker has already counted it.
+    pub fn already_counted(self) -> Self {
+        SourceError { outcome: CallOutcome::Inconclusive, retry_after: None, ..self }
     }
 
-    /// Of an answer that came and is of no use.
-    pub fn of_answer(kind: SourceFault) -> Self {
-        // What is refused may be one number. What makes no sense makes none for others either.
-        let effect = if kind == SourceFault::Nonsense { Effect::Fails } else { Effect::Nothing };
-        Fault::new(kind, effect)
+    /// Error of a received response.
+    pub fn from_response(kind: LookupError) -> Self {
+        // A refusal may concern one number; an invalid response concerns them all.
+        let outcome =
+            if kind == LookupError::InvalidResponse { CallOutcome::Failure } else { CallOutcome::Inconclusive };
+        SourceError::new(kind, outcome)
     }
 }
 
-pub struct Guard {
+pub struct SourceGuard {
     pub name: Arc<str>,
     breaker: Breaker,
     clock: Arc<dyn Clock>,
 }
 
-impl Guard {
+impl SourceGuard {
     pub fn new(name: Arc<str>, settings: BreakerSettings, clock: Arc<dyn Clock>) -> Self {
-        Guard { name, breaker: Breaker::new(settings), clock }
+        SourceGuard { name, breaker: Breaker::new(settings), clock }
     }
 
-    /// Asks, unless it is known that there will be no answer.
-    pub async fn watch(
+    /// Runs the lookup, unless the breaker is open.
+    pub async fn run(
         &self,
-        question: impl Future<Output = Result<Resolved, Fault>> + Send,
-    ) -> Result<Resolved, SourceFault> {
-        self.breaker.admit(self.clock.now()).map_err(|code| match code {
-            ErrorCode::MnoTimeout => SourceFault::Timeout,
-            _ => SourceFault::Refused,
+        lookup: impl Future<Output = Result<LookupResult, SourceError>> + Send,
+    ) -> Result<LookupResult, LookupError> {
+        self.breaker.allow_call(self.clock.now()).map_err(|code| match code {
+            ErrorCode::MnoTimeout => LookupError::Timeout,
+            _ => LookupError::Refused,
         })?;
-        let mut under_way = UnderWay { guard: self, is_over: false };
-        let outcome = question.await;
-        under_way.is_over = true;
-        let (effect, retry_after) = match &outcome {
-            Ok(_) => (Effect::Works, None),
-            Err(fault) => (fault.effect, fault.retry_after),
+        let mut pending = PendingLookup { guard: self, is_finished: false };
+        let result = lookup.await;
+        pending.is_finished = true;
+        let (outcome, retry_after) = match &result {
+            Ok(_) => (CallOutcome::Success, None),
+            Err(error) => (error.outcome, error.retry_after),
         };
-        self.breaker.learn(effect, retry_after, self.clock.now());
-        outcome.map_err(|fault| self.told(fault))
+        self.breaker.record_outcome(outcome, retry_after, self.clock.now());
+        result.map_err(|error| self.log_error(error))
     }
 
-    fn told(&self, Fault { kind: fault, effect, status, .. }: Fault) -> SourceFault {
+    fn log_error(&self, SourceError { kind: error, outcome, status, .. }: SourceError) -> LookupError {
         let source = &*self.name;
-        if effect == Effect::Misconfigured {
-            tracing::error!(source, status, %fault, "a source of numbers' networks does not take us as we are configured");
+        if outcome == CallOutcome::Rejected {
+            tracing::error!(source, status, %error, "lookup source rejected our credentials or configuration");
         } else {
-            tracing::warn!(source, status, %fault, "a source of numbers' networks gave no answer");
+            tracing::warn!(source, status, %error, "number lookup failed");
         }
-        fault
+        error
     }
 }
 
-/// A question that is not answered yet. Who asked drops it when the time is up, and the breaker is to know.
-struct UnderWay<'a> {
-    guard: &'a Guard,
-    is_over: bool,
+/// A pending lookup. The engine drops it at its deadline; the breaker counts that as a timeout.
+struct PendingLookup<'a> {
+    guard: &'a SourceGuard,
+    is_finished: bool,
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for PendingLookup<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.guard.breaker.learn(Effect::TimesOut, None, self.guard.clock.now());
+        if !self.is_finished {
+            self.guard.breaker.record_outcome(CallOutcome::Timeout, None, self.guard.clock.now());
         }
     }
 }
 
-impl fmt::Debug for Guard {
+impl fmt::Debug for SourceGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Guard({})", self.name)
+        write!(f, "SourceGuard({})", self.name)
     }
 }

@@ -1,22 +1,21 @@
-//! Sources that know which network serves a number: each asks one party, in that party's own way.
+//! Sources that look up the network of a number. Each queries one provider with that provider's protocol.
 //!
-//! A source says what it was told and nothing more. Which sources are asked, in which order, and how long an answer is
-//! remembered is the engine's to decide. A fault in detail is logged here, without the number; after some in a row the
-//! source is left alone for a while.
+//! The engine decides the order of sources and the lifetime of results. Sources log their errors, without the number,
+//! and stop querying a failing provider for a while (circuit breaker).
 
-mod asking;
 pub mod enum_dns;
 mod guard;
 pub mod http_hlr;
-mod known;
+mod known_networks;
+mod lookup_client;
 pub mod telco_finder;
 
 pub use crate::{
     authentication::{Audience, ClientAuthentication, ClientSecret},
     breaker::BreakerSettings,
-    jwt::{Algorithm, BadKey, SigningKey},
+    jwt::{Algorithm, SigningKey, SigningKeyError},
 };
 pub use enum_dns::{EnumConfig, EnumDns};
 pub use http_hlr::{HlrConfig, HttpHlr};
-pub use known::KnownNetworks;
+pub use known_networks::KnownNetworks;
 pub use telco_finder::{TelcoFinder, TelcoFinderConfig};

@@ -1,18 +1,16 @@
-//! The one client that opens URLs that callers gave us.
+//! The only HTTP client for URLs that API clients supply (callbacks).
 //!
-//! Every address is looked at before a connection to it is opened, at each attempt, after resolution: a name that was
-//! harmless when it was given may lead into our network today. A connection that was opened under that rule may be used
-//! again while it is kept.
+//! The address guard checks every resolved address before each connect: a name that was public when it was stored may
+//! resolve into our network today. Pooled connections have passed this check.
 //!
-//! The answer's status decides as soon as its head is whole. The body is for the log: as much is read as the bounds
-//! allow, and one that is too long or too slow ends the reading, not the answer. Nothing is followed, decoded or sent
-//! through a proxy.
+//! The status alone decides the outcome. The body is for the delivery log: a body that is too long or too slow is cut
+//! off and does not fail the request. Redirects, content encodings and proxies are not supported.
 //!
-//! What was signed is what is sent: the target as it was written, and `host` with its port when it is not the default.
+//! The request is sent exactly as signed: the target unchanged, and `host` with its port unless it is the default.
 
+pub(crate) mod connect;
+pub(crate) mod connection;
 mod connector;
-pub(crate) mod dial;
-pub(crate) mod line;
 pub(crate) mod pool;
 mod resolver;
 pub(crate) mod tls;
@@ -25,30 +23,29 @@ use http::{HeaderValue, Method, Request, Response, Uri, header::HOST, uri::PathA
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
-use ringtrue_engine::ports::{Answer, Outgoing, Transport, Undelivered};
+use ringtrue_engine::ports::{OutboundRequest, OutboundResponse, Transport, TransportError};
 use tokio::time::Instant;
 
-use connector::Connector;
-use line::{Line, Work};
-use pool::Pool;
+use connection::{ConnectionDriver, HttpConnection};
+use connector::GuardedConnector;
+use pool::ConnectionPool;
 pub use resolver::{Resolver, SystemResolver};
-pub use tls::{CertificateClock, Identity, NoRoots};
+pub use tls::{CertificateClock, ClientCertificate, TlsConfigError};
 
-/// How much of an answer's body is read: a connection whose answer was read whole can be used again.
-const READ: usize = 64 * 1_024;
-/// How much of it is kept.
-const KEPT: usize = 4 * 1_024;
+/// Maximum number of body bytes read. A connection is reusable only if its body was read completely.
+const MAX_BODY_READ_BYTES: usize = 64 * 1_024;
+/// Maximum number of body bytes kept for the log.
+const MAX_BODY_KEPT_BYTES: usize = 4 * 1_024;
 
 #[derive(Clone, Debug)]
 pub struct OutboundSettings {
     pub addresses: AddressPolicy,
-    /// Certificates (PEM) that are trusted in addition to the machine's.
+    /// Certificates (PEM) trusted in addition to the system's.
     pub extra_roots: Option<PathBuf>,
     pub certificate_clock: CertificateClock,
-    /// How long opening a connection may take, TLS included.
-    pub connect: Duration,
-    /// How long everything may take.
-    pub total: Duration,
+    /// Includes the TLS handshake.
+    pub connect_timeout: Duration,
+    pub total_timeout: Duration,
 }
 
 impl Default for OutboundSettings {
@@ -57,62 +54,65 @@ impl Default for OutboundSettings {
             addresses: AddressPolicy::default(),
             extra_roots: None,
             certificate_clock: CertificateClock::default(),
-            connect: Duration::from_secs(5),
-            total: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(5),
+            total_timeout: Duration::from_secs(10),
         }
     }
 }
 
 #[derive(Debug)]
 pub struct Outbound {
-    connector: Connector,
-    pool: Pool,
-    total: Duration,
+    connector: GuardedConnector,
+    pool: ConnectionPool,
+    total_timeout: Duration,
 }
 
 impl Outbound {
-    pub fn new(settings: OutboundSettings) -> Result<Self, NoRoots> {
+    pub fn new(settings: OutboundSettings) -> Result<Self, TlsConfigError> {
         Outbound::with_resolver(settings, Arc::new(SystemResolver::default()))
     }
 
-    pub fn with_resolver(settings: OutboundSettings, resolver: Arc<dyn Resolver>) -> Result<Self, NoRoots> {
+    pub fn with_resolver(settings: OutboundSettings, resolver: Arc<dyn Resolver>) -> Result<Self, TlsConfigError> {
         let tls = tls::client_config(settings.extra_roots.as_deref(), None, &settings.certificate_clock)?;
-        let connector = Connector::new(resolver, settings.addresses, tls, settings.connect);
-        Ok(Outbound { connector, pool: Pool::default(), total: settings.total })
+        let connector = GuardedConnector::new(resolver, settings.addresses, tls, settings.connect_timeout);
+        Ok(Outbound { connector, pool: ConnectionPool::default(), total_timeout: settings.total_timeout })
     }
 
-    async fn send(&self, request: &Outgoing, deadline: Instant) -> Result<(Line, Response<Incoming>), Undelivered> {
-        if let Some(mut kept) = self.kept(request) {
-            // The other side may close a connection at any time, also now. One such loss is made good.
-            match kept.work.by(deadline, kept.sender.send_request(on_the_wire(request)?)).await {
-                None => return Err(Undelivered::Timeout),
-                Some(Ok(response)) => return Ok((kept, response)),
-                Some(Err(error)) if was_closed(&error) => {}
-                Some(Err(error)) => return Err(undelivered(&error)),
+    async fn send(
+        &self,
+        request: &OutboundRequest,
+        deadline: Instant,
+    ) -> Result<(HttpConnection, Response<Incoming>), TransportError> {
+        if let Some(mut pooled) = self.pooled_connection(request) {
+            // The peer may close a pooled connection at any time; then the request goes out once on a new one.
+            match pooled.driver.drive_until(deadline, pooled.sender.send_request(build_request(request)?)).await {
+                None => return Err(TransportError::Timeout),
+                Some(Ok(response)) => return Ok((pooled, response)),
+                Some(Err(error)) if is_stale_connection(&error) => {}
+                Some(Err(error)) => return Err(classify_error(&error)),
             }
         }
         let mut fresh = self.connector.connect(&request.url, deadline).await?;
-        let response = fresh.work.by(deadline, fresh.sender.send_request(on_the_wire(request)?)).await;
-        let response = response.ok_or(Undelivered::Timeout)?.map_err(|error| undelivered(&error))?;
+        let response = fresh.driver.drive_until(deadline, fresh.sender.send_request(build_request(request)?)).await;
+        let response = response.ok_or(TransportError::Timeout)?.map_err(|error| classify_error(&error))?;
         Ok((fresh, response))
     }
 
-    /// A connection from before that is still usable.
-    fn kept(&self, request: &Outgoing) -> Option<Line> {
+    fn pooled_connection(&self, request: &OutboundRequest) -> Option<HttpConnection> {
         let key = origin(&request.url);
-        std::iter::from_fn(|| self.pool.take(&key)).find_map(|mut kept| kept.is_ready().then_some(kept))
+        std::iter::from_fn(|| self.pool.take(&key)).find_map(|mut pooled| pooled.is_ready().then_some(pooled))
     }
 
-    /// Reads what the bounds allow of a body. Says whether that was all of it.
-    async fn read(work: &mut Work, mut body: Incoming, deadline: Instant) -> (Vec<u8>, bool) {
+    /// Reads a body up to the limits. Returns the kept bytes and whether the body was complete.
+    async fn read_body(driver: &mut ConnectionDriver, mut body: Incoming, deadline: Instant) -> (Vec<u8>, bool) {
         let (mut kept, mut read) = (Vec::new(), 0);
-        while read <= READ {
-            match work.by(deadline, body.frame()).await {
+        while read <= MAX_BODY_READ_BYTES {
+            match driver.drive_until(deadline, body.frame()).await {
                 Some(None) => return (kept, true),
                 Some(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
                     read += data.len();
-                    kept.extend_from_slice(&data[..data.len().min(KEPT - kept.len())]);
+                    kept.extend_from_slice(&data[..data.len().min(MAX_BODY_KEPT_BYTES - kept.len())]);
                 }
                 Some(Some(Err(_))) | None => break,
             }
@@ -123,23 +123,23 @@ impl Outbound {
 
 #[async_trait]
 impl Transport for Outbound {
-    async fn post(&self, request: Outgoing) -> Result<Answer, Undelivered> {
-        let deadline = Instant::now() + self.total;
-        let (mut line, response) = self.send(&request, deadline).await?;
+    async fn post(&self, request: OutboundRequest) -> Result<OutboundResponse, TransportError> {
+        let deadline = Instant::now() + self.total_timeout;
+        let (mut connection, response) = self.send(&request, deadline).await?;
         let (head, body) = response.into_parts();
-        let (body, is_whole) = Outbound::read(&mut line.work, body, deadline).await;
-        if is_whole {
-            self.pool.keep(&origin(&request.url), line);
+        let (body, is_complete) = Outbound::read_body(&mut connection.driver, body, deadline).await;
+        if is_complete {
+            self.pool.put(&origin(&request.url), connection);
         }
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-        Ok(Answer { status: head.status.as_u16(), headers, body })
+        Ok(OutboundResponse { status: head.status.as_u16(), headers, body })
     }
 }
 
-/// The request as it goes out. Headers keep their order.
-fn on_the_wire(outgoing: &Outgoing) -> Result<Request<Full<Bytes>>, Undelivered> {
-    // A URL that was taken has a target and an authority that can be sent.
+/// Builds the request; headers keep their order.
+fn build_request(outgoing: &OutboundRequest) -> Result<Request<Full<Bytes>>, TransportError> {
+    // Validated callback URLs have a valid target and authority.
     let build = || -> Result<_, http::Error> {
         let target = PathAndQuery::try_from(outgoing.url.target())?;
         let mut request = Request::builder()
@@ -151,11 +151,11 @@ fn on_the_wire(outgoing: &Outgoing) -> Result<Request<Full<Bytes>>, Undelivered>
         }
         request.body(Full::new(Bytes::from(outgoing.body.clone())))
     };
-    build().map_err(|_| Undelivered::Protocol)
+    build().map_err(|_| TransportError::Protocol)
 }
 
-/// Whether a kept connection was closed by the other side before it answered.
-fn was_closed(error: &hyper::Error) -> bool {
+/// Whether the peer closed a pooled connection before it responded.
+fn is_stale_connection(error: &hyper::Error) -> bool {
     error.is_canceled() || error.is_closed() || error.is_incomplete_message() || is_io(error)
 }
 
@@ -163,13 +163,13 @@ fn is_io(error: &hyper::Error) -> bool {
     error.source().is_some_and(<dyn Error>::is::<io::Error>)
 }
 
-pub(crate) fn undelivered(error: &hyper::Error) -> Undelivered {
+pub(crate) fn classify_error(error: &hyper::Error) -> TransportError {
     if error.is_parse_too_large() {
-        Undelivered::TooLarge
+        TransportError::TooLarge
     } else if error.is_parse() {
-        Undelivered::Protocol
+        TransportError::Protocol
     } else {
-        Undelivered::Connection
+        TransportError::Connection
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connections kept for the next request to the same place.
+//! Pool of idle connections, by origin.
 
 use std::{
     collections::HashMap,
@@ -9,82 +9,82 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::line::Line;
+use super::connection::HttpConnection;
 
-/// As many as are used at a time.
-const PER_ORIGIN: usize = 256;
-const IN_ALL: usize = 512;
-const KEPT_FOR: Duration = Duration::from_secs(5);
+/// As many as are used concurrently.
+const MAX_IDLE_PER_ORIGIN: usize = 256;
+const MAX_IDLE_TOTAL: usize = 512;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// They are kept by scheme, host and port.
+/// Keyed by scheme, host and port.
 #[derive(Default)]
-pub struct Pool(Mutex<Idle>);
+pub struct ConnectionPool(Mutex<IdleConnections>);
 
 #[derive(Default)]
-struct Idle {
-    origins: HashMap<String, Vec<(Instant, Line)>>,
+struct IdleConnections {
+    origins: HashMap<String, Vec<(Instant, HttpConnection)>>,
     count: usize,
-    swept_at: Option<Instant>,
+    evicted_at: Option<Instant>,
 }
 
-impl Pool {
-    /// The connection that was used last, if any was of late. The other side may have hung up meanwhile.
-    pub fn take(&self, key: &str) -> Option<Line> {
+impl ConnectionPool {
+    /// The most recently used connection. The peer may have closed it.
+    pub fn take(&self, key: &str) -> Option<HttpConnection> {
         let mut idle = self.idle();
-        let kept = idle.origins.get_mut(key)?;
-        let before = kept.len();
+        let connections = idle.origins.get_mut(key)?;
+        let before = connections.len();
         let found = loop {
-            match kept.pop() {
-                Some((since, line)) if since.elapsed() < KEPT_FOR => break Some(line),
+            match connections.pop() {
+                Some((since, connection)) if since.elapsed() < IDLE_TIMEOUT => break Some(connection),
                 Some(_) => {}
                 None => break None,
             }
         };
-        // The place itself is wanted again soon, or swept.
-        idle.count -= before - kept.len();
+        // An empty entry is reused soon or evicted.
+        idle.count -= before - connections.len();
         found
     }
 
-    pub fn keep(&self, key: &str, line: Line) {
-        if line.sender.is_closed() {
+    pub fn put(&self, key: &str, connection: HttpConnection) {
+        if connection.sender.is_closed() {
             return;
         }
         let now = Instant::now();
         let mut idle = self.idle();
-        idle.sweep(now);
-        if idle.count >= IN_ALL {
+        idle.evict_expired(now);
+        if idle.count >= MAX_IDLE_TOTAL {
             return;
         }
         match idle.origins.get_mut(key) {
-            Some(kept) if kept.len() >= PER_ORIGIN => return,
-            Some(kept) => kept.push((now, line)),
-            None => drop(idle.origins.insert(key.to_owned(), vec![(now, line)])),
+            Some(connections) if connections.len() >= MAX_IDLE_PER_ORIGIN => return,
+            Some(connections) => connections.push((now, connection)),
+            None => drop(idle.origins.insert(key.to_owned(), vec![(now, connection)])),
         }
         idle.count += 1;
     }
 
-    fn idle(&self) -> MutexGuard<'_, Idle> {
+    fn idle(&self) -> MutexGuard<'_, IdleConnections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Idle {
-    /// Drops what was kept too long, now and then.
-    fn sweep(&mut self, now: Instant) {
-        if self.swept_at.is_some_and(|at| now.duration_since(at) < KEPT_FOR) {
+impl IdleConnections {
+    /// Runs at most once per `IDLE_TIMEOUT`.
+    fn evict_expired(&mut self, now: Instant) {
+        if self.evicted_at.is_some_and(|at| now.duration_since(at) < IDLE_TIMEOUT) {
             return;
         }
-        self.swept_at = Some(now);
-        self.origins.retain(|_, kept| {
-            kept.retain(|(since, _)| since.elapsed() < KEPT_FOR);
-            !kept.is_empty()
+        self.evicted_at = Some(now);
+        self.origins.retain(|_, connections| {
+            connections.retain(|(since, _)| since.elapsed() < IDLE_TIMEOUT);
+            !connections.is_empty()
         });
         self.count = self.origins.values().map(Vec::len).sum();
     }
 }
 
-impl fmt::Debug for Pool {
+impl fmt::Debug for ConnectionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pool({} connections)", self.idle().count)
+        write!(f, "ConnectionPool({} idle)", self.idle().count)
     }
 }

@@ -1,4 +1,4 @@
-//! Whom we believe to be the host that a URL names, and who we say that we are.
+//! TLS client configuration: trusted roots and our client certificate.
 
 use std::{
     fmt,
@@ -15,29 +15,28 @@ use tokio_rustls::rustls::{
     time_provider::TimeProvider,
 };
 
-/// Why the certificates to trust could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum NoRoots {
-    #[error("the file of extra certificates cannot be read: {0}")]
-    File(#[from] tokio_rustls::rustls::pki_types::pem::Error),
-    #[error("the file of extra certificates holds one that is not valid, or none")]
-    Certificate,
-    #[error("our own certificate or its key cannot be read: {0}")]
-    Identity(#[source] tokio_rustls::rustls::pki_types::pem::Error),
-    #[error("TLS cannot be set up: {0}")]
+pub enum TlsConfigError {
+    #[error("failed to read the extra root certificates: {0}")]
+    ExtraRoots(#[from] tokio_rustls::rustls::pki_types::pem::Error),
+    #[error("the extra root certificates file contains an invalid certificate, or none")]
+    InvalidExtraRoot,
+    #[error("failed to read the client certificate or its key: {0}")]
+    ClientCertificate(#[source] tokio_rustls::rustls::pki_types::pem::Error),
+    #[error("invalid TLS configuration: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
 }
 
-/// Our own certificate, for hosts that want to see one.
+/// Client certificate for mutual TLS.
 #[derive(Clone, Debug)]
-pub struct Identity {
-    /// The certificate and those between it and its root (PEM).
+pub struct ClientCertificate {
+    /// The certificate and its intermediates (PEM).
     pub certificates: PathBuf,
-    /// Its private key (PEM).
+    /// Private key (PEM).
     pub key: PathBuf,
 }
 
-/// The clock by which certificates have expired or not.
+/// Clock for certificate validity.
 #[derive(Clone)]
 pub struct CertificateClock(pub Arc<dyn Clock>);
 
@@ -62,25 +61,25 @@ impl fmt::Debug for CertificateClock {
 
 pub fn client_config(
     extra_roots: Option<&Path>,
-    identity: Option<&Identity>,
+    identity: Option<&ClientCertificate>,
     clock: &CertificateClock,
-) -> Result<Arc<ClientConfig>, NoRoots> {
+) -> Result<Arc<ClientConfig>, TlsConfigError> {
     let mut roots = RootCertStore::empty();
-    let machine = rustls_native_certs::load_native_certs();
-    for error in &machine.errors {
-        tracing::warn!(%error, "a certificate of this machine cannot be read");
+    let system = rustls_native_certs::load_native_certs();
+    for error in &system.errors {
+        tracing::warn!(%error, "failed to read a system root certificate");
     }
-    roots.add_parsable_certificates(machine.certs);
+    roots.add_parsable_certificates(system.certs);
     if let Some(path) = extra_roots {
         let extra = CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?;
         let count = extra.len();
         let (added, _) = roots.add_parsable_certificates(extra);
         if added == 0 || added < count {
-            return Err(NoRoots::Certificate);
+            return Err(TlsConfigError::InvalidExtraRoot);
         }
     }
     if roots.is_empty() {
-        tracing::warn!("no certificate is trusted: requests to https URLs will fail");
+        tracing::warn!("no trusted root certificates; https requests will fail");
     }
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()?
@@ -89,8 +88,8 @@ pub fn client_config(
         None => config.with_no_client_auth(),
         Some(identity) => {
             let chain = CertificateDer::pem_file_iter(&identity.certificates).and_then(Iterator::collect);
-            let key = PrivateKeyDer::from_pem_file(&identity.key).map_err(NoRoots::Identity)?;
-            config.with_client_auth_cert(chain.map_err(NoRoots::Identity)?, key)?
+            let key = PrivateKeyDer::from_pem_file(&identity.key).map_err(TlsConfigError::ClientCertificate)?;
+            config.with_client_auth_cert(chain.map_err(TlsConfigError::ClientCertificate)?, key)?
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -1,14 +1,14 @@
-//! From the addresses of SMPP to those of the domain.
+//! Converts SMPP addresses to phone numbers.
 
 use ringtrue_domain::phone::{self, AddressKind, Country, Msisdn};
 use ringtrue_smpp::pdu::{Address, Ton};
 
-/// The number that a message centre wrote, if it is certain which.
-pub(super) fn number(address: &Address, country: Option<Country>) -> Option<Msisdn> {
-    phone::Address { text: &address.value, kind: kind(address.ton), country }.number()
+/// `None`: the address is not an unambiguous phone number.
+pub(super) fn parse_msisdn(address: &Address, country: Option<Country>) -> Option<Msisdn> {
+    phone::SmsAddress { text: &address.value, kind: address_kind(address.ton), country }.to_msisdn()
 }
 
-fn kind(ton: Ton) -> AddressKind {
+fn address_kind(ton: Ton) -> AddressKind {
     match ton {
         Ton::INTERNATIONAL => AddressKind::International,
         Ton::NATIONAL => AddressKind::National,
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_type_of_number_decides() {
+    fn type_of_number_determines_the_format() {
         for (ton, value, expected) in [
             (1, "447700900123", Some("+447700900123")),
             (2, "07700900123", Some("+447700900123")),
@@ -41,8 +41,8 @@ mod tests {
             (255, "447700900123", None),
         ] {
             let address = Address { ton: Ton(ton), npi: Npi::ISDN, value: value.to_owned() };
-            let read = number(&address, "GB".parse().ok());
-            assert_eq!(read.as_ref().map(Msisdn::as_str), expected, "{ton} {value}");
+            let parsed = parse_msisdn(&address, "GB".parse().ok());
+            assert_eq!(parsed.as_ref().map(Msisdn::as_str), expected, "{ton} {value}");
         }
     }
 }

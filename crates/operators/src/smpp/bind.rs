@@ -1,10 +1,10 @@
-//! One bind: made, kept, and made again.
+//! Maintains one bind: connects, binds, runs the session and reconnects.
 
 use std::{io, time::Duration};
 
 use ringtrue_smpp::{
     pdu::CommandStatus,
-    session::{BindError, Ended, Fault, Session},
+    session::{BindError, Session, SessionError, UnboundBy},
 };
 use thiserror::Error;
 use tokio::{
@@ -15,144 +15,147 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    SmppConfig, Tls,
-    back_off::BackOff,
-    connector::Running,
-    desk::{Desk, Line},
+    SmppConfig, SmppTls,
+    backoff::Backoff,
+    connector::SharedState,
+    inbound::{BindHandler, InboundContext},
 };
 
-/// Why there is no bind, or no longer.
+/// Why a bind attempt failed or a bind ended.
 #[derive(Debug, Error)]
-enum Failure {
-    #[error("cannot connect: {0}")]
+enum LinkFailure {
+    #[error("connection failed: {0}")]
     Connect(io::Error),
-    #[error("cannot connect in time")]
+    #[error("connection timed out")]
     ConnectTimedOut,
-    #[error("no TLS: {0}")]
+    #[error("TLS handshake failed: {0}")]
     Tls(io::Error),
-    #[error("cannot bind: {0}")]
+    #[error("bind failed: {0}")]
     Bind(BindError),
-    #[error("the link was lost: {0}")]
-    Lost(Fault),
-    #[error("the message centre unbound")]
+    #[error("link lost: {0}")]
+    Lost(SessionError),
+    #[error("unbound by the message centre")]
     Unbound,
 }
 
-impl Failure {
-    /// The message centre does not know us: the same attempt will have the same answer.
-    fn is_refusal(&self) -> bool {
+impl LinkFailure {
+    /// The message centre rejects our credentials, so retrying soon does not help.
+    fn is_credentials_rejected(&self) -> bool {
         matches!(
             self,
-            Self::Bind(BindError::Refused(
+            Self::Bind(BindError::Rejected(
                 CommandStatus::INVALID_PASSWORD | CommandStatus::INVALID_SYSTEM_ID | CommandStatus::INVALID_SYSTEM_TYPE
             ))
         )
     }
 
-    /// There is no hurry to try again.
-    fn is_lasting(&self) -> bool {
-        let throttled = matches!(self, Self::Bind(BindError::Refused(CommandStatus::THROTTLED)));
-        throttled || self.is_refusal() || matches!(self, Self::Bind(BindError::Unwritable(_)))
+    /// The next attempt uses the longest delay.
+    fn is_persistent(&self) -> bool {
+        let throttled = matches!(self, Self::Bind(BindError::Rejected(CommandStatus::THROTTLED)));
+        throttled || self.is_credentials_rejected() || matches!(self, Self::Bind(BindError::Encode(_)))
     }
 }
 
-/// Keeps a bind up until the connector stops.
-pub(super) async fn keep(running: &Running, number: usize) {
-    let Running { desk, presence, entropy, .. } = running;
-    let SmppConfig { name, reconnect_min, reconnect_max, .. } = &*desk.config;
-    let mut back_off = BackOff::new(*reconnect_min, *reconnect_max);
+pub(super) async fn maintain_bind(shared: &SharedState, number: usize) {
+    let SharedState { context, bind_status, entropy, .. } = shared;
+    let SmppConfig { name, reconnect_min, reconnect_max, .. } = &*context.config;
+    let mut backoff = Backoff::new(*reconnect_min, *reconnect_max);
     loop {
-        let began = Instant::now();
-        let Some(failure) = make(running, number).await else { return };
-        let was_bound = matches!(failure, Failure::Lost(_) | Failure::Unbound);
-        if was_bound && began.elapsed() >= *reconnect_max {
-            back_off.reset();
+        let started_at = Instant::now();
+        let Some(failure) = connect_and_run(shared, number).await else { return };
+        let was_bound = matches!(failure, LinkFailure::Lost(_) | LinkFailure::Unbound);
+        if was_bound && started_at.elapsed() >= *reconnect_max {
+            backoff.reset();
         }
-        let chance = u16::from_ne_bytes(entropy.bytes());
-        let pause = if failure.is_lasting() { back_off.longest(chance) } else { back_off.next(chance) };
-        report(name, number, &failure, pause, back_off.failures());
-        // Before anyone learns of the failure, so that who moves the clock on hearing of it moves it for us too.
-        let pause = sleep(pause);
-        presence.failed(failure.to_string(), failure.is_refusal());
-        if desk.stop.run_until_cancelled(pause).await.is_none() {
+        let jitter = u16::from_ne_bytes(entropy.bytes());
+        let delay = if failure.is_persistent() { backoff.longest_delay(jitter) } else { backoff.next_delay(jitter) };
+        log_failure(name, number, &failure, delay, backoff.failures());
+        // Created before the failure is published: tests advance the clock when they see it.
+        let delay = sleep(delay);
+        bind_status.record_failure(failure.to_string(), failure.is_credentials_rejected());
+        if context.stop.run_until_cancelled(delay).await.is_none() {
             return;
         }
     }
 }
 
-/// The first failure in a row, the second, the fourth and so on are worth a warning.
-fn report(name: &str, number: usize, failure: &Failure, pause: Duration, failures: u32) {
-    let retry = pause.as_millis();
-    if failure.is_refusal() {
+/// Warns at the first, second, fourth, … consecutive failure.
+fn log_failure(name: &str, number: usize, failure: &LinkFailure, delay: Duration, failures: u32) {
+    let retry = delay.as_millis();
+    if failure.is_credentials_rejected() {
         tracing::error!(
             connector.name = name, bind.number = number, bind.error = %failure, retry.millis = retry,
-            "the message centre refuses our credentials; trying again at the longest interval"
+            "SMPP bind rejected: invalid credentials; retrying at the longest interval"
         );
     } else if failures.is_power_of_two() {
         tracing::warn!(
             connector.name = name, bind.number = number, bind.error = %failure, bind.failures = failures,
-            retry.millis = retry, "there is no bind"
+            retry.millis = retry, "SMPP bind failed"
         );
     } else {
         tracing::debug!(
             connector.name = name, bind.number = number, bind.error = %failure, bind.failures = failures,
-            retry.millis = retry, "there is still no bind"
+            retry.millis = retry, "SMPP bind still failing"
         );
     }
 }
 
-/// Connects, binds, and runs the session to its end. None when the connector has stopped.
-async fn make(running: &Running, number: usize) -> Option<Failure> {
-    let stop = &running.desk.stop;
-    let SmppConfig { host, port, tls, response_timeout, .. } = &*running.desk.config;
-    let connect = timeout(*response_timeout, connect(host, *port));
-    let stream = match stop.run_until_cancelled(connect).await? {
+/// Connects, binds, and runs the session to its end. `None`: the connector stopped.
+async fn connect_and_run(shared: &SharedState, number: usize) -> Option<LinkFailure> {
+    let stop = &shared.context.stop;
+    let SmppConfig { host, port, tls, response_timeout, .. } = &*shared.context.config;
+    let connecting = timeout(*response_timeout, open_tcp(host, *port));
+    let stream = match stop.run_until_cancelled(connecting).await? {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Some(Failure::Connect(error)),
-        Err(_) => return Some(Failure::ConnectTimedOut),
+        Ok(Err(error)) => return Some(LinkFailure::Connect(error)),
+        Err(_) => return Some(LinkFailure::ConnectTimedOut),
     };
-    let Some(Tls { config, server_name }) = tls else { return run(running, number, stream).await };
+    let Some(SmppTls { config, server_name }) = tls else { return run_session(shared, number, stream).await };
     let handshake = TlsConnector::from(config.clone()).connect(server_name.clone(), stream);
     match stop.run_until_cancelled(timeout(*response_timeout, handshake)).await? {
-        Ok(Ok(stream)) => run(running, number, stream).await,
-        Ok(Err(error)) => Some(Failure::Tls(error)),
-        Err(_) => Some(Failure::ConnectTimedOut),
+        Ok(Ok(stream)) => run_session(shared, number, stream).await,
+        Ok(Err(error)) => Some(LinkFailure::Tls(error)),
+        Err(_) => Some(LinkFailure::ConnectTimedOut),
     }
 }
 
-async fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
-    // Small answers that the peer waits for: the usual gathering only makes them late.
+    // Responses are small; Nagle's algorithm would only delay them.
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
-async fn run<S: AsyncRead + AsyncWrite + Unpin>(running: &Running, number: usize, stream: S) -> Option<Failure> {
-    let desk: &Desk = &running.desk;
-    let (mut session, link) = Session::new(stream, desk.config.session());
-    let (mode, bind) = desk.config.bind();
-    if let Err(error) = desk.stop.run_until_cancelled(session.bind(mode, bind)).await? {
-        return Some(Failure::Bind(error));
+async fn run_session<S: AsyncRead + AsyncWrite + Unpin>(
+    shared: &SharedState,
+    number: usize,
+    stream: S,
+) -> Option<LinkFailure> {
+    let context: &InboundContext = &shared.context;
+    let (mut session, link) = Session::new(stream, context.config.session_config());
+    let (mode, bind) = context.config.bind_request();
+    if let Err(error) = context.stop.run_until_cancelled(session.bind(mode, bind)).await? {
+        return Some(LinkFailure::Bind(error));
     }
-    let up = running.presence.up();
-    tracing::info!(connector.name = %desk.config.name, bind.number = number, "bound to the message centre");
+    let bind_up = shared.bind_status.mark_up();
+    tracing::info!(connector.name = %context.config.name, bind.number = number, "SMPP bind up");
 
-    let application = Line::new(desk, link.clone());
-    let farewell = async {
-        desk.stop.cancelled().await;
-        // What is with the inbox is answered first, and then the message centre answers.
-        let patience = desk.config.answer_timeout + desk.config.response_timeout;
-        let _ = timeout(patience, link.unbind()).await;
+    let handler = BindHandler::new(context, link.clone());
+    let unbind_on_stop = async {
+        context.stop.cancelled().await;
+        // Pending deliveries are answered first, then the message centre responds to the unbind.
+        let unbind_timeout = context.config.answer_timeout + context.config.response_timeout;
+        let _ = timeout(unbind_timeout, link.unbind()).await;
     };
     let ended = tokio::select! {
         biased;
-        ended = session.run(&application) => ended,
-        () = farewell => Ok(Ended::ByUs),
+        ended = session.run(&handler) => ended,
+        () = unbind_on_stop => Ok(UnboundBy::Us),
     };
-    drop(up);
+    drop(bind_up);
     match ended {
-        Ok(Ended::ByUs) => None,
-        Ok(Ended::ByPeer) => Some(Failure::Unbound),
-        Err(fault) => Some(Failure::Lost(fault)),
+        Ok(UnboundBy::Us) => None,
+        Ok(UnboundBy::Peer) => Some(LinkFailure::Unbound),
+        Err(fault) => Some(LinkFailure::Lost(fault)),
     }
 }

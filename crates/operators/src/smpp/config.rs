@@ -1,4 +1,4 @@
-//! What is to be known of a message centre to bind to it.
+//! Configuration of a connection to a message centre.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 use ringtrue_smpp::{
-    pdu::{Bind, BindMode, Npi, Tag, Ton, VERSION_3_4, VERSION_5_0},
+    pdu::{Bind, BindMode, Npi, TlvTag, Ton, VERSION_3_4, VERSION_5_0},
     session,
     text::DefaultAlphabet,
 };
@@ -15,58 +15,58 @@ use tokio_rustls::rustls::{ClientConfig, pki_types::ServerName};
 
 #[derive(Clone, Debug)]
 pub struct SmppConfig {
-    /// Tells this connector from others, in logs, in metrics and to the networks.
+    /// Identifies this connector in logs and metrics.
     pub name: Arc<str>,
-    pub reach: Reach,
+    pub project_scope: ProjectScope,
     pub host: String,
     pub port: u16,
-    pub tls: Option<Tls>,
+    pub tls: Option<SmppTls>,
     pub system_id: String,
-    pub password: Password,
+    pub password: SmppPassword,
     pub system_type: String,
-    pub direction: Direction,
+    pub direction: BindDirection,
     pub interface_version: InterfaceVersion,
     pub address_range: AddressRange,
-    /// The numbers whose SMS come here.
+    /// Our numbers at this message centre.
     pub receivers: Vec<Msisdn>,
-    /// Where national numbers are meant.
+    /// Country of numbers in national format.
     pub country: Option<Country>,
-    /// What the message centre means by `data_coding` 0.
+    /// Meaning of `data_coding` 0.
     pub default_alphabet: DefaultAlphabet,
-    /// How many binds there are to be; at least one.
+    /// Number of binds; at least one.
     pub binds: usize,
-    /// How many messages are worked on at once per bind; at least one.
+    /// Messages processed concurrently per bind; at least one.
     pub window: usize,
-    /// How long the message centre may be silent before it is asked whether it is there.
+    /// Silence after which an `enquire_link` is sent.
     pub enquire_link_interval: Duration,
-    /// How long the message centre may take to connect, and to respond.
+    /// For connecting, and for each response of the message centre.
     pub response_timeout: Duration,
-    /// How long we may take to answer, which must be less than the message centre waits. A part of a longer SMS waits
-    /// for the others for half of it.
+    /// Limit for our own responses; must be shorter than the message centre's timeout. A part of a concatenated SMS
+    /// waits half of it for the other parts.
     pub answer_timeout: Duration,
     pub reconnect_min: Duration,
-    /// Also how long a link must have lived to count as stable.
+    /// A link that lived this long is stable: it resets the backoff.
     pub reconnect_max: Duration,
-    /// How long the parts of an SMS may take.
+    /// Time to receive all parts of an SMS.
     pub concatenation_deadline: Duration,
-    pub succession: Succession,
-    /// How long there may be no bind before the receivers count as deaf. The message centre keeps what comes meanwhile.
+    pub part_order: PartOrder,
+    /// Time without a bind before the receivers are out of service. The message centre queues messages meanwhile.
     pub grace: Duration,
 }
 
 impl SmppConfig {
-    /// With what most message centres expect.
+    /// Uses defaults that suit most message centres.
     pub fn new(name: impl Into<Arc<str>>, host: impl Into<String>, port: u16, receivers: Vec<Msisdn>) -> Self {
         Self {
             name: name.into(),
-            reach: Reach::LiveProjects,
+            project_scope: ProjectScope::LiveProjects,
             host: host.into(),
             port,
             tls: None,
             system_id: String::new(),
-            password: Password::default(),
+            password: SmppPassword::default(),
             system_type: String::new(),
-            direction: Direction::default(),
+            direction: BindDirection::default(),
             interface_version: InterfaceVersion::default(),
             address_range: AddressRange::default(),
             receivers,
@@ -80,21 +80,21 @@ impl SmppConfig {
             reconnect_min: Duration::from_secs(1),
             reconnect_max: Duration::from_mins(1),
             concatenation_deadline: Duration::from_mins(5),
-            succession: Succession::default(),
+            part_order: PartOrder::default(),
             grace: Duration::from_secs(30),
         }
     }
 
-    pub(super) fn bind(&self) -> (BindMode, Bind) {
+    pub(super) fn bind_request(&self) -> (BindMode, Bind) {
         let mode = match self.direction {
-            Direction::Receiver => BindMode::Receiver,
-            Direction::Transceiver => BindMode::Transceiver,
+            BindDirection::Receiver => BindMode::Receiver,
+            BindDirection::Transceiver => BindMode::Transceiver,
         };
         let interface_version = match self.interface_version {
             InterfaceVersion::V3_4 => VERSION_3_4,
             InterfaceVersion::V5_0 => VERSION_5_0,
         };
-        let bind = Bind {
+        let bind_request = Bind {
             system_id: self.system_id.clone(),
             password: self.password.0.to_string(),
             system_type: self.system_type.clone(),
@@ -103,74 +103,73 @@ impl SmppConfig {
             addr_npi: Npi(self.address_range.npi),
             address_range: self.address_range.pattern.clone(),
         };
-        (mode, bind)
+        (mode, bind_request)
     }
 
-    pub(super) fn session(&self) -> session::Config {
-        session::Config {
-            answer_window: self.window,
+    pub(super) fn session_config(&self) -> session::SessionConfig {
+        session::SessionConfig {
+            handler_window: self.window,
             bind_timeout: self.response_timeout,
             response_timeout: self.response_timeout,
-            answer_timeout: self.answer_timeout,
+            handler_timeout: self.answer_timeout,
             enquire_link_interval: Some(self.enquire_link_interval),
-            ..session::Config::default()
+            ..session::SessionConfig::default()
         }
     }
 }
 
-/// Whose checks the SMS of a message centre can reach.
+/// Projects whose checks the SMS of a message centre can conclude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum ProjectScope {
     LiveProjects,
-    /// The message centre is simulated, and each message names the sandbox project whose handset has sent it: sixteen
-    /// octets under this tag.
+    /// The message centre is simulated. The TLV with this tag holds the id (16 octets) of the sandbox project that sent
+    /// the message.
     SandboxProject {
-        tag: Tag,
+        tag: TlvTag,
     },
 }
 
-impl Reach {
+impl ProjectScope {
     pub fn mode(self) -> Mode {
         match self {
-            Reach::LiveProjects => Mode::Live,
-            Reach::SandboxProject { .. } => Mode::Sandbox,
+            ProjectScope::LiveProjects => Mode::Live,
+            ProjectScope::SandboxProject { .. } => Mode::Sandbox,
         }
     }
 }
 
-/// Shown to the message centre, and to nobody else.
+/// Masked in `Debug` output.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Password(Box<str>);
+pub struct SmppPassword(Box<str>);
 
-impl<T: Into<Box<str>>> From<T> for Password {
+impl<T: Into<Box<str>>> From<T> for SmppPassword {
     fn from(password: T) -> Self {
         Self(password.into())
     }
 }
 
-/// Masked, and as long as any other.
-impl fmt::Debug for Password {
+impl fmt::Debug for SmppPassword {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password(…)")
+        f.write_str("SmppPassword(…)")
     }
 }
 
-/// TLS, and whose certificate is expected.
+/// TLS settings and the expected server name.
 #[derive(Clone)]
-pub struct Tls {
+pub struct SmppTls {
     pub config: Arc<ClientConfig>,
     pub server_name: ServerName<'static>,
 }
 
-impl fmt::Debug for Tls {
+impl fmt::Debug for SmppTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("server_name", &self.server_name).finish_non_exhaustive()
+        f.debug_struct("SmppTls").field("server_name", &self.server_name).finish_non_exhaustive()
     }
 }
 
-/// What the bind is for. Nothing is ever sent, but some message centres know transceivers only.
+/// Bind mode. Nothing is ever sent, but some message centres accept only transceivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Direction {
+pub enum BindDirection {
     Receiver,
     #[default]
     Transceiver,
@@ -183,7 +182,7 @@ pub enum InterfaceVersion {
     V5_0,
 }
 
-/// Which numbers the bind is to serve. Most message centres know by themselves.
+/// Address range of the bind. Most message centres ignore it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressRange {
     pub ton: u8,
@@ -191,13 +190,13 @@ pub struct AddressRange {
     pub pattern: String,
 }
 
-/// How the message centre sends the parts of an SMS.
+/// How the message centre sends the parts of a concatenated SMS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Succession {
-    /// The next part does not wait for the answer to the one before: each is answered once all are safe.
+pub enum PartOrder {
+    /// Without waiting for responses. All parts are acknowledged after the whole SMS is stored.
     #[default]
     Together,
-    /// The next part comes after the one before was acknowledged: each is acknowledged as it comes, and what is kept
-    /// of an unfinished SMS is lost in a crash.
+    /// Each part after the previous one was acknowledged. Parts are acknowledged on arrival, so a crash loses the parts
+    /// of an incomplete SMS.
     OneByOne,
 }

@@ -1,165 +1,172 @@
-//! A connector as its owner sees it: started, asked how it is, stopped.
+//! The SMPP connector: start, status and shutdown.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use ringtrue_engine::{
     networks::Networks,
-    ports::{Clock, Condition, ConnectorReport, Counts, Entropy, Inbox, Links, Mishap, Reporting, Signs},
+    ports::{
+        Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Entropy, Inbox, LastError, LinkStatus, MessageCounts,
+        MonitoredConnector,
+    },
 };
 use tokio::time::{Instant, interval};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Counters, LastError, Outcome, SmppConfig, Status, bind, desk::Desk, long::LongMessages, presence::Presence,
+    LastBindError, SmppConfig, SmppCounters, SmppOutcome, SmppStatus, bind, bind_status::BindStatus,
+    concatenation::ConcatenatedMessages, inbound::InboundContext,
 };
-use crate::vital_signs::VitalSigns;
+use crate::health::HealthRecorder;
 
-/// How often unfinished SMS are looked through.
-const SWEEP: Duration = Duration::from_secs(1);
+/// Interval for expiring incomplete SMS.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a connector needs of the rest of the house.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct SmppDependencies {
     pub inbox: Arc<dyn Inbox>,
     pub networks: Arc<Networks>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    pub counters: Arc<Counters>,
+    pub counters: Arc<SmppCounters>,
 }
 
-impl fmt::Debug for Surroundings {
+impl fmt::Debug for SmppDependencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings").field("counters", &self.counters).finish_non_exhaustive()
+        f.debug_struct("SmppDependencies").field("counters", &self.counters).finish_non_exhaustive()
     }
 }
 
-/// A message centre's SMS, on their way to the inbox. It stops when it is dropped; [`shutdown`](Self::shutdown) also
-/// waits until it has.
+/// Receives SMS from a message centre and passes them to the inbox. Dropping it stops it;
+/// [`shutdown`](Self::shutdown) also waits for its tasks.
 ///
-/// It tells the networks whether its receivers are heard. When it is not to come back, its owner tells them to
-/// [`forget`](Networks::forget) it.
-pub struct Connector {
-    running: Arc<Running>,
+/// It reports the availability of its receivers to [`Networks`]. After a permanent removal, the owner calls
+/// [`forget`](Networks::forget).
+pub struct SmppConnector {
+    shared: Arc<SharedState>,
     tasks: TaskTracker,
 }
 
-/// What the tasks of a connector share.
-pub(super) struct Running {
-    pub(super) desk: Desk,
-    pub(super) presence: Presence,
+/// State shared by the tasks of a connector.
+pub(super) struct SharedState {
+    pub(super) context: InboundContext,
+    pub(super) bind_status: BindStatus,
     pub(super) entropy: Arc<dyn Entropy>,
     networks: Arc<Networks>,
 }
 
-impl fmt::Debug for Connector {
+impl fmt::Debug for SmppConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector")
-            .field("name", &self.running.desk.config.name)
-            .field("presence", &self.running.presence)
+        f.debug_struct("SmppConnector")
+            .field("name", &self.shared.context.config.name)
+            .field("status", &self.shared.bind_status)
             .finish_non_exhaustive()
     }
 }
 
-impl Connector {
-    /// Begins to bind. To be called within the runtime.
-    pub fn start(config: SmppConfig, surroundings: Surroundings) -> Self {
-        let Surroundings { inbox, networks, clock, entropy, counters } = surroundings;
-        let long = LongMessages::new(config.succession, config.concatenation_deadline, config.default_alphabet);
-        let running = Arc::new(Running {
-            presence: Presence::new(config.binds.max(1), Arc::clone(&clock), Arc::clone(&counters)),
-            desk: Desk {
+impl SmppConnector {
+    /// Starts binding. Must be called within a tokio runtime.
+    pub fn start(config: SmppConfig, dependencies: SmppDependencies) -> Self {
+        let SmppDependencies { inbox, networks, clock, entropy, counters } = dependencies;
+        let concatenation =
+            ConcatenatedMessages::new(config.part_order, config.concatenation_deadline, config.default_alphabet);
+        let shared = Arc::new(SharedState {
+            bind_status: BindStatus::new(config.binds.max(1), Arc::clone(&clock), Arc::clone(&counters)),
+            context: InboundContext {
                 receivers: config.receivers.iter().cloned().collect(),
                 config: Arc::new(config),
                 inbox,
                 clock,
                 counters,
-                long,
-                signs: VitalSigns::default(),
+                concatenation,
+                health: HealthRecorder::default(),
                 stop: CancellationToken::new(),
             },
             entropy,
             networks,
         });
         let tasks = TaskTracker::new();
-        for number in 1..=running.presence.status().binds {
-            let running = Arc::clone(&running);
-            tasks.spawn(async move { bind::keep(&running, number).await });
+        for number in 1..=shared.bind_status.status().binds {
+            let shared = Arc::clone(&shared);
+            tasks.spawn(async move { bind::maintain_bind(&shared, number).await });
         }
-        let background = Arc::clone(&running);
+        let background = Arc::clone(&shared);
         tasks.spawn(async move {
-            background.desk.stop.run_until_cancelled(background.look_after()).await;
+            background.context.stop.run_until_cancelled(background.run_background()).await;
         });
         tasks.close();
-        Self { running, tasks }
+        Self { shared, tasks }
     }
 
-    pub fn status(&self) -> Status {
-        self.running.presence.status()
+    pub fn status(&self) -> SmppStatus {
+        self.shared.bind_status.status()
     }
 
-    /// Waits until it is as wished.
-    pub async fn wait_until(&self, wished: impl FnMut(&Status) -> bool) -> Status {
-        self.running.presence.wait_until(wished).await
+    /// Waits until the status satisfies the predicate.
+    pub async fn wait_until(&self, predicate: impl FnMut(&SmppStatus) -> bool) -> SmppStatus {
+        self.shared.bind_status.wait_until(predicate).await
     }
 
-    /// Answers what it has taken, unbinds, and waits until nothing of it is left. Takes no longer than an answer and a
-    /// response may.
+    /// Answers pending messages, unbinds, and waits for all tasks. Takes at most `answer_timeout` plus
+    /// `response_timeout`.
     pub async fn shutdown(&self) {
-        self.running.desk.stop.cancel();
+        self.shared.context.stop.cancel();
         self.tasks.wait().await;
     }
 }
 
-impl Reporting for Connector {
-    fn report(&self) -> ConnectorReport {
-        let Desk { config, counters, signs, .. } = &self.running.desk;
-        let Status { binds, binds_up, since, hears, last_error } = self.status();
-        let mishap = last_error.map(|LastError { what, at }| Mishap { what, at });
-        ConnectorReport {
+impl MonitoredConnector for SmppConnector {
+    fn connector_status(&self) -> ConnectorStatus {
+        let InboundContext { config, counters, health, .. } = &self.shared.context;
+        let SmppStatus { binds, binds_up, since, receivers_available, last_error } = self.status();
+        let last_error = last_error.map(|LastBindError { message, at }| LastError { message, at });
+        ConnectorStatus {
             name: Arc::clone(&config.name),
             kind: "SMPP",
-            mode: config.reach.mode(),
-            condition: match binds_up {
-                0 if hears => Condition::Impaired,
-                0 => Condition::Down,
-                up if up < binds => Condition::Impaired,
-                _ => Condition::Up,
+            mode: config.project_scope.mode(),
+            state: match binds_up {
+                0 if receivers_available => ConnectorState::Degraded,
+                0 => ConnectorState::Down,
+                up if up < binds => ConnectorState::Degraded,
+                _ => ConnectorState::Up,
             },
             networks: vec![],
             receivers: config.receivers.clone(),
-            links: Some(Links { up: binds_up, wanted: binds, since }),
+            links: Some(LinkStatus { up: binds_up, configured: binds, since }),
             breakers: vec![],
-            counts: Some(Counts {
-                taken: counters.get(Outcome::Received),
-                refused: counters.get(Outcome::TemporaryError) + counters.get(Outcome::Malformed),
+            counts: Some(MessageCounts {
+                accepted: counters.get(SmppOutcome::Received),
+                rejected: counters.get(SmppOutcome::TemporaryError) + counters.get(SmppOutcome::Malformed),
             }),
-            signs: Signs { mishap, ..signs.read() },
+            health: ConnectorHealth { last_error, ..health.snapshot() },
         }
     }
 }
 
-impl Drop for Connector {
+impl Drop for SmppConnector {
     fn drop(&mut self) {
-        self.running.desk.stop.cancel();
+        self.shared.context.stop.cancel();
     }
 }
 
-impl Running {
-    /// Tells the networks how things are, and sweeps up unfinished SMS.
-    async fn look_after(&self) {
-        let SmppConfig { name, receivers, grace, .. } = &*self.desk.config;
-        tokio::join!(self.presence.tell(&self.networks, name, receivers, *grace), self.sweep());
+impl SharedState {
+    /// Publishes receiver availability and expires incomplete SMS.
+    async fn run_background(&self) {
+        let SmppConfig { name, receivers, grace, .. } = &*self.context.config;
+        tokio::join!(
+            self.bind_status.publish_availability(&self.networks, name, receivers, *grace),
+            self.expire_incomplete()
+        );
     }
 
-    async fn sweep(&self) {
-        let mut sweeps = interval(SWEEP);
+    async fn expire_incomplete(&self) {
+        let mut ticks = interval(EXPIRY_INTERVAL);
         loop {
-            sweeps.tick().await;
-            let missing = self.desk.long.expire(Instant::now());
-            if missing > 0 {
-                self.desk.counters.add(Outcome::PartsMissing, u64::try_from(missing).unwrap_or(u64::MAX));
-                let name = &self.desk.config.name;
-                tracing::info!(connector.name = %name, sms.count = missing, "the parts of some SMS did not all come");
+            ticks.tick().await;
+            let expired = self.context.concatenation.expire(Instant::now());
+            if expired > 0 {
+                self.context.counters.add(SmppOutcome::PartsMissing, u64::try_from(expired).unwrap_or(u64::MAX));
+                let name = &self.context.config.name;
+                tracing::info!(connector.name = %name, sms.count = expired, "incomplete concatenated SMS expired");
             }
         }
     }

@@ -1,39 +1,39 @@
-//! How many of everything, for metrics.
+//! Counters for metrics.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use ringtrue_engine::ports::Disposition;
+use ringtrue_engine::ports::SmsOutcome;
 
-/// What is counted.
+/// Outcome of a received message or part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// A message came, whatever became of it.
+pub enum SmppOutcome {
+    /// Every message, whatever its outcome.
     Received,
-    /// A whole SMS, and what the inbox made of it.
+    /// Outcomes of complete SMS, as the inbox reports them.
     Concluded,
     TooLate,
     Pending,
     Unmatched,
     Unusable,
-    /// Dropped: a receipt, or another thing that is not an SMS.
+    /// Dropped: a delivery receipt, or another message that is not an SMS.
     NotAnSms,
-    /// Dropped: not to a number of ours.
+    /// Dropped: not to one of our numbers.
     OtherReceiver,
-    /// Dropped: in a coding of which nothing can be read.
+    /// Dropped: unsupported coding.
     Unreadable,
-    /// A part was acknowledged after its SMS was dealt with.
-    PartTaken,
+    /// A part was acknowledged after its SMS was processed.
+    PartAcknowledged,
     /// A part was acknowledged while others were missing.
-    PartOnTrust,
-    /// An SMS was given up because its parts did not come.
+    PartAcknowledgedEarly,
+    /// An SMS expired before all parts arrived.
     PartsMissing,
-    /// Answered with a temporary error, to come again.
+    /// Answered with a temporary error; the message centre resends it.
     TemporaryError,
-    /// Could not be read as a PDU.
+    /// Not a valid PDU.
     Malformed,
 }
 
-impl Outcome {
+impl SmppOutcome {
     pub const ALL: [Self; 14] = [
         Self::Received,
         Self::Concluded,
@@ -44,27 +44,27 @@ impl Outcome {
         Self::NotAnSms,
         Self::OtherReceiver,
         Self::Unreadable,
-        Self::PartTaken,
-        Self::PartOnTrust,
+        Self::PartAcknowledged,
+        Self::PartAcknowledgedEarly,
         Self::PartsMissing,
         Self::TemporaryError,
         Self::Malformed,
     ];
 
-    /// The word in metrics.
+    /// Label value in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Received => "received",
-            Self::Concluded => Disposition::Concluded.as_str(),
-            Self::TooLate => Disposition::TooLate.as_str(),
-            Self::Pending => Disposition::Pending.as_str(),
-            Self::Unmatched => Disposition::Unmatched.as_str(),
-            Self::Unusable => Disposition::Unusable.as_str(),
+            Self::Concluded => SmsOutcome::Concluded.as_str(),
+            Self::TooLate => SmsOutcome::TooLate.as_str(),
+            Self::Pending => SmsOutcome::Pending.as_str(),
+            Self::Unmatched => SmsOutcome::Unmatched.as_str(),
+            Self::Unusable => SmsOutcome::Unusable.as_str(),
             Self::NotAnSms => "not_an_sms",
             Self::OtherReceiver => "other_receiver",
             Self::Unreadable => "unreadable",
-            Self::PartTaken => "part_taken",
-            Self::PartOnTrust => "part_on_trust",
+            Self::PartAcknowledged => "part_taken",
+            Self::PartAcknowledgedEarly => "part_on_trust",
             Self::PartsMissing => "parts_missing",
             Self::TemporaryError => "temporary_error",
             Self::Malformed => "malformed",
@@ -72,27 +72,27 @@ impl Outcome {
     }
 }
 
-impl From<Disposition> for Outcome {
-    fn from(disposition: Disposition) -> Self {
-        match disposition {
-            Disposition::Concluded => Self::Concluded,
-            Disposition::TooLate => Self::TooLate,
-            Disposition::Pending => Self::Pending,
-            Disposition::Unmatched => Self::Unmatched,
-            Disposition::Unusable => Self::Unusable,
+impl From<SmsOutcome> for SmppOutcome {
+    fn from(outcome: SmsOutcome) -> Self {
+        match outcome {
+            SmsOutcome::Concluded => Self::Concluded,
+            SmsOutcome::TooLate => Self::TooLate,
+            SmsOutcome::Pending => Self::Pending,
+            SmsOutcome::Unmatched => Self::Unmatched,
+            SmsOutcome::Unusable => Self::Unusable,
         }
     }
 }
 
-/// The counts of a connector. They outlive it, so that a new one can go on counting.
+/// Counters of a connector. They outlive it, so that its replacement continues them.
 #[derive(Debug, Default)]
-pub struct Counters {
-    outcomes: [AtomicU64; Outcome::ALL.len()],
+pub struct SmppCounters {
+    outcomes: [AtomicU64; SmppOutcome::ALL.len()],
     binds_up: AtomicUsize,
 }
 
-impl Counters {
-    pub fn get(&self, outcome: Outcome) -> u64 {
+impl SmppCounters {
+    pub fn get(&self, outcome: SmppOutcome) -> u64 {
         self.outcomes[outcome as usize].load(Ordering::Relaxed)
     }
 
@@ -100,12 +100,12 @@ impl Counters {
         self.binds_up.load(Ordering::Relaxed)
     }
 
-    pub(super) fn count(&self, outcome: Outcome) {
+    pub(super) fn increment(&self, outcome: SmppOutcome) {
         self.add(outcome, 1);
     }
 
-    pub(super) fn add(&self, outcome: Outcome, count: u64) {
-        self.outcomes[outcome as usize].fetch_add(count, Ordering::Relaxed);
+    pub(super) fn add(&self, outcome: SmppOutcome, amount: u64) {
+        self.outcomes[outcome as usize].fetch_add(amount, Ordering::Relaxed);
     }
 
     pub(super) fn set_binds_up(&self, binds: usize) {
@@ -120,12 +120,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_outcome_has_a_place_and_a_word() {
-        let counters = Counters::default();
-        for (times, outcome) in (1..).zip(Outcome::ALL) {
+    fn every_outcome_has_a_counter_and_a_label() {
+        let counters = SmppCounters::default();
+        for (times, outcome) in (1..).zip(SmppOutcome::ALL) {
             counters.add(outcome, times);
             assert_eq!(counters.get(outcome), times);
         }
-        assert_eq!(HashSet::from(Outcome::ALL.map(Outcome::as_str)).len(), Outcome::ALL.len());
+        assert_eq!(HashSet::from(SmppOutcome::ALL.map(SmppOutcome::as_str)).len(), SmppOutcome::ALL.len());
     }
 }

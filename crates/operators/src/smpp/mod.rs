@@ -1,33 +1,35 @@
-//! SMS from operators by SMPP: a client that binds to a message centre and takes what handsets sent.
+//! SMPP client that binds to an operator's message centre (SMSC) and receives SMS from handsets.
 //!
-//! A [`Connector`] keeps a few binds up, and everything that comes over any of them goes one way: [`desk`] tells an SMS
-//! from a receipt and reads who sent it to whom, [`long`] puts the parts of a longer one together, and the engine's
-//! inbox deals with it. The message centre is answered after the inbox has answered, many at a time and in any order,
-//! so that the store's group commit gets its batches.
+//! A [`SmppConnector`] maintains several binds. For every received message, [`inbound`] separates SMS from receipts and
+//! parses the addresses, [`concatenation`] joins the parts of longer SMS, and the engine's inbox processes the result.
+//! Messages are acknowledged after the inbox has stored them, many concurrently and in any order, so that the store can
+//! batch its commits.
 //!
-//! Nothing that is acknowledged is lost, nothing that cannot be used is refused for ever:
+//! Acknowledged messages are never lost, and unusable ones are not rejected for ever:
 //!
-//! - the inbox failed: `ESME_RX_T_APPN`, and the message centre sends again;
-//! - not an SMS, not to a number of ours, in a coding of which nothing can be read: acknowledged and counted;
-//! - a part of an SMS whose others are missing: see `docs/decisions/0008-parts-of-an-sms.md`.
+//! - the inbox failed: `ESME_RX_T_APPN`, so that the message centre resends;
+//! - not an SMS, not to one of our numbers, or in an unsupported coding: acknowledged and counted;
+//! - a part of an incomplete SMS: see `docs/decisions/0008-acknowledging-sms-parts.md`.
 //!
-//! Deliberately absent: sending, and any judgement on what an SMS says.
+//! Deliberately absent: sending SMS, and interpreting their text.
 
 mod address;
-mod back_off;
+mod backoff;
 mod bind;
+mod bind_status;
+mod concatenation;
 mod config;
 mod connector;
 mod counters;
-mod desk;
-mod long;
-mod presence;
+mod inbound;
 
-pub use ringtrue_smpp::{pdu::Tag, text::DefaultAlphabet};
+pub use ringtrue_smpp::{pdu::TlvTag, text::DefaultAlphabet};
 
 pub use self::{
-    config::{AddressRange, Direction, InterfaceVersion, Password, Reach, SmppConfig, Succession, Tls},
-    connector::{Connector, Surroundings},
-    counters::{Counters, Outcome},
-    presence::{LastError, Status},
+    bind_status::{LastBindError, SmppStatus},
+    config::{
+        AddressRange, BindDirection, InterfaceVersion, PartOrder, ProjectScope, SmppConfig, SmppPassword, SmppTls,
+    },
+    connector::{SmppConnector, SmppDependencies},
+    counters::{SmppCounters, SmppOutcome},
 };

@@ -1,4 +1,4 @@
-//! What a webhook is told about its vendor.
+//! Configuration of an SMS webhook.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,23 +8,23 @@ use url::Url;
 
 use super::{
     bird::Bird, generic::Generic, infobip::Infobip, jasmin::Jasmin, kannel::Kannel, messagebird::MessageBird,
-    plivo::Plivo, secret::PathSecret, sinch::Sinch, telnyx::Telnyx, twilio::Twilio, vendor::Vendor, vonage::Vonage,
+    plivo::Plivo, secret::PathSecret, sinch::Sinch, telnyx::Telnyx, twilio::Twilio, vendor::WebhookVendor,
+    vonage::Vonage,
 };
 
 #[derive(Clone, Debug)]
 pub struct WebhookConfig {
-    /// As logs and metrics call it.
+    /// Identifies this webhook in logs and metrics.
     pub name: Arc<str>,
-    pub driver: Driver,
-    /// What the vendor calls, and signs, as the world outside sees it; without a query, and without the path secret,
-    /// which follows as one more segment.
+    pub driver: WebhookDriver,
+    /// Public URL that the vendor calls and signs, without query and path secret; the secret is appended as a segment.
     pub public_url: Url,
     pub path_secret: Option<PathSecret>,
-    /// From where the vendor calls; from anywhere if empty.
+    /// Addresses of the vendor; empty means any.
     pub allowed: Vec<IpNet>,
-    /// How far the vendor's clock and ours may be apart, the way of the request included.
+    /// Maximum difference between the signature timestamp and our clock.
     pub max_skew: Duration,
-    /// The country of numbers in national format.
+    /// Country of numbers in national format.
     pub country: Option<Country>,
     /// Our numbers at this vendor.
     pub receivers: Vec<Msisdn>,
@@ -34,9 +34,9 @@ impl WebhookConfig {
     pub const MAX_SKEW: Duration = Duration::from_mins(5);
 }
 
-/// Who calls, and the secrets that only it has. A signature that is `None` is switched off.
+/// The vendor and its secrets. A signature of `None` disables verification.
 #[derive(Clone, Debug)]
-pub enum Driver {
+pub enum WebhookDriver {
     Twilio(Twilio),
     Vonage(Vonage),
     Telnyx(Telnyx),
@@ -50,44 +50,44 @@ pub enum Driver {
     Generic(Generic),
 }
 
-/// How much of a request a driver's signature vouches for.
+/// What a driver's signature covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Vouches {
-    ForMessage,
-    /// By the vendor's own scheme: somebody who has seen one request can write another.
-    ForUrlOnly,
-    SwitchedOff,
-    HasNoScheme,
+enum SignatureCoverage {
+    Message,
+    /// Anyone who has seen one request can forge another.
+    UrlOnly,
+    Disabled,
+    Unsupported,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    #[error("webhook {0}: the signature is off, so it needs allowed addresses or a path secret: anyone could call it")]
+pub enum WebhookConfigError {
+    #[error("webhook {0}: signature verification is disabled, so it needs allowed addresses or a path secret")]
     SignatureOff(Arc<str>),
-    #[error("webhook {0}: {1} signs nothing, so it needs allowed addresses or a path secret: anyone could call it")]
+    #[error("webhook {0}: {1} does not sign requests, so it needs allowed addresses or a path secret")]
     NoSignatureScheme(Arc<str>, &'static str),
     #[error(
-        "webhook {0}: version 2 of Plivo's signature covers the URL and not the message, so it needs allowed addresses \
-         or a path secret too: who has seen one request could write another"
+        "webhook {0}: version 2 of Plivo's signature covers the URL and not the message, so it also needs allowed \
+         addresses or a path secret"
     )]
     SignatureWithoutBody(Arc<str>),
-    #[error("webhook {0}: the public URL is http or https with a host, without credentials, query or fragment")]
+    #[error("webhook {0}: the public URL must be http or https, without credentials, query or fragment")]
     PublicUrl(Arc<str>),
-    #[error("webhook {0}: it has no receiver number, so every message would be for somebody else")]
+    #[error("webhook {0}: no receiver number is configured")]
     NoReceiver(Arc<str>),
 }
 
-/// A configuration that lets the vendor in, and nobody else.
+/// A configuration that accepts requests of the vendor only.
 #[derive(Clone, Debug)]
-pub struct SoundConfig(pub(super) WebhookConfig);
+pub struct ValidatedWebhookConfig(pub(super) WebhookConfig);
 
 impl WebhookConfig {
-    /// Refuses what would let anyone in, or nobody.
-    pub fn sound(self) -> Result<SoundConfig, ConfigError> {
-        self.check().map(|()| SoundConfig(self))
+    /// Rejects configurations that would accept anyone, or no one.
+    pub fn validate(self) -> Result<ValidatedWebhookConfig, WebhookConfigError> {
+        self.check().map(|()| ValidatedWebhookConfig(self))
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
+    fn check(&self) -> Result<(), WebhookConfigError> {
         let name = || Arc::clone(&self.name);
         let url = &self.public_url;
         let url_is_plain = matches!(url.scheme(), "http" | "https")
@@ -96,22 +96,22 @@ impl WebhookConfig {
             && url.query().is_none()
             && url.fragment().is_none();
         if !url_is_plain {
-            return Err(ConfigError::PublicUrl(name()));
+            return Err(WebhookConfigError::PublicUrl(name()));
         }
         if self.receivers.is_empty() {
-            return Err(ConfigError::NoReceiver(name()));
+            return Err(WebhookConfigError::NoReceiver(name()));
         }
-        let is_fenced = self.path_secret.is_some() || !self.allowed.is_empty();
-        match self.driver.vouches() {
-            Vouches::ForMessage => Ok(()),
-            _ if is_fenced => Ok(()),
-            Vouches::ForUrlOnly => Err(ConfigError::SignatureWithoutBody(name())),
-            Vouches::SwitchedOff => Err(ConfigError::SignatureOff(name())),
-            Vouches::HasNoScheme => Err(ConfigError::NoSignatureScheme(name(), self.driver.as_str())),
+        let restricts_access = self.path_secret.is_some() || !self.allowed.is_empty();
+        match self.driver.signature_coverage() {
+            SignatureCoverage::Message => Ok(()),
+            _ if restricts_access => Ok(()),
+            SignatureCoverage::UrlOnly => Err(WebhookConfigError::SignatureWithoutBody(name())),
+            SignatureCoverage::Disabled => Err(WebhookConfigError::SignatureOff(name())),
+            SignatureCoverage::Unsupported => Err(WebhookConfigError::NoSignatureScheme(name(), self.driver.as_str())),
         }
     }
 
-    /// What the vendor was told to call.
+    /// The URL registered with the vendor.
     pub(super) fn signed_url(&self) -> Url {
         let mut url = self.public_url.clone();
         if let Some(secret) = &self.path_secret {
@@ -122,53 +122,58 @@ impl WebhookConfig {
     }
 }
 
-impl Driver {
-    /// The word in settings and metrics.
+impl WebhookDriver {
+    /// Name in the configuration and in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Driver::Twilio(_) => "twilio",
-            Driver::Vonage(_) => "vonage",
-            Driver::Telnyx(_) => "telnyx",
-            Driver::Sinch(_) => "sinch",
-            Driver::Infobip(_) => "infobip",
-            Driver::Plivo(_) => "plivo",
-            Driver::Bird(_) => "bird",
-            Driver::MessageBird(_) => "messagebird",
-            Driver::Kannel(_) => "kannel",
-            Driver::Jasmin(_) => "jasmin",
-            Driver::Generic(_) => "generic",
+            WebhookDriver::Twilio(_) => "twilio",
+            WebhookDriver::Vonage(_) => "vonage",
+            WebhookDriver::Telnyx(_) => "telnyx",
+            WebhookDriver::Sinch(_) => "sinch",
+            WebhookDriver::Infobip(_) => "infobip",
+            WebhookDriver::Plivo(_) => "plivo",
+            WebhookDriver::Bird(_) => "bird",
+            WebhookDriver::MessageBird(_) => "messagebird",
+            WebhookDriver::Kannel(_) => "kannel",
+            WebhookDriver::Jasmin(_) => "jasmin",
+            WebhookDriver::Generic(_) => "generic",
         }
     }
 
-    pub(super) fn vendor(&self) -> &dyn Vendor {
+    pub(super) fn vendor(&self) -> &dyn WebhookVendor {
         match self {
-            Driver::Twilio(twilio) => twilio,
-            Driver::Vonage(vonage) => vonage,
-            Driver::Telnyx(telnyx) => telnyx,
-            Driver::Sinch(sinch) => sinch,
-            Driver::Infobip(infobip) => infobip,
-            Driver::Plivo(plivo) => plivo,
-            Driver::Bird(bird) => bird,
-            Driver::MessageBird(messagebird) => messagebird,
-            Driver::Kannel(kannel) => kannel,
-            Driver::Jasmin(jasmin) => jasmin,
-            Driver::Generic(generic) => generic,
+            WebhookDriver::Twilio(twilio) => twilio,
+            WebhookDriver::Vonage(vonage) => vonage,
+            WebhookDriver::Telnyx(telnyx) => telnyx,
+            WebhookDriver::Sinch(sinch) => sinch,
+            WebhookDriver::Infobip(infobip) => infobip,
+            WebhookDriver::Plivo(plivo) => plivo,
+            WebhookDriver::Bird(bird) => bird,
+            WebhookDriver::MessageBird(messagebird) => messagebird,
+            WebhookDriver::Kannel(kannel) => kannel,
+            WebhookDriver::Jasmin(jasmin) => jasmin,
+            WebhookDriver::Generic(generic) => generic,
         }
     }
 
-    fn vouches(&self) -> Vouches {
-        let by = |signature_is_on| if signature_is_on { Vouches::ForMessage } else { Vouches::SwitchedOff };
+    fn signature_coverage(&self) -> SignatureCoverage {
+        let message_if =
+            |signature_is_on| if signature_is_on { SignatureCoverage::Message } else { SignatureCoverage::Disabled };
         match self {
-            Driver::Twilio(twilio) => by(twilio.auth_token.is_some()),
-            Driver::Vonage(vonage) => by(vonage.signature.is_some()),
-            Driver::Telnyx(telnyx) => by(telnyx.public_key.is_some()),
-            Driver::Sinch(sinch) => by(sinch.secret.is_some()),
-            Driver::Plivo(Plivo { signature: Some(signature) }) if !signature.covers_message() => Vouches::ForUrlOnly,
-            Driver::Plivo(plivo) => by(plivo.signature.is_some()),
-            Driver::Bird(bird) => by(bird.secret.is_some()),
-            Driver::MessageBird(messagebird) => by(messagebird.secret.is_some()),
-            Driver::Generic(generic) => by(generic.signature.is_some()),
-            Driver::Infobip(_) | Driver::Kannel(_) | Driver::Jasmin(_) => Vouches::HasNoScheme,
+            WebhookDriver::Twilio(twilio) => message_if(twilio.auth_token.is_some()),
+            WebhookDriver::Vonage(vonage) => message_if(vonage.signature.is_some()),
+            WebhookDriver::Telnyx(telnyx) => message_if(telnyx.public_key.is_some()),
+            WebhookDriver::Sinch(sinch) => message_if(sinch.secret.is_some()),
+            WebhookDriver::Plivo(Plivo { signature: Some(signature) }) if !signature.covers_message() => {
+                SignatureCoverage::UrlOnly
+            }
+            WebhookDriver::Plivo(plivo) => message_if(plivo.signature.is_some()),
+            WebhookDriver::Bird(bird) => message_if(bird.secret.is_some()),
+            WebhookDriver::MessageBird(messagebird) => message_if(messagebird.secret.is_some()),
+            WebhookDriver::Generic(generic) => message_if(generic.signature.is_some()),
+            WebhookDriver::Infobip(_) | WebhookDriver::Kannel(_) | WebhookDriver::Jasmin(_) => {
+                SignatureCoverage::Unsupported
+            }
         }
     }
 }

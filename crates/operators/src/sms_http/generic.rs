@@ -1,7 +1,7 @@
-//! Any other gateway that posts a form or JSON: where its fields are, and how it signs.
+//! Configurable driver for any gateway that posts a form or JSON.
 //!
-//! The signature is an HMAC-SHA256 in a header, over the body, or over timestamp, full stop and body where there is a
-//! header with a timestamp. Only the body is covered, so nothing is read from the query.
+//! The signature is an HMAC-SHA256 in a header, over the body, or over `timestamp.body` if a timestamp header is
+//! configured. It does not cover the query, which is therefore ignored.
 
 use aws_lc_rs::hmac::HMAC_SHA256;
 use http::{HeaderName, Method};
@@ -9,9 +9,9 @@ use ringtrue_domain::phone::AddressKind;
 use serde_json::Value;
 
 use super::{
-    request::{Fields, Request},
-    secret::{Secret, base64, hex},
-    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor},
+    request::{Fields, VendorRequest},
+    secret::{Secret, decode_base64, decode_hex},
+    vendor::{InvalidSignature, MalformedRequest, MessageText, VendorMessage, VerifiedSignature, WebhookVendor},
 };
 
 #[derive(Clone, Debug)]
@@ -20,13 +20,13 @@ pub struct Generic {
     pub signature: Option<GenericSignature>,
 }
 
-/// Names of fields; in JSON, a name that begins with `/` is a JSON pointer.
+/// Field names; in JSON, a name that begins with `/` is a JSON pointer.
 #[derive(Clone, Debug)]
 pub struct FieldMap {
     pub from: String,
     pub to: String,
     pub text: String,
-    /// What stays the same when the gateway sends a message again.
+    /// Stable when the gateway resends a message.
     pub id: Option<String>,
 }
 
@@ -35,9 +35,9 @@ pub struct GenericSignature {
     pub secret: Secret,
     pub header: HeaderName,
     pub encoding: TagEncoding,
-    /// What stands before the signature in its header, such as `sha256=`.
+    /// Text before the signature in its header, such as `sha256=`.
     pub prefix: String,
-    /// The header with the second in which the request was signed.
+    /// Header with the signing time in Unix seconds.
     pub timestamp: Option<HeaderName>,
 }
 
@@ -47,69 +47,70 @@ pub enum TagEncoding {
     Base64,
 }
 
-impl Vendor for Generic {
+impl WebhookVendor for Generic {
     fn methods(&self) -> &'static [Method] {
         &[Method::POST]
     }
 
-    fn authenticate(&self, request: &Request<'_>) -> Result<Proof, Forged> {
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
         match &self.signature {
-            None => Ok(Proof::default()),
-            Some(signature) => signature.check(request),
+            None => Ok(VerifiedSignature::default()),
+            Some(signature) => signature.verify(request),
         }
     }
 
-    fn read(&self, request: &Request<'_>) -> Result<Vec<Message>, Unreadable> {
-        let source = if request.is_json() {
-            Source::Json(request.json()?)
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+        let body_fields = if request.is_json() {
+            BodyFields::Json(request.json()?)
         } else if request.is_form() {
-            Source::Form(Fields::of_form(request.body)?)
+            BodyFields::Form(Fields::parse_form(request.body)?)
         } else {
-            return Err(Unreadable);
+            return Err(MalformedRequest);
         };
-        let required = |name: &str| source.text(name).ok_or(Unreadable);
-        Ok(vec![Message {
+        let required = |name: &str| body_fields.text(name).ok_or(MalformedRequest);
+        Ok(vec![VendorMessage {
             id: self.fields.id.as_deref().map(required).transpose()?,
-            from: source.text(&self.fields.from).unwrap_or_default(),
+            from: body_fields.text(&self.fields.from).unwrap_or_default(),
             to: required(&self.fields.to)?,
             kind: AddressKind::Unknown,
-            text: Text::Whole(required(&self.fields.text)?),
+            text: MessageText::Complete(required(&self.fields.text)?),
         }])
     }
 }
 
 impl GenericSignature {
-    fn check(&self, request: &Request<'_>) -> Result<Proof, Forged> {
-        let written = request.header(&self.header).and_then(|value| value.strip_prefix(&*self.prefix)).ok_or(Forged)?;
+    fn verify(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+        let written =
+            request.header(&self.header).and_then(|value| value.strip_prefix(&*self.prefix)).ok_or(InvalidSignature)?;
         let tag = match self.encoding {
-            TagEncoding::Hex => hex(written),
-            TagEncoding::Base64 => base64(written),
+            TagEncoding::Hex => decode_hex(written),
+            TagEncoding::Base64 => decode_base64(written),
         };
         let timestamp = match &self.timestamp {
-            Some(header) => Some(request.header(header).ok_or(Forged)?),
+            Some(header) => Some(request.header(header).ok_or(InvalidSignature)?),
             None => None,
         };
-        let signed = match timestamp {
+        let signed_data = match timestamp {
             Some(timestamp) => [timestamp.as_bytes(), b".", request.body].concat(),
             None => request.body.to_vec(),
         };
-        if !self.secret.signed(HMAC_SHA256, &signed, &tag.ok_or(Forged)?) {
-            return Err(Forged);
+        if !self.secret.verify_hmac(HMAC_SHA256, &signed_data, &tag.ok_or(InvalidSignature)?) {
+            return Err(InvalidSignature);
         }
-        timestamp.map_or(Ok(Proof::default()), Proof::at)
+        timestamp.map_or(Ok(VerifiedSignature::default()), VerifiedSignature::signed_at_second)
     }
 }
 
-enum Source<'a> {
+enum BodyFields<'a> {
     Json(Value),
     Form(Fields<'a>),
 }
 
-impl Source<'_> {
+impl BodyFields<'_> {
     fn text(&self, name: &str) -> Option<String> {
         match self {
-            Source::Form(fields) => fields.text(name).map(str::to_owned),
-            Source::Json(json) => {
+            BodyFields::Form(fields) => fields.text(name).map(str::to_owned),
+            BodyFields::Json(json) => {
                 let value = if name.starts_with('/') { json.pointer(name) } else { json.get(name) };
                 match value? {
                     Value::String(text) => Some(text.clone()),

@@ -1,20 +1,22 @@
 //! Infobip: batches as JSON by POST.
 //!
-//! Nothing is signed. A batch is acknowledged when all of its messages are safe; if one is not, Infobip sends all of
-//! them again, and those that were safe have no second effect. `text` is read, never `cleanText`, which lacks the
-//! keyword.
+//! Requests are unsigned. A batch is acknowledged after all of its messages are stored; otherwise Infobip resends all
+//! of them, and stored ones have no second effect. `cleanText` is ignored because it lacks the keyword.
 
 use http::Method;
 use ringtrue_domain::phone::AddressKind;
 use serde::Deserialize;
 
 use super::{
-    request::Request,
-    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor, sender},
+    request::VendorRequest,
+    vendor::{
+        InvalidSignature, MalformedRequest, MessageText, VendorMessage, VerifiedSignature, WebhookVendor,
+        deserialize_sender,
+    },
 };
 
-/// Far more than a body of the accepted size has room for in practice.
-const MAX_BATCH: usize = 1000;
+/// More than fits into a body of the accepted size in practice.
+const MAX_BATCH_MESSAGES: usize = 1000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Infobip;
@@ -29,38 +31,38 @@ struct Batch {
 #[serde(rename_all = "camelCase")]
 struct Inbound {
     message_id: String,
-    #[serde(default, deserialize_with = "sender")]
+    #[serde(default, deserialize_with = "deserialize_sender")]
     from: String,
     to: String,
     #[serde(default)]
     text: String,
 }
 
-impl Vendor for Infobip {
+impl WebhookVendor for Infobip {
     fn methods(&self) -> &'static [Method] {
         &[Method::POST]
     }
 
-    fn authenticate(&self, _: &Request<'_>) -> Result<Proof, Forged> {
-        Ok(Proof::default())
+    fn verify_signature(&self, _: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+        Ok(VerifiedSignature::default())
     }
 
-    fn read(&self, request: &Request<'_>) -> Result<Vec<Message>, Unreadable> {
-        let Batch { results } = serde_json::from_value(request.json()?).map_err(|_| Unreadable)?;
-        if results.len() > MAX_BATCH {
-            return Err(Unreadable);
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+        let Batch { results } = serde_json::from_value(request.json()?).map_err(|_| MalformedRequest)?;
+        if results.len() > MAX_BATCH_MESSAGES {
+            return Err(MalformedRequest);
         }
         let is_empty = results.is_empty();
-        // One that cannot be read must not keep the others out, time and again.
-        let results = results.into_iter().filter_map(|one| serde_json::from_value::<Inbound>(one).ok());
-        let read = |Inbound { message_id, from, to, text }| Message {
+        // A malformed message must not block the others on every resend.
+        let results = results.into_iter().filter_map(|result| serde_json::from_value::<Inbound>(result).ok());
+        let to_message = |Inbound { message_id, from, to, text }| VendorMessage {
             id: Some(message_id),
             from,
             to,
             kind: AddressKind::International,
-            text: Text::Whole(text),
+            text: MessageText::Complete(text),
         };
-        let messages: Vec<_> = results.map(read).collect();
-        if messages.is_empty() && !is_empty { Err(Unreadable) } else { Ok(messages) }
+        let messages: Vec<_> = results.map(to_message).collect();
+        if messages.is_empty() && !is_empty { Err(MalformedRequest) } else { Ok(messages) }
     }
 }

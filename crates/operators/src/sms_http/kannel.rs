@@ -5,77 +5,76 @@
 //! post-url = "https://…/{path secret}?id=%I"    and    send-sender = true
 //! ```
 //!
-//! With `max-messages = 0`, and with `http-request-retry` above its default of 0, without which Kannel forgets a
-//! message after one failure. Nothing is signed. What cannot be read is acknowledged, and counted: Kannel would bring
-//! it again unchanged.
+//! Set `max-messages = 0`, and `http-request-retry` above its default of 0, with which Kannel drops a message after one
+//! failure. Requests are unsigned. Malformed requests are acknowledged and counted: Kannel would resend them unchanged.
 //!
-//! Kannel puts longer messages together unless it is told otherwise; then their parts come with `udh`.
+//! Kannel joins the parts of concatenated messages unless configured otherwise; then parts carry `udh`.
 
 use http::{Method, StatusCode, header::CONTENT_TYPE};
 use ringtrue_domain::phone::AddressKind;
 use ringtrue_smpp::text::DataCoding;
 
 use super::{
-    request::{Reply, Request, unescape},
-    secret::hex,
-    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor},
+    request::{VendorRequest, WebhookResponse, decode_percent},
+    secret::decode_hex,
+    vendor::{InvalidSignature, MalformedRequest, MessageText, VendorMessage, VerifiedSignature, WebhookVendor},
 };
 
 #[derive(Clone, Copy, Debug)]
 pub struct Kannel;
 
-impl Vendor for Kannel {
+impl WebhookVendor for Kannel {
     fn methods(&self) -> &'static [Method] {
         &[Method::GET, Method::POST]
     }
 
-    fn authenticate(&self, _: &Request<'_>) -> Result<Proof, Forged> {
-        Ok(Proof::default())
+    fn verify_signature(&self, _: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+        Ok(VerifiedSignature::default())
     }
 
-    fn read(&self, request: &Request<'_>) -> Result<Vec<Message>, Unreadable> {
-        if request.method == Method::GET { of_get(request) } else { of_post(request) }
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+        if request.method == Method::GET { parse_get(request) } else { parse_post(request) }
     }
 
-    fn acknowledgement(&self) -> Reply {
-        Reply::empty(StatusCode::OK)
+    fn acknowledgement(&self) -> WebhookResponse {
+        WebhookResponse::empty(StatusCode::OK)
     }
 
-    fn dismissal(&self) -> Reply {
+    fn malformed_response(&self) -> WebhookResponse {
         self.acknowledgement()
     }
 }
 
-fn of_get(request: &Request<'_>) -> Result<Vec<Message>, Unreadable> {
+fn parse_get(request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
     let fields = request.query_fields()?;
     let data_coding = data_coding(fields.text("coding"), fields.text("charset"));
-    let octets = fields.octets("text").ok_or(Unreadable)?.to_vec();
-    Ok(vec![Message {
+    let octets = fields.octets("text").ok_or(MalformedRequest)?.to_vec();
+    Ok(vec![VendorMessage {
         id: fields.text("id").filter(|id| !id.is_empty()).map(str::to_owned),
         from: fields.sender("from")?,
         to: fields.required("to")?.to_owned(),
         kind: AddressKind::Unknown,
-        text: Text::with_header(fields.octets("udh").unwrap_or_default(), data_coding, octets),
+        text: MessageText::from_user_data(fields.octets("udh").unwrap_or_default(), data_coding, octets),
     }])
 }
 
-fn of_post(request: &Request<'_>) -> Result<Vec<Message>, Unreadable> {
+fn parse_post(request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
     let fields = request.query_fields()?;
-    let header = |name: &str| request.header(name).ok_or(Unreadable);
-    let charset = request.header(CONTENT_TYPE).and_then(charset);
+    let header = |name: &str| request.header(name).ok_or(MalformedRequest);
+    let charset = request.header(CONTENT_TYPE).and_then(parse_charset);
     let data_coding = data_coding(request.header("x-kannel-coding"), charset);
     let udh = request.header("x-kannel-udh").unwrap_or_default();
-    let udh = hex(udh).or_else(|| unescape(udh.as_bytes()).map(Vec::from)).ok_or(Unreadable)?;
-    Ok(vec![Message {
+    let udh = decode_hex(udh).or_else(|| decode_percent(udh.as_bytes()).map(Vec::from)).ok_or(MalformedRequest)?;
+    Ok(vec![VendorMessage {
         id: fields.text("id").filter(|id| !id.is_empty()).map(str::to_owned),
         from: request.header("x-kannel-from").unwrap_or_default().to_owned(),
         to: header("x-kannel-to")?.to_owned(),
         kind: AddressKind::Unknown,
-        text: Text::with_header(&udh, data_coding, request.body.to_vec()),
+        text: MessageText::from_user_data(&udh, data_coding, request.body.to_vec()),
     }])
 }
 
-/// The charset says what the octets are; `coding`, only where there is no charset: its numbers changed between versions.
+/// Prefers `parse_charset`: the numbers of `coding` differ between Kannel versions.
 fn data_coding(coding: Option<&str>, charset: Option<&str>) -> DataCoding {
     match charset.map(str::to_ascii_uppercase).as_deref() {
         Some("UTF-16BE" | "UTF-16" | "UCS-2") => DataCoding::UCS2,
@@ -86,7 +85,7 @@ fn data_coding(coding: Option<&str>, charset: Option<&str>) -> DataCoding {
     }
 }
 
-fn charset(content_type: &str) -> Option<&str> {
+fn parse_charset(content_type: &str) -> Option<&str> {
     let (_, parameters) = content_type.split_once(';')?;
     let named = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
     let (_, value) = named.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;

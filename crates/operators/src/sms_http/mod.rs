@@ -1,39 +1,38 @@
-//! SMS from operators and aggregators by webhook.
+//! SMS webhooks of operators and aggregators.
 //!
-//! The HTTP server hands a request to [`Webhook::handle`] and writes the [`Reply`] out. In between: is the caller
-//! somebody who may call (address, path secret, signature, clock, nonce), what does the request say (one driver per
-//! vendor), and is the message new; then the inbox has it, and only then the vendor is acknowledged, in its own words.
+//! The HTTP server passes a request to [`Webhook::handle`] and sends the [`WebhookResponse`]. The webhook verifies the
+//! sender (address, path secret, signature, timestamp, nonce), parses the messages with the vendor's driver, drops
+//! duplicates, and passes new messages to the inbox. Only then is the request acknowledged, in the vendor's format.
 //!
-//! - Not authentic: 403, and nothing is stored.
-//! - Unreadable: 400; Kannel and Jasmin are acknowledged all the same, because they would bring it again unchanged.
-//! - The inbox failed: 503. Nothing of the request is remembered, so that it is welcome when it comes again.
-//! - A message that was acknowledged before, and one to a number that is not ours: acknowledged, without effect.
+//! - Not authentic: 403.
+//! - Malformed: 400; Kannel and Jasmin get an acknowledgement, because they would resend it unchanged.
+//! - The inbox failed: 503. Nothing is cached, so that the resent request is accepted.
+//! - Duplicates, and messages to other numbers: acknowledged, without effect.
 //!
-//! A vendor that did not hear our acknowledgement sends the very same request again. Nobody can tell that from a
-//! replay, and neither has an effect: both are acknowledged. Refused as a replay is a nonce that comes with another
-//! request, which is what a replay is good for where the signature does not cover the message.
+//! A vendor that missed our acknowledgement resends the same request. It cannot be told from a replay, and neither has
+//! an effect, so both are acknowledged. A nonce with a different request is rejected: that is how a signature that does
+//! not cover the message would be abused.
 //!
-//! What is remembered is bounded, and of this node only: the inbox itself does nothing twice, so forgetting costs a
-//! query.
+//! Caches are bounded and per node. The inbox itself deduplicates, so an evicted entry costs only a query.
 //!
-//! Parts of longer messages: see [`parts`].
+//! Concatenated messages: see [`parts`].
 //!
-//! Deliberately absent: an HTTP server, and sending.
+//! Deliberately absent: an HTTP server, and sending SMS.
 
 mod bird;
 mod config;
+mod counters;
 mod generic;
 mod infobip;
 mod jasmin;
 mod kannel;
-mod memory;
 mod messagebird;
 mod parts;
 mod plivo;
+mod replay_cache;
 mod request;
 mod secret;
 mod sinch;
-mod tally;
 mod telnyx;
 mod twilio;
 mod vendor;
@@ -48,88 +47,97 @@ use std::{
 use http::StatusCode;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    phone::{Address, Msisdn},
-    reverse_sms::{InboundSms, Origin, Sender},
+    phone::{Msisdn, SmsAddress},
+    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::Mode,
 };
 use ringtrue_engine::ports::{
-    Clock, Condition, ConnectorReport, Counts, Disposition, Glimpse, Inbox, Reporting, Signs,
+    Clock, ConnectorHealth, ConnectorState, ConnectorStatus, Inbox, MessageCounts, MonitoredConnector, PartialSms,
+    SmsOutcome,
 };
 use url::Url;
 
 pub use self::{
     bird::Bird,
-    config::{ConfigError, Driver, SoundConfig, WebhookConfig},
+    config::{ValidatedWebhookConfig, WebhookConfig, WebhookConfigError, WebhookDriver},
+    counters::{WebhookCounters, WebhookOutcome},
     generic::{FieldMap, Generic, GenericSignature, TagEncoding},
     infobip::Infobip,
     jasmin::Jasmin,
     kannel::Kannel,
     messagebird::MessageBird,
     plivo::{Plivo, PlivoSignature},
-    request::{Incoming, Reply},
-    secret::{BadSecret, PathSecret, Secret},
+    request::{WebhookRequest, WebhookResponse},
+    secret::{PathSecret, Secret, SecretError},
     sinch::Sinch,
-    tally::{Outcome, Tally},
     telnyx::{Telnyx, TelnyxKey},
     twilio::Twilio,
     vonage::{SigMethod, Vonage, VonageSignature},
 };
 use self::{
-    memory::Memory,
-    parts::{Parts, Progress},
-    request::{MAX_BODY, Request},
-    secret::{Digest, digest},
-    vendor::{Message, Text},
+    parts::{PartBuffer, PartProgress},
+    replay_cache::ReplayCache,
+    request::{MAX_BODY_BYTES, VendorRequest},
+    secret::{Digest, digest_parts},
+    vendor::{MessageText, VendorMessage},
 };
 
-use crate::vital_signs::VitalSigns;
+use crate::health::HealthRecorder;
 
-/// Vendors send again for a day at most.
-const REMEMBERED_FOR: Duration = Duration::from_hours(25);
-const REMEMBERED: usize = 65_536;
-/// How far the clock of a vendor whose signatures expire may be behind ours.
+/// Vendors resend for at most a day.
+const REPLAY_CACHE_TTL: Duration = Duration::from_hours(25);
+const REPLAY_CACHE_ENTRIES: usize = 65_536;
+/// Clock skew allowed for signatures with an expiry time.
 const EXPIRY_TOLERANCE: Duration = Duration::from_secs(5);
 
-/// One vendor's door.
+/// Webhook of one vendor.
 pub struct Webhook {
     config: WebhookConfig,
-    /// What the vendor was told to call.
+    /// The URL registered with the vendor.
     url: Url,
     inbox: Arc<dyn Inbox>,
     clock: Arc<dyn Clock>,
-    tally: Tally,
-    /// The messages that were acknowledged.
-    done: Mutex<Memory<()>>,
-    /// The nonces of acknowledged requests, and which requests those were.
-    nonces: Mutex<Memory<Digest>>,
-    parts: Mutex<Parts>,
-    signs: VitalSigns,
+    counters: WebhookCounters,
+    /// Keys of acknowledged messages.
+    processed: Mutex<ReplayCache<()>>,
+    /// Nonces of acknowledged requests, with the digests of those requests.
+    nonces: Mutex<ReplayCache<Digest>>,
+    parts: Mutex<PartBuffer>,
+    health: HealthRecorder,
 }
 
-/// What an authentic request brought.
-struct Delivery {
-    messages: Vec<Message>,
+/// A verified and parsed request.
+struct VerifiedRequest {
+    messages: Vec<VendorMessage>,
     nonce: Option<Digest>,
     request: Digest,
 }
 
 impl Webhook {
-    /// Refuses a configuration that would let anyone in.
-    pub fn new(config: WebhookConfig, inbox: Arc<dyn Inbox>, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
-        Ok(Webhook::of_sound(config.sound()?, inbox, clock))
+    /// Rejects configurations that would accept anyone.
+    pub fn new(
+        config: WebhookConfig,
+        inbox: Arc<dyn Inbox>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, WebhookConfigError> {
+        Ok(Webhook::from_validated(config.validate()?, inbox, clock))
     }
 
-    pub fn of_sound(SoundConfig(config): SoundConfig, inbox: Arc<dyn Inbox>, clock: Arc<dyn Clock>) -> Self {
+    pub fn from_validated(
+        ValidatedWebhookConfig(config): ValidatedWebhookConfig,
+        inbox: Arc<dyn Inbox>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Webhook {
             url: config.signed_url(),
             config,
             inbox,
             clock,
-            tally: Tally::default(),
-            done: Mutex::new(Memory::new(REMEMBERED_FOR, REMEMBERED)),
-            nonces: Mutex::new(Memory::new(REMEMBERED_FOR, REMEMBERED)),
-            parts: Mutex::new(Parts::new()),
-            signs: VitalSigns::default(),
+            counters: WebhookCounters::default(),
+            processed: Mutex::new(ReplayCache::new(REPLAY_CACHE_TTL, REPLAY_CACHE_ENTRIES)),
+            nonces: Mutex::new(ReplayCache::new(REPLAY_CACHE_TTL, REPLAY_CACHE_ENTRIES)),
+            parts: Mutex::new(PartBuffer::new()),
+            health: HealthRecorder::default(),
         }
     }
 
@@ -142,185 +150,193 @@ impl Webhook {
         &self.config.receivers
     }
 
-    /// What came in so far.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn counters(&self) -> &WebhookCounters {
+        &self.counters
     }
 
-    /// Deals with a request. Once this answers with the vendor's acknowledgement, the effect is durable.
-    pub async fn handle(&self, incoming: Incoming<'_>) -> Reply {
+    /// Processes a request. When this returns the vendor's acknowledgement, the effect is durable.
+    pub async fn handle(&self, incoming: WebhookRequest<'_>) -> WebhookResponse {
         let now = self.clock.now();
-        let delivery = match self.admit(&incoming, now) {
-            Ok(delivery) => delivery,
-            Err(outcome) => return self.answer(outcome),
+        let verified = match self.verify_request(&incoming, now) {
+            Ok(verified) => verified,
+            Err(outcome) => return self.respond(outcome),
         };
-        if delivery.messages.is_empty() {
-            return self.answer(Outcome::Ignored);
+        if verified.messages.is_empty() {
+            return self.respond(WebhookOutcome::Ignored);
         }
-        for message in &delivery.messages {
-            let outcome = self.take(message, now).await;
-            let reply = self.answer(outcome);
-            if reply.status == StatusCode::SERVICE_UNAVAILABLE {
-                return reply;
+        for message in &verified.messages {
+            let outcome = self.process_message(message, now).await;
+            let response = self.respond(outcome);
+            if response.status == StatusCode::SERVICE_UNAVAILABLE {
+                return response;
             }
         }
-        if let Some(nonce) = delivery.nonce {
-            held(&self.nonces).keep(nonce, delivery.request, now);
+        if let Some(nonce) = verified.nonce {
+            lock(&self.nonces).insert(nonce, verified.request, now);
         }
         self.config.driver.vendor().acknowledgement()
     }
 
-    /// What the request says, if it may say anything.
-    fn admit(&self, incoming: &Incoming<'_>, now: Timestamp) -> Result<Delivery, Outcome> {
-        let Incoming { method, path_and_query, headers, body, peer } = *incoming;
+    fn verify_request(&self, incoming: &WebhookRequest<'_>, now: Timestamp) -> Result<VerifiedRequest, WebhookOutcome> {
+        let WebhookRequest { method, path_and_query, headers, body, peer } = *incoming;
         let (path, query) = path_and_query.split_once('?').map_or((path_and_query, None), |(a, b)| (a, Some(b)));
         let WebhookConfig { allowed, path_secret, driver, max_skew, .. } = &self.config;
 
-        let address_is_known = allowed.is_empty() || allowed.iter().any(|range| range.contains(&peer.to_canonical()));
-        let path_is_known = path_secret.as_ref().is_none_or(|secret| secret.ends(path));
-        if !address_is_known || !path_is_known {
-            return Err(Outcome::Stranger);
+        let address_is_allowed = allowed.is_empty() || allowed.iter().any(|range| range.contains(&peer.to_canonical()));
+        let path_matches = path_secret.as_ref().is_none_or(|secret| secret.matches_path(path));
+        if !address_is_allowed || !path_matches {
+            return Err(WebhookOutcome::UntrustedSource);
         }
         let vendor = driver.vendor();
-        if !vendor.methods().contains(method) || body.len().max(path_and_query.len()) > MAX_BODY {
-            return Err(Outcome::Unreadable);
+        if !vendor.methods().contains(method) || body.len().max(path_and_query.len()) > MAX_BODY_BYTES {
+            return Err(WebhookOutcome::Malformed);
         }
-        let request = Request { method, url: &self.url, query, headers, body };
-        let proof = vendor.authenticate(&request).map_err(|_| Outcome::Forged)?;
-        if proof.signed_at.is_some_and(|signed_at| now.duration_since(signed_at).unsigned_abs() > *max_skew) {
-            return Err(Outcome::Stale);
+        let request = VendorRequest { method, url: &self.url, query, headers, body };
+        let signature = vendor.verify_signature(&request).map_err(|_| WebhookOutcome::InvalidSignature)?;
+        if signature.signed_at.is_some_and(|signed_at| now.duration_since(signed_at).unsigned_abs() > *max_skew) {
+            return Err(WebhookOutcome::Stale);
         }
-        if proof.expires_at.is_some_and(|expires_at| expires_at + EXPIRY_TOLERANCE <= now) {
-            return Err(Outcome::Stale);
+        if signature.expires_at.is_some_and(|expires_at| expires_at + EXPIRY_TOLERANCE <= now) {
+            return Err(WebhookOutcome::Stale);
         }
-        let request_key = digest(&[method.as_str().as_bytes(), path_and_query.as_bytes(), body]);
-        match proof.nonce.and_then(|nonce| held(&self.nonces).recall(&nonce, now)) {
-            Some(known) if known == request_key => return Err(Outcome::Duplicate),
-            Some(_) => return Err(Outcome::Replayed),
+        let request_key = digest_parts(&[method.as_str().as_bytes(), path_and_query.as_bytes(), body]);
+        match signature.nonce.and_then(|nonce| lock(&self.nonces).get(&nonce, now)) {
+            Some(known) if known == request_key => return Err(WebhookOutcome::Duplicate),
+            Some(_) => return Err(WebhookOutcome::Replayed),
             None => {}
         }
-        let messages = vendor.read(&request).map_err(|_| Outcome::Unreadable)?;
-        Ok(Delivery { messages, nonce: proof.nonce, request: request_key })
+        let messages = vendor.parse_messages(&request).map_err(|_| WebhookOutcome::Malformed)?;
+        Ok(VerifiedRequest { messages, nonce: signature.nonce, request: request_key })
     }
 
-    async fn take(&self, message: &Message, now: Timestamp) -> Outcome {
-        let Some(to) = self.number(message, &message.to).filter(|to| self.config.receivers.contains(to)) else {
-            return Outcome::UnknownReceiver;
+    async fn process_message(&self, message: &VendorMessage, now: Timestamp) -> WebhookOutcome {
+        let Some(to) = self.parse_number(message, &message.to).filter(|to| self.config.receivers.contains(to)) else {
+            return WebhookOutcome::UnknownReceiver;
         };
-        let from = self.number(message, &message.from).map_or(Sender::Unattributed, Sender::Number);
+        let from = self.parse_number(message, &message.from).map_or(SmsSender::Unattributed, SmsSender::Number);
         let key = message.key();
-        if key.is_some_and(|key| held(&self.done).recall(&key, now).is_some()) {
-            return Outcome::Duplicate;
+        if key.is_some_and(|key| lock(&self.processed).get(&key, now).is_some()) {
+            return WebhookOutcome::Duplicate;
         }
         let (text, keys) = match &message.text {
-            Text::Whole(text) => (text.clone(), key.into_iter().collect()),
-            Text::Part(part) => {
+            MessageText::Complete(text) => (text.clone(), key.into_iter().collect()),
+            MessageText::Part(part) => {
                 let key = message.part_key(part);
-                let progress = held(&self.parts).add(&message.from, &message.to, part, key, now);
+                let progress = lock(&self.parts).add(&message.from, &message.to, part, key, now);
                 match progress {
-                    Progress::Complete { text, keys } => (text, keys),
-                    Progress::Held { first } => return self.wait(from, to, first, now).await,
-                    Progress::Abandoned => return Outcome::PartAbandoned,
-                    Progress::Refused => return Outcome::PartRefused,
+                    PartProgress::Complete { text, keys } => (text, keys),
+                    PartProgress::Held { first } => return self.hold_part(from, to, first, now).await,
+                    PartProgress::Abandoned => return WebhookOutcome::PartAbandoned,
+                    PartProgress::Rejected => return WebhookOutcome::PartRejected,
                 }
             }
         };
-        let (origin, connector) = (Origin::Operator, Arc::clone(&self.config.name));
+        let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
         let sms = InboundSms { origin, connector, from, to, text, received_at: now };
         match self.inbox.receive(sms).await {
-            Err(_) => return Outcome::StoreDown,
-            Ok(Disposition::Concluded) => self.signs.concluded(now, self.clock.now()),
+            Err(_) => return WebhookOutcome::StoreUnavailable,
+            Ok(SmsOutcome::Concluded) => self.health.record_conclusion(now, self.clock.now()),
             Ok(_) => {}
         }
-        let mut done = held(&self.done);
+        let mut processed = lock(&self.processed);
         for key in keys {
-            done.keep(key, (), now);
+            processed.insert(key, (), now);
         }
-        Outcome::Accepted
+        WebhookOutcome::Accepted
     }
 
-    /// Shows that something is coming. It is only a hint, and the part will come again: a failure costs nothing.
-    async fn wait(&self, from: Sender, to: Msisdn, first: bool, now: Timestamp) -> Outcome {
+    /// Reports the first part to the inbox. It is only a hint, so errors are ignored.
+    async fn hold_part(&self, from: SmsSender, to: Msisdn, first: bool, now: Timestamp) -> WebhookOutcome {
         if first {
-            let (origin, connector) = (Origin::Operator, Arc::clone(&self.config.name));
-            let glimpse = Glimpse { origin, connector, from, to, seen_at: now };
-            let _ = self.inbox.glimpse(glimpse).await;
+            let (origin, connector) = (SmsOrigin::Operator, Arc::clone(&self.config.name));
+            let partial = PartialSms { origin, connector, from, to, received_at: now };
+            let _ = self.inbox.receive_partial(partial).await;
         }
-        Outcome::PartHeld
+        WebhookOutcome::PartHeld
     }
 
-    fn number(&self, message: &Message, text: &str) -> Option<Msisdn> {
-        Address { text, kind: message.kind, country: self.config.country }.number()
+    fn parse_number(&self, message: &VendorMessage, text: &str) -> Option<Msisdn> {
+        SmsAddress { text, kind: message.kind, country: self.config.country }.to_msisdn()
     }
 
-    /// Counts an outcome and says what the vendor hears if there is nothing else in its request.
-    fn answer(&self, outcome: Outcome) -> Reply {
-        self.tally.add(outcome);
-        match outcome.complaint() {
-            None => self.signs.heard(self.clock.now()),
-            Some(what) => self.signs.failed(what, self.clock.now()),
+    /// Records an outcome and returns the response for a request with this outcome alone.
+    fn respond(&self, outcome: WebhookOutcome) -> WebhookResponse {
+        self.counters.increment(outcome);
+        match outcome.error_message() {
+            None => self.health.record_success(self.clock.now()),
+            Some(what) => self.health.record_error(what, self.clock.now()),
         }
-        tracing::debug!(webhook.name = %self.config.name, webhook.outcome = outcome.as_str(), "a webhook was called");
+        tracing::debug!(webhook.name = %self.config.name, webhook.outcome = outcome.as_str(), "webhook request processed");
         let vendor = self.config.driver.vendor();
         match outcome {
-            Outcome::Accepted
-            | Outcome::Duplicate
-            | Outcome::UnknownReceiver
-            | Outcome::Ignored
-            | Outcome::PartAbandoned => vendor.acknowledgement(),
-            Outcome::PartHeld | Outcome::PartRefused => Reply::empty(StatusCode::SERVICE_UNAVAILABLE),
-            Outcome::StoreDown => {
-                tracing::warn!(webhook.name = %self.config.name, "an SMS could not be stored; the vendor must resend it");
-                Reply::empty(StatusCode::SERVICE_UNAVAILABLE)
+            WebhookOutcome::Accepted
+            | WebhookOutcome::Duplicate
+            | WebhookOutcome::UnknownReceiver
+            | WebhookOutcome::Ignored
+            | WebhookOutcome::PartAbandoned => vendor.acknowledgement(),
+            WebhookOutcome::PartHeld | WebhookOutcome::PartRejected => {
+                WebhookResponse::empty(StatusCode::SERVICE_UNAVAILABLE)
             }
-            Outcome::Stranger | Outcome::Forged | Outcome::Stale | Outcome::Replayed => {
-                Reply::empty(StatusCode::FORBIDDEN)
+            WebhookOutcome::StoreUnavailable => {
+                tracing::warn!(webhook.name = %self.config.name, "failed to store SMS; the vendor must resend it");
+                WebhookResponse::empty(StatusCode::SERVICE_UNAVAILABLE)
             }
-            Outcome::Unreadable => vendor.dismissal(),
+            WebhookOutcome::UntrustedSource
+            | WebhookOutcome::InvalidSignature
+            | WebhookOutcome::Stale
+            | WebhookOutcome::Replayed => WebhookResponse::empty(StatusCode::FORBIDDEN),
+            WebhookOutcome::Malformed => vendor.malformed_response(),
         }
     }
 }
 
-impl Reporting for Webhook {
-    fn report(&self) -> ConnectorReport {
-        let signs = self.signs.read();
-        let sum = |is_counted: fn(&Outcome) -> bool| {
-            Outcome::ALL.into_iter().filter(is_counted).map(|outcome| self.tally.get(outcome)).sum()
+impl MonitoredConnector for Webhook {
+    fn connector_status(&self) -> ConnectorStatus {
+        let health = self.health.snapshot();
+        let sum = |is_counted: fn(&WebhookOutcome) -> bool| {
+            WebhookOutcome::ALL.into_iter().filter(is_counted).map(|outcome| self.counters.get(outcome)).sum()
         };
-        ConnectorReport {
+        ConnectorStatus {
             name: Arc::clone(&self.config.name),
             kind: "SMS by webhook",
             mode: Mode::Live,
-            condition: condition(&signs),
+            state: connector_state(&health),
             networks: vec![],
             receivers: self.config.receivers.clone(),
             links: None,
             breakers: vec![],
-            counts: Some(Counts {
-                taken: sum(|outcome| outcome.complaint().is_none()),
-                refused: sum(|outcome| outcome.complaint().is_some()),
+            counts: Some(MessageCounts {
+                accepted: sum(|outcome| outcome.error_message().is_none()),
+                rejected: sum(|outcome| outcome.error_message().is_some()),
             }),
-            signs,
+            health,
         }
     }
 }
 
-/// Of the last call: nobody can tell whether a vendor will call again.
-fn condition(Signs { heard_at, mishap, .. }: &Signs) -> Condition {
-    match (heard_at, mishap) {
-        (None, None) => Condition::Waiting,
-        (heard_at, Some(mishap)) if heard_at.is_none_or(|heard_at| heard_at < mishap.at) => Condition::Impaired,
-        _ => Condition::Up,
+/// State after the last request; there is no way to probe a vendor.
+fn connector_state(ConnectorHealth { last_success_at, last_error, .. }: &ConnectorHealth) -> ConnectorState {
+    match (last_success_at, last_error) {
+        (None, None) => ConnectorState::Idle,
+        (last_success_at, Some(last_error))
+            if last_success_at.is_none_or(|last_success_at| last_success_at < last_error.at) =>
+        {
+            ConnectorState::Degraded
+        }
+        _ => ConnectorState::Up,
     }
 }
 
 impl fmt::Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Webhook").field("config", &self.config).field("tally", &self.tally).finish_non_exhaustive()
+        f.debug_struct("Webhook")
+            .field("config", &self.config)
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
     }
 }
 
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in here is left half done by a panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic leaves no inconsistent state behind.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

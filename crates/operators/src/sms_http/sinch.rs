@@ -1,7 +1,7 @@
 //! Sinch: the callbacks of its SMS API, JSON by POST.
 //!
-//! Signed, where the account has it switched on, with HMAC-SHA256 over body, nonce and timestamp. Sinch calls again
-//! until it gets a 2xx.
+//! Signed, if enabled for the account, with HMAC-SHA256 over body, nonce and timestamp. Sinch retries until it gets a
+//! 2xx.
 
 use aws_lc_rs::hmac::HMAC_SHA256;
 use http::Method;
@@ -10,9 +10,12 @@ use ringtrue_smpp::text::DataCoding;
 use serde::Deserialize;
 
 use super::{
-    request::Request,
-    secret::{Secret, base64, hex},
-    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor, sender},
+    request::VendorRequest,
+    secret::{Secret, decode_base64, decode_hex},
+    vendor::{
+        InvalidSignature, MalformedRequest, MessageText, VendorMessage, VerifiedSignature, WebhookVendor,
+        deserialize_sender,
+    },
 };
 
 #[derive(Clone, Debug)]
@@ -23,7 +26,7 @@ pub struct Sinch {
 #[derive(Deserialize)]
 struct Inbound {
     id: String,
-    #[serde(default, deserialize_with = "sender")]
+    #[serde(default, deserialize_with = "deserialize_sender")]
     from: String,
     to: String,
     #[serde(default)]
@@ -31,43 +34,43 @@ struct Inbound {
     udh: Option<String>,
 }
 
-impl Vendor for Sinch {
+impl WebhookVendor for Sinch {
     fn methods(&self) -> &'static [Method] {
         &[Method::POST]
     }
 
-    fn authenticate(&self, request: &Request<'_>) -> Result<Proof, Forged> {
-        let Some(secret) = &self.secret else { return Ok(Proof::default()) };
-        let tag = request.header("x-sinch-webhook-signature").and_then(base64).ok_or(Forged)?;
-        let nonce = request.header("x-sinch-webhook-signature-nonce").ok_or(Forged)?;
-        let timestamp = request.header("x-sinch-webhook-signature-timestamp").ok_or(Forged)?;
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+        let Some(secret) = &self.secret else { return Ok(VerifiedSignature::default()) };
+        let tag = request.header("x-sinch-webhook-signature").and_then(decode_base64).ok_or(InvalidSignature)?;
+        let nonce = request.header("x-sinch-webhook-signature-nonce").ok_or(InvalidSignature)?;
+        let timestamp = request.header("x-sinch-webhook-signature-timestamp").ok_or(InvalidSignature)?;
         let algorithm = request.header("x-sinch-webhook-signature-algorithm");
         if algorithm.is_some_and(|algorithm| !algorithm.eq_ignore_ascii_case("HmacSHA256")) {
-            return Err(Forged);
+            return Err(InvalidSignature);
         }
-        let signed = [request.body, b".", nonce.as_bytes(), b".", timestamp.as_bytes()].concat();
-        if !secret.signed(HMAC_SHA256, &signed, &tag) {
-            return Err(Forged);
+        let signed_data = [request.body, b".", nonce.as_bytes(), b".", timestamp.as_bytes()].concat();
+        if !secret.verify_hmac(HMAC_SHA256, &signed_data, &tag) {
+            return Err(InvalidSignature);
         }
-        Ok(Proof::at(timestamp)?.once(nonce))
+        Ok(VerifiedSignature::signed_at_second(timestamp)?.with_nonce(nonce))
     }
 
-    fn read(&self, request: &Request<'_>) -> Result<Vec<Message>, Unreadable> {
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
         let json = request.json()?;
         let is_binary = match json.get("type").and_then(|kind| kind.as_str()) {
             Some("mo_text") => false,
             Some("mo_binary") => true,
-            // Delivery reports, media.
+            // Delivery reports and media.
             Some(_) => return Ok(vec![]),
-            None => return Err(Unreadable),
+            None => return Err(MalformedRequest),
         };
-        let Inbound { id, from, to, body, udh } = serde_json::from_value(json).map_err(|_| Unreadable)?;
+        let Inbound { id, from, to, body, udh } = serde_json::from_value(json).map_err(|_| MalformedRequest)?;
         let text = if is_binary {
-            let header = udh.as_deref().map_or(Some(vec![]), hex).ok_or(Unreadable)?;
-            Text::with_header(&header, DataCoding::OCTETS, base64(&body).ok_or(Unreadable)?)
+            let header = udh.as_deref().map_or(Some(vec![]), decode_hex).ok_or(MalformedRequest)?;
+            MessageText::from_user_data(&header, DataCoding::OCTETS, decode_base64(&body).ok_or(MalformedRequest)?)
         } else {
-            Text::Whole(body)
+            MessageText::Complete(body)
         };
-        Ok(vec![Message { id: Some(id), from, to, kind: AddressKind::International, text }])
+        Ok(vec![VendorMessage { id: Some(id), from, to, kind: AddressKind::International, text }])
     }
 }

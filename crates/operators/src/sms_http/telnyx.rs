@@ -1,7 +1,7 @@
 //! Telnyx: events as JSON by POST.
 //!
-//! Signed with Ed25519 over the timestamp and the body. Telnyx calls again until it gets a 2xx, says that events may
-//! come twice and out of order, and puts longer messages together by itself.
+//! Signed with Ed25519 over timestamp and body. Telnyx retries until it gets a 2xx; events may arrive twice and out of
+//! order. It joins the parts of concatenated messages.
 
 use std::fmt;
 
@@ -11,12 +11,15 @@ use ringtrue_domain::phone::AddressKind;
 use serde::Deserialize;
 
 use super::{
-    request::Request,
-    secret::{BadSecret, base64},
-    vendor::{Forged, Message, Proof, Text, Unreadable, Vendor, sender},
+    request::VendorRequest,
+    secret::{SecretError, decode_base64},
+    vendor::{
+        InvalidSignature, MalformedRequest, MessageText, VendorMessage, VerifiedSignature, WebhookVendor,
+        deserialize_sender,
+    },
 };
 
-/// More than the members of any group chat.
+/// More than any group chat has members.
 const MAX_RECIPIENTS: usize = 32;
 
 #[derive(Clone, Debug)]
@@ -24,14 +27,14 @@ pub struct Telnyx {
     pub public_key: Option<TelnyxKey>,
 }
 
-/// The public key of an account, as Mission Control shows it.
+/// Public key of the account, from Mission Control.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TelnyxKey([u8; 32]);
 
 impl TelnyxKey {
-    pub fn from_base64(text: &str) -> Result<Self, BadSecret> {
-        let octets = base64(text).ok_or(BadSecret::PublicKey)?;
-        octets.try_into().map(TelnyxKey).map_err(|_| BadSecret::PublicKey)
+    pub fn from_base64(text: &str) -> Result<Self, SecretError> {
+        let octets = decode_base64(text).ok_or(SecretError::PublicKey)?;
+        octets.try_into().map(TelnyxKey).map_err(|_| SecretError::PublicKey)
     }
 }
 
@@ -63,7 +66,7 @@ struct Payload {
 
 #[derive(Deserialize)]
 struct SendingParty {
-    #[serde(default, deserialize_with = "sender")]
+    #[serde(default, deserialize_with = "deserialize_sender")]
     phone_number: String,
 }
 
@@ -72,39 +75,39 @@ struct Party {
     phone_number: String,
 }
 
-impl Vendor for Telnyx {
+impl WebhookVendor for Telnyx {
     fn methods(&self) -> &'static [Method] {
         &[Method::POST]
     }
 
-    fn authenticate(&self, request: &Request<'_>) -> Result<Proof, Forged> {
-        let Some(TelnyxKey(key)) = &self.public_key else { return Ok(Proof::default()) };
-        let signature = request.header("telnyx-signature-ed25519").and_then(base64).ok_or(Forged)?;
-        let timestamp = request.header("telnyx-timestamp").ok_or(Forged)?;
-        let signed = [timestamp.as_bytes(), b"|", request.body].concat();
-        UnparsedPublicKey::new(&ED25519, key).verify(&signed, &signature).map_err(|_| Forged)?;
-        Proof::at(timestamp)
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature> {
+        let Some(TelnyxKey(key)) = &self.public_key else { return Ok(VerifiedSignature::default()) };
+        let signature = request.header("telnyx-signature-ed25519").and_then(decode_base64).ok_or(InvalidSignature)?;
+        let timestamp = request.header("telnyx-timestamp").ok_or(InvalidSignature)?;
+        let signed_data = [timestamp.as_bytes(), b"|", request.body].concat();
+        UnparsedPublicKey::new(&ED25519, key).verify(&signed_data, &signature).map_err(|_| InvalidSignature)?;
+        VerifiedSignature::signed_at_second(timestamp)
     }
 
-    fn read(&self, request: &Request<'_>) -> Result<Vec<Message>, Unreadable> {
-        let Event { data } = serde_json::from_value(request.json()?).map_err(|_| Unreadable)?;
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest> {
+        let Event { data } = serde_json::from_value(request.json()?).map_err(|_| MalformedRequest)?;
         if data.event_type != "message.received" {
             return Ok(vec![]);
         }
-        let payload: Payload = serde_json::from_value(data.payload).map_err(|_| Unreadable)?;
+        let payload: Payload = serde_json::from_value(data.payload).map_err(|_| MalformedRequest)?;
         if payload.to.is_empty() {
-            return Err(Unreadable);
+            return Err(MalformedRequest);
         }
         let from = payload.from.map(|party| party.phone_number).unwrap_or_default();
         let text = payload.text.unwrap_or_default();
-        // A message to several is a group chat, in which our number may stand anywhere.
-        let message = |to: Party| Message {
+        // In a group chat our number may be any of the recipients.
+        let to_message = |to: Party| VendorMessage {
             id: Some(payload.id.clone()),
             from: from.clone(),
             to: to.phone_number,
             kind: AddressKind::International,
-            text: Text::Whole(text.clone()),
+            text: MessageText::Complete(text.clone()),
         };
-        Ok(payload.to.into_iter().take(MAX_RECIPIENTS).map(message).collect())
+        Ok(payload.to.into_iter().take(MAX_RECIPIENTS).map(to_message).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! What a driver knows of its vendor.
+//! Interface of vendor drivers.
 
 use http::{Method, StatusCode};
 use jiff::Timestamp;
@@ -11,87 +11,85 @@ use serde::{Deserialize as _, Deserializer};
 use serde_json::Value;
 
 use super::{
-    request::{Reply, Request},
-    secret::{Digest, digest},
+    request::{VendorRequest, WebhookResponse},
+    secret::{Digest, digest_parts},
 };
 
-/// One vendor's way of calling us. A driver translates: whether a message is new, ours or storable is not its concern.
-pub(super) trait Vendor {
+/// Webhook format of one vendor. Drivers only translate; deduplication, routing and storage happen elsewhere.
+pub(super) trait WebhookVendor {
     fn methods(&self) -> &'static [Method];
 
-    /// Whether the vendor's signature is on the request. Without a signature scheme, everything passes: then the
-    /// configuration insists on a path secret or on known addresses.
-    fn authenticate(&self, request: &Request<'_>) -> Result<Proof, Forged>;
+    /// Vendors without a signature scheme accept everything; the configuration then requires a path secret or known
+    /// addresses.
+    fn verify_signature(&self, request: &VendorRequest<'_>) -> Result<VerifiedSignature, InvalidSignature>;
 
-    /// The messages in an authentic request; none, if it is about something else.
-    fn read(&self, request: &Request<'_>) -> Result<Vec<Message>, Unreadable>;
+    /// Messages of a verified request; empty for status reports and the like.
+    fn parse_messages(&self, request: &VendorRequest<'_>) -> Result<Vec<VendorMessage>, MalformedRequest>;
 
-    /// What tells the vendor that it need not send this again.
-    fn acknowledgement(&self) -> Reply {
-        Reply::empty(StatusCode::OK)
+    /// Response that stops the vendor from resending.
+    fn acknowledgement(&self) -> WebhookResponse {
+        WebhookResponse::empty(StatusCode::OK)
     }
 
-    /// The answer to what cannot be read.
-    fn dismissal(&self) -> Reply {
-        Reply::empty(StatusCode::BAD_REQUEST)
+    /// Response to malformed requests.
+    fn malformed_response(&self) -> WebhookResponse {
+        WebhookResponse::empty(StatusCode::BAD_REQUEST)
     }
 }
 
-/// What a valid signature says beside that it is valid.
+/// Properties of a valid signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Proof {
+pub(super) struct VerifiedSignature {
     pub signed_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
-    /// Meant for one request only.
+    /// Digest of the single-use nonce.
     pub nonce: Option<Digest>,
 }
 
-impl Proof {
-    /// Seconds since 1970, as they stand in a request.
-    pub fn at(seconds: &str) -> Result<Self, Forged> {
-        let seconds = seconds.parse().map_err(|_| Forged)?;
-        let signed_at = Timestamp::from_second(seconds).map_err(|_| Forged)?;
-        Ok(Proof { signed_at: Some(signed_at), ..Proof::default() })
+impl VerifiedSignature {
+    /// Parses the timestamp of a request (Unix seconds).
+    pub fn signed_at_second(seconds: &str) -> Result<Self, InvalidSignature> {
+        let seconds = seconds.parse().map_err(|_| InvalidSignature)?;
+        let signed_at = Timestamp::from_second(seconds).map_err(|_| InvalidSignature)?;
+        Ok(VerifiedSignature { signed_at: Some(signed_at), ..VerifiedSignature::default() })
     }
 
-    pub fn once(self, nonce: &str) -> Self {
-        Proof { nonce: Some(digest(&[nonce.as_bytes()])), ..self }
+    pub fn with_nonce(self, nonce: &str) -> Self {
+        VerifiedSignature { nonce: Some(digest_parts(&[nonce.as_bytes()])), ..self }
     }
 }
 
-/// The vendor did not sign this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Forged;
+pub(super) struct InvalidSignature;
 
-/// Not what the vendor's documentation describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unreadable;
+pub(super) struct MalformedRequest;
 
-/// A message as a vendor wrote it. No `Debug`: everything in it is to be kept out of logs.
-pub(super) struct Message {
-    /// The same whenever the vendor sends this message again.
+/// A message as received from a vendor. No `Debug`: none of it may be logged.
+pub(super) struct VendorMessage {
+    /// Stable when the vendor resends the message.
     pub id: Option<String>,
-    /// Empty if the sender is withheld.
+    /// Empty if withheld.
     pub from: String,
     pub to: String,
-    /// How the vendor writes numbers that have no `+`.
+    /// Format of numbers without a `+`.
     pub kind: AddressKind,
-    pub text: Text,
+    pub text: MessageText,
 }
 
-impl Message {
-    /// The same whenever the vendor sends this message, or this part of one, again.
+impl VendorMessage {
+    /// Key for deduplication; stable when the vendor resends the message or part.
     pub fn key(&self) -> Option<Digest> {
         match &self.text {
-            // One message to several of our numbers is several messages.
-            Text::Whole(_) => self.id.as_deref().map(|id| digest(&[id.as_bytes(), self.to.as_bytes()])),
-            Text::Part(part) => Some(self.part_key(part)),
+            // A message to several of our numbers counts once per number.
+            MessageText::Complete(_) => self.id.as_deref().map(|id| digest_parts(&[id.as_bytes(), self.to.as_bytes()])),
+            MessageText::Part(part) => Some(self.part_key(part)),
         }
     }
 
-    /// Some vendors give all parts of a message one id, and some gateways give none.
-    pub fn part_key(&self, Part { segment, octets, .. }: &Part) -> Digest {
-        digest(&[
+    /// Includes the content: some vendors use one id for all parts, some gateways use none.
+    pub fn part_key(&self, MessagePart { segment, octets, .. }: &MessagePart) -> Digest {
+        digest_parts(&[
             self.id.as_deref().unwrap_or_default().as_bytes(),
             self.from.as_bytes(),
             self.to.as_bytes(),
@@ -102,8 +100,8 @@ impl Message {
     }
 }
 
-/// A sender in JSON. One that is withheld may be absent, `null`, or anything else that is no text: all are empty.
-pub(super) fn sender<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+/// Deserialises a sender; empty unless it is a string or a number.
+pub(super) fn deserialize_sender<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::String(text) => text,
         Value::Number(number) => number.to_string(),
@@ -111,25 +109,25 @@ pub(super) fn sender<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Strin
     })
 }
 
-pub(super) enum Text {
-    Whole(String),
-    Part(Part),
+pub(super) enum MessageText {
+    Complete(String),
+    Part(MessagePart),
 }
 
-/// Part of a longer message.
-pub(super) struct Part {
+/// Part of a concatenated message.
+pub(super) struct MessagePart {
     pub segment: Segment,
     pub data_coding: DataCoding,
     pub octets: Vec<u8>,
 }
 
-impl Text {
-    /// Octets behind a user data header, which says whether they are part of a longer message.
-    pub fn with_header(header: &[u8], data_coding: DataCoding, octets: Vec<u8>) -> Self {
-        let segment = udh::cut(header).ok().and_then(|(header, _)| header.segment().ok().flatten());
+impl MessageText {
+    /// Octets with a user data header (UDH), which identifies parts of a concatenated message.
+    pub fn from_user_data(header: &[u8], data_coding: DataCoding, octets: Vec<u8>) -> Self {
+        let segment = udh::split_header(header).ok().and_then(|(header, _)| header.segment().ok().flatten());
         match segment {
-            Some(segment) => Text::Part(Part { segment, data_coding, octets }),
-            None => Text::Whole(data_coding.coding(DefaultAlphabet::default()).decode(&octets)),
+            Some(segment) => MessageText::Part(MessagePart { segment, data_coding, octets }),
+            None => MessageText::Complete(data_coding.text_coding(DefaultAlphabet::default()).decode(&octets)),
         }
     }
 }

@@ -3,7 +3,9 @@ use std::{fs, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use http::{HeaderMap, Method};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use ringtrue_operators::client::{Answer, Client, ClientError, ClientSettings, Identity, LONGEST, NoRoots};
+use ringtrue_operators::client::{
+    Client, ClientCertificate, ClientError, ClientResponse, ClientSettings, MAX_BODY_BYTES, TlsConfigError,
+};
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,25 +19,31 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::{
-    operator::{Operator, Saying, VERIFY},
-    world::{Names, impatient},
+    fake_operator::{FakeOperator, ScriptedResponse, VERIFY},
+    fixture::{Names, short_timeout_client},
 };
 
-async fn get(client: &Client, url: &Url) -> Result<Answer, ClientError> {
+async fn get(client: &Client, url: &Url) -> Result<ClientResponse, ClientError> {
     client.request(Method::GET, url, HeaderMap::new(), "").await
 }
 
 #[tokio::test]
-async fn a_request_is_sent_as_it_is_and_its_answer_read_whole() {
-    let (operator, client) = (Operator::start().await, impatient());
-    operator.says("/a", Saying::Plain(418, "x-y: z\r\ncontent-encoding: gzip\r\n", vec![b'x'; LONGEST]));
+async fn request_is_sent_unchanged_and_response_read_completely() {
+    let (operator, client) = (FakeOperator::start().await, short_timeout_client());
+    operator.respond(
+        "/a",
+        ScriptedResponse::Plain(418, "x-y: z\r\ncontent-encoding: gzip\r\n", vec![b'x'; MAX_BODY_BYTES]),
+    );
     let url = Url::parse(&format!("http://op.example:{}/a?b=c%20d", operator.port)).unwrap();
     let headers = HeaderMap::from_iter([(http::header::ACCEPT, "text/plain".parse().unwrap())]);
-    let answer = client.request(Method::PUT, &url, headers, "body").await.unwrap();
-    assert_eq!((answer.status, answer.headers["x-y"].as_bytes(), answer.body.len()), (418, &b"z"[..], LONGEST));
-    assert_eq!(format!("{answer:?}"), format!("Answer(418, {LONGEST} bytes)"));
+    let response = client.request(Method::PUT, &url, headers, "body").await.unwrap();
+    assert_eq!(
+        (response.status, response.headers["x-y"].as_bytes(), response.body.len()),
+        (418, &b"z"[..], MAX_BODY_BYTES)
+    );
+    assert_eq!(format!("{response:?}"), format!("ClientResponse(418, {MAX_BODY_BYTES} bytes)"));
 
-    let request = &operator.heard()[0];
+    let request = &operator.requests()[0];
     assert_eq!((&*request.line, &*request.body), ("PUT /a?b=c%20d HTTP/1.1", "body"));
     let header = |name: &str| request.headers.get(name).map(String::as_str);
     assert_eq!(header("host"), Some(&*format!("op.example:{}", operator.port)));
@@ -45,30 +53,30 @@ async fn a_request_is_sent_as_it_is_and_its_answer_read_whole() {
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let (operator, client) = (Operator::start().await, impatient());
-    operator.says("/a", Saying::Plain(302, "location: /b\r\n", vec![]));
+    let (operator, client) = (FakeOperator::start().await, short_timeout_client());
+    operator.respond("/a", ScriptedResponse::Plain(302, "location: /b\r\n", vec![]));
     assert_eq!(get(&client, &operator.url("/a")).await.unwrap().status, 302);
-    assert_eq!(operator.heard().len(), 1);
+    assert_eq!(operator.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn connections_are_used_again_while_they_are_good() {
-    let (operator, client) = (Operator::start().await, impatient());
-    operator.says("/good", Saying::Json(200, json!({})));
-    operator.says("/close", Saying::Plain(200, "connection: close\r\n", vec![]));
-    operator.says("/large", Saying::Plain(200, "", vec![b'x'; LONGEST + 1]));
+async fn connections_are_reused() {
+    let (operator, client) = (FakeOperator::start().await, short_timeout_client());
+    operator.respond("/good", ScriptedResponse::Json(200, json!({})));
+    operator.respond("/close", ScriptedResponse::Plain(200, "connection: close\r\n", vec![]));
+    operator.respond("/large", ScriptedResponse::Plain(200, "", vec![b'x'; MAX_BODY_BYTES + 1]));
     for (path, connection) in [("/good", 0), ("/good", 0), ("/close", 0), ("/good", 1), ("/large", 1), ("/good", 2)] {
         let _ = get(&client, &operator.url(path)).await;
-        assert_eq!(operator.heard().last().unwrap().connection, connection, "{path}");
+        assert_eq!(operator.requests().last().unwrap().connection, connection, "{path}");
     }
 }
 
-/// A task that has done much is made to wait, in the middle of anything. It must be woken again.
+/// A task that used up its coop budget must be woken again.
 #[tokio::test]
-async fn many_requests_of_one_task_all_come_back() {
-    let operator = Operator::start().await;
+async fn concurrent_requests_of_one_task_complete() {
+    let operator = FakeOperator::start().await;
     let client = Client::with_resolver(&ClientSettings::default(), Arc::new(Names)).unwrap();
-    operator.says("/good", Saying::Json(200, json!({})));
+    operator.respond("/good", ScriptedResponse::Json(200, json!({})));
     let url = operator.url("/good");
     for _ in 0..3 {
         let answers = join_all((0..200).map(|_| get(&client, &url))).await;
@@ -78,24 +86,27 @@ async fn many_requests_of_one_task_all_come_back() {
 }
 
 #[tokio::test]
-async fn what_has_left_is_not_sent_again() {
-    let (operator, client) = (Operator::start().await, impatient());
-    operator.says_all(VERIFY, vec![Saying::Json(200, json!({})), Saying::HangUp, Saying::Json(200, json!({}))]);
+async fn sent_request_is_not_retried() {
+    let (operator, client) = (FakeOperator::start().await, short_timeout_client());
+    operator.respond_in_order(
+        VERIFY,
+        vec![ScriptedResponse::Json(200, json!({})), ScriptedResponse::HangUp, ScriptedResponse::Json(200, json!({}))],
+    );
     assert!(get(&client, &operator.url(VERIFY)).await.is_ok());
-    // On the kept connection: the other side hears the request, and is gone.
+    // On the pooled connection, the server closes after receiving the request.
     assert_eq!(get(&client, &operator.url(VERIFY)).await.err(), Some(ClientError::Lost));
-    assert_eq!(operator.heard().len(), 2);
+    assert_eq!(operator.requests().len(), 2);
     assert!(get(&client, &operator.url(VERIFY)).await.is_ok());
 }
 
 #[tokio::test]
-async fn some_urls_lead_nowhere() {
-    // Much sooner than an answer is given up: which of the two it was must not depend on the machine.
-    let settings = ClientSettings { connect: Duration::from_millis(200), ..ClientSettings::default() };
+async fn invalid_urls_are_rejected() {
+    // Much shorter than the total timeout, so that the result does not depend on timing.
+    let settings = ClientSettings { connect_timeout: Duration::from_millis(200), ..ClientSettings::default() };
     let client = Client::with_resolver(&settings, Arc::new(Names)).unwrap();
     for (url, expected) in [
-        ("ftp://127.0.0.1/", ClientError::Unusable),
-        ("data:,x", ClientError::Unusable),
+        ("ftp://127.0.0.1/", ClientError::InvalidUrl),
+        ("data:,x", ClientError::InvalidUrl),
         ("http://nobody.example/", ClientError::Unresolved),
         ("http://nowhere.example/", ClientError::Unresolved),
         ("http://silent.example/", ClientError::ConnectTimeout),
@@ -104,7 +115,7 @@ async fn some_urls_lead_nowhere() {
     }
 }
 
-/// An authority of our own, and files of what it signed.
+/// A certificate authority, with its files.
 struct Authority {
     folder: tempfile::TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -124,16 +135,16 @@ impl Authority {
         Authority { folder, issuer: Issuer::new(params, key), roots }
     }
 
-    fn identity(&self) -> Identity {
+    fn identity(&self) -> ClientCertificate {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new(["us".to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
         let path = |name: &str| self.folder.path().join(name);
         fs::write(path("us.pem"), certificate.pem()).unwrap();
         fs::write(path("us.key"), key.serialize_pem()).unwrap();
-        Identity { certificates: path("us.pem"), key: path("us.key") }
+        ClientCertificate { certificates: path("us.pem"), key: path("us.key") }
     }
 
-    /// A server that wants to see a certificate.
+    /// A server that requires a client certificate.
     async fn serve(&self) -> u16 {
         let key = KeyPair::generate().unwrap();
         let certificate =
@@ -147,11 +158,11 @@ impl Authority {
             .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let recorder = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = recorder.local_addr().unwrap().port();
         TaskTracker::new().spawn(async move {
             loop {
-                let (stream, _) = listener.accept().await.unwrap();
+                let (stream, _) = recorder.accept().await.unwrap();
                 let Ok(mut stream) = acceptor.accept(stream).await else { continue };
                 let _ = stream.read(&mut [0; 4_096]).await;
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
@@ -161,14 +172,14 @@ impl Authority {
         port
     }
 
-    fn settings(&self, identity: Option<Identity>) -> ClientSettings {
+    fn settings(&self, identity: Option<ClientCertificate>) -> ClientSettings {
         let extra_roots = Some(self.folder.path().join("authority.pem"));
         ClientSettings { extra_roots, identity, ..ClientSettings::default() }
     }
 }
 
 #[tokio::test]
-async fn both_sides_show_who_they_are() {
+async fn mutual_tls_authenticates_both_sides() {
     let authority = Authority::new();
     let port = authority.serve().await;
     let url = Url::parse(&format!("https://op.example:{port}/")).unwrap();
@@ -186,5 +197,5 @@ async fn both_sides_show_who_they_are() {
     let mut missing = authority.identity();
     missing.key = authority.folder.path().join("missing.key");
     let made = Client::new(&authority.settings(Some(missing)));
-    assert!(matches!(made, Err(NoRoots::Identity(_))));
+    assert!(matches!(made, Err(TlsConfigError::ClientCertificate(_))));
 }

@@ -5,7 +5,7 @@ use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PKCS_RSA_SHA256};
 use ringtrue_operators::camara::{Algorithm, SigningKey};
 use serde_json::{Value, json};
 
-/// A key pair whose public half is known to the other side.
+/// A key pair with a published public key.
 pub struct Key {
     pub algorithm: Algorithm,
     pub id: &'static str,
@@ -49,25 +49,25 @@ impl Key {
         jwk
     }
 
-    fn judges(&self) -> jsonwebtoken::Algorithm {
+    fn jsonwebtoken_algorithm(&self) -> jsonwebtoken::Algorithm {
         self.algorithm.as_str().parse().unwrap()
     }
 
-    /// What a library that is not ours reads.
-    pub fn reads(&self, token: &str, audience: &str) -> TokenData<Value> {
+    /// Verifies with the `jsonwebtoken` crate.
+    pub fn verify(&self, token: &str, audience: &str) -> TokenData<Value> {
         let key = DecodingKey::from_jwk(&serde_json::from_value(self.jwk()).unwrap()).unwrap();
-        let mut validation = Validation::new(self.judges());
+        let mut validation = Validation::new(self.jsonwebtoken_algorithm());
         validation.set_audience(&[audience]);
-        // The clock of these tests stands still.
+        // The tests use a manual clock.
         validation.validate_exp = false;
         let read = decode(token, &key, &validation).unwrap();
         assert_eq!(read.header.kid.as_deref(), Some(self.id));
         read
     }
 
-    /// A token that a library that is not ours signs; of RSA it wants another form of the key.
-    pub fn signs(&self, claims: &Value) -> String {
-        let mut header = Header::new(self.judges());
+    /// Signs with the `jsonwebtoken` crate, which needs PKCS#1 for RSA.
+    pub fn sign(&self, claims: &Value) -> String {
+        let mut header = Header::new(self.jsonwebtoken_algorithm());
         header.kid = Some(self.id.to_owned());
         let der = self.pair.serialize_der();
         let key = match self.algorithm {

@@ -3,7 +3,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use ringtrue_engine::ports::Question;
+use ringtrue_engine::ports::SilentOperation;
 use ringtrue_operators::camara::SimSwapFlow;
 use serde_json::json;
 use tracing::{
@@ -13,17 +13,16 @@ use tracing::{
 };
 
 use super::{
-    operator::{BACKCHANNEL, DATE, DISCOVERY, NUMBER, Saying, TOKEN, VERIFY, granted},
+    fake_operator::{BACKCHANNEL, DATE, DISCOVERY, NUMBER, ScriptedResponse, TOKEN, VERIFY, token_response},
+    fixture::{Fixture, STATE, number, query_parameters},
     sim_swap::only_sim_swap,
-    world::{TICKET, World, carried, number},
 };
 
-/// Hears all that we log, in every test of this process: a listener of one thread would miss what another thread has
-/// found nobody to listen to.
+/// Records all log events of this process. Global, because tracing caches callsite interest across threads.
 #[derive(Clone, Default)]
-struct Listener(Arc<Mutex<String>>);
+struct LogRecorder(Arc<Mutex<String>>);
 
-impl Subscriber for Listener {
+impl Subscriber for LogRecorder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("ringtrue")
     }
@@ -37,10 +36,10 @@ impl Subscriber for Listener {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut heard = self.0.lock().unwrap();
-        write!(heard, "{} ", event.metadata().level()).unwrap();
-        event.record(&mut Line(&mut heard));
-        heard.push('\n');
+        let mut log = self.0.lock().unwrap();
+        write!(log, "{} ", event.metadata().level()).unwrap();
+        event.record(&mut LogLine(&mut log));
+        log.push('\n');
     }
 
     fn enter(&self, _: &span::Id) {}
@@ -48,80 +47,86 @@ impl Subscriber for Listener {
     fn exit(&self, _: &span::Id) {}
 }
 
-struct Line<'a>(&'a mut String);
+struct LogLine<'a>(&'a mut String);
 
-impl Visit for Line<'_> {
+impl Visit for LogLine<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         write!(self.0, "{field}={value:?} ").unwrap();
     }
 }
 
 #[tokio::test]
-async fn logs_say_what_happened_and_nothing_of_whom() {
-    let listener = Listener::default();
-    tracing::subscriber::set_global_default(listener.clone()).unwrap();
-    let theirs = "words-of-others";
+async fn logs_contain_no_secrets_or_numbers() {
+    let recorder = LogRecorder::default();
+    tracing::subscriber::set_global_default(recorder.clone()).unwrap();
+    let external = "external-text";
     let fixed =
-        [TICKET, "secret of ours", "7700900123", "device-code", "token-of-the-device", "id.token.secret", theirs];
+        [STATE, "secret of ours", "7700900123", "device-code", "token-of-the-device", "id.token.secret", external];
     let mut secrets = fixed.map(str::to_owned).to_vec();
-    let mut with_token = granted();
+    let mut with_token = token_response();
     with_token["id_token"] = json!("id.token.secret");
     let refusal = |status, code: &str| {
-        Saying::Json(status, json!({ "error": code, "code": code, "message": "words-of-others +447700900123" }))
+        ScriptedResponse::Json(status, json!({ "error": code, "code": code, "message": "external-text +447700900123" }))
     };
-    let no_number = Saying::Json(200, json!({ "devicePhoneNumber": "447700900123" }));
-    for (place, saying, expected) in [
+    let no_number = ScriptedResponse::Json(200, json!({ "devicePhoneNumber": "447700900123" }));
+    for (place, response, expected) in [
         (
             DISCOVERY,
             refusal(500, "INTERNAL"),
-            r#"WARN connector="op" stage="discovery" symptom=Camara("INTERNAL") status=500"#,
+            r#"WARN connector="op" stage="discovery" cause=Camara("INTERNAL") status=500"#,
         ),
+        (TOKEN, refusal(401, "invalid_client"), r#"ERROR connector="op" stage="token" cause=OAuth("invalid_client")"#),
+        (TOKEN, refusal(400, external), r#"WARN connector="op" stage="token" cause=StatusClass(4) status=400"#),
         (
             TOKEN,
-            refusal(401, "invalid_client"),
-            r#"ERROR connector="op" stage="token" symptom=OAuth("invalid_client")"#,
+            ScriptedResponse::Json(200, with_token),
+            r#"WARN connector="op" stage="id_token" cause=InvalidResponse(IdToken)"#,
         ),
-        (TOKEN, refusal(400, theirs), r#"WARN connector="op" stage="token" symptom=StatusClass(4) status=400"#),
-        (TOKEN, Saying::Json(200, with_token), r#"WARN connector="op" stage="id_token" symptom=Nonsense(IdToken)"#),
         (VERIFY, refusal(404, "IDENTIFIER_NOT_FOUND"), r#"DEBUG connector="op" stage="api""#),
-        (NUMBER, no_number, r#"WARN connector="op" stage="api" symptom=Nonsense(Number)"#),
+        (NUMBER, no_number, r#"WARN connector="op" stage="api" cause=InvalidResponse(Number)"#),
     ] {
-        let world = World::start().await;
-        world.operator.says(place, saying);
+        let fixture = Fixture::start().await;
+        fixture.operator.respond(place, response);
         let claimed = number();
-        let question = if place == NUMBER { Question::WhichNumber } else { Question::IsNumber(&claimed) };
-        if let Ok(journey) = world.depart(question).await {
-            secrets.extend(["nonce", "code_challenge"].map(|name| carried(&journey)[name].clone()));
-            assert!(world.arrive(question, &journey, &[("code", "device-code")]).await.is_err());
+        let operation =
+            if place == NUMBER { SilentOperation::DiscoverNumber } else { SilentOperation::VerifyNumber(&claimed) };
+        if let Ok(redirect) = fixture.begin(operation).await {
+            secrets.extend(["nonce", "code_challenge"].map(|name| query_parameters(&redirect)[name].clone()));
+            assert!(fixture.complete(operation, &redirect, &[("code", "device-code")]).await.is_err());
         }
-        secrets.extend(world.operator.asked(TOKEN).iter().map(|request| request.form()["code_verifier"].clone()));
-        let heard = listener.0.lock().unwrap().clone();
+        secrets
+            .extend(fixture.operator.requests_to(TOKEN).iter().map(|request| request.form()["code_verifier"].clone()));
+        let log = recorder.0.lock().unwrap().clone();
         let without_message = |line: &str| {
             let (level, rest) = line.split_once(" message=").unwrap_or_default();
             format!("{level} {}", &rest[rest.find("connector=").unwrap_or(0)..])
         };
-        assert!(heard.lines().any(|line| without_message(line).starts_with(expected)), "{expected} in {heard}");
+        assert!(log.lines().any(|line| without_message(line).starts_with(expected)), "{expected} in {log}");
     }
     secrets.push("request-of-ours".to_owned());
-    for (place, saying, expected) in [
-        (BACKCHANNEL, refusal(400, theirs), r#"stage="backchannel" symptom=StatusClass(4) status=400"#),
-        (TOKEN, refusal(400, "slow_down"), r#"stage="token" symptom=OAuth("slow_down") status=400"#),
-        (DATE, Saying::Json(200, json!({ "latestSimChange": theirs })), r#"stage="api" symptom=Nonsense(Date)"#),
-        (DATE, Saying::Json(200, json!({ "latestSimChange": null })), r#"stage="api" symptom=NoHistory"#),
+    for (place, response, expected) in [
+        (BACKCHANNEL, refusal(400, external), r#"stage="backchannel" cause=StatusClass(4) status=400"#),
+        (TOKEN, refusal(400, "slow_down"), r#"stage="token" cause=OAuth("slow_down") status=400"#),
+        (
+            DATE,
+            ScriptedResponse::Json(200, json!({ "latestSimChange": external })),
+            r#"stage="api" cause=InvalidResponse(Date)"#,
+        ),
+        (DATE, ScriptedResponse::Json(200, json!({ "latestSimChange": null })), r#"stage="api" cause=NoHistory"#),
     ] {
-        let world = World::with(only_sim_swap(SimSwapFlow::Ciba)).await;
-        world.operator.says(place, saying);
-        assert!(world.sim_history(60).await.is_err());
-        let heard = listener.0.lock().unwrap().clone();
-        assert!(heard.contains(expected), "{expected} in {heard}");
+        let fixture = Fixture::with(only_sim_swap(SimSwapFlow::Ciba)).await;
+        fixture.operator.respond(place, response);
+        assert!(fixture.sim_history(60).await.is_err());
+        let log = recorder.0.lock().unwrap().clone();
+        assert!(log.contains(expected), "{expected} in {log}");
     }
-    let world = World::start().await;
-    let journey = world.depart(Question::WhichNumber).await.unwrap();
-    let query = [("error", theirs), ("error_description", theirs)];
-    assert!(world.arrive(Question::WhichNumber, &journey, &query).await.is_err());
-    let heard = listener.0.lock().unwrap().clone();
-    assert!(heard.contains(r#"stage="redirect" symptom=Nonsense(UnknownError)"#), "{heard}");
+    let fixture = Fixture::start().await;
+    let redirect = fixture.begin(SilentOperation::DiscoverNumber).await.unwrap();
+    let query = [("error", external), ("error_description", external)];
+    assert!(fixture.complete(SilentOperation::DiscoverNumber, &redirect, &query).await.is_err());
+    let log = recorder.0.lock().unwrap().clone();
+    assert!(log.contains(r#"stage="redirect" cause=InvalidResponse(UnknownError)"#), "{log}");
     for secret in secrets {
-        assert!(!heard.contains(&secret), "{secret} in {heard}");
+        assert!(!log.contains(&secret), "{secret} in {log}");
     }
 }

@@ -1,4 +1,4 @@
-//! The CAMARA connector against a scripted operator on real sockets, and the client that it asks by.
+//! The CAMARA connector and its HTTP client against a scripted operator on real sockets.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -6,14 +6,14 @@ mod breaker;
 mod client;
 mod configuration;
 mod documents;
-mod failures;
+mod errors;
+mod fake_operator;
+mod fixture;
 mod id_tokens;
 mod keys;
 mod logs;
-mod operator;
 mod requests;
 mod sandbox;
 mod sim_swap;
-mod sim_swap_failures;
+mod sim_swap_errors;
 mod sim_swap_sandbox;
-mod world;

@@ -2,7 +2,10 @@ use std::{net::IpAddr, sync::Arc};
 
 use http::{HeaderMap, Method, StatusCode, header::LOCATION};
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{Arrival, Clock, Departure, Question, Reply, SilentRoute, SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{
+    AuthorizationRequest, AuthorizationResponse, Clock, SilentConnector, SilentOperation, SilentResult, SystemClock,
+    SystemEntropy,
+};
 use ringtrue_operators::{
     camara::{
         Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, LoginHint, Provider,
@@ -10,12 +13,12 @@ use ringtrue_operators::{
     },
     client::Client,
 };
-use ringtrue_sandbox::camara::{self as simulated, Endpoint, Fault, Operator, OperatorConfig};
+use ringtrue_sandbox::camara::{self as simulated, Endpoint, EndpointFault, Operator, OperatorConfig};
 use url::Url;
 
 use super::{
+    fixture::{REDIRECT_URI, STATE, check, short_timeout_client},
     keys::Key,
-    world::{CALLBACK, TICKET, check, impatient},
 };
 
 struct Sandbox {
@@ -27,10 +30,10 @@ struct Sandbox {
 impl Sandbox {
     async fn start(algorithm: Algorithm) -> Self {
         let key = Key::new(algorithm, "ours");
-        let us = simulated::Client::new("us").with_secret("secret").redirecting_to(CALLBACK);
+        let us = simulated::OAuthClient::new("us").with_secret("secret").with_redirect_uri(REDIRECT_URI);
         let clients = vec![us.with_keys(&key.jwk()).unwrap()];
         let operator = Operator::start(OperatorConfig { clients, ..OperatorConfig::default() }).await.unwrap();
-        Sandbox { operator, client: Arc::new(impatient()), key }
+        Sandbox { operator, client: Arc::new(short_timeout_client()), key }
     }
 
     fn config(&self) -> CamaraConfig {
@@ -39,7 +42,7 @@ impl Sandbox {
         let key = self.key.signing();
         let authentication = ClientAuthentication::PrivateKeyJwt { key, audience: Audience::Endpoint };
         let provider = Provider::Issuer(issuer.to_owned());
-        let callback = Url::parse(CALLBACK).unwrap();
+        let callback = Url::parse(REDIRECT_URI).unwrap();
         CamaraConfig {
             mode: Mode::Sandbox,
             login_hint: LoginHint::Tel,
@@ -51,31 +54,43 @@ impl Sandbox {
         Camara::new(config, self.client.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy::default())).unwrap()
     }
 
-    /// The whole way of a device with a SIM. `None`: it is never sent back.
-    async fn ask(&self, route: &Camara, question: Question<'_>, sim: &Msisdn) -> Option<Result<Reply, ErrorCode>> {
+    /// Runs a check for a device with this SIM. `None`: the device is never redirected back.
+    async fn ask(
+        &self,
+        route: &Camara,
+        operation: SilentOperation<'_>,
+        sim: &Msisdn,
+    ) -> Option<Result<SilentResult, ErrorCode>> {
         let (device, now) = (IpAddr::from([192, 0, 2, 1]), SystemClock.now());
-        let departure = Departure { check: check(), question, ticket: TICKET, sim: Some(sim), device, now };
-        let journey = match route.depart(departure).await {
-            Ok(journey) => journey,
+        let request = AuthorizationRequest {
+            check: check(),
+            operation,
+            state: STATE,
+            simulated_sim: Some(sim),
+            device_ip: device,
+            now,
+        };
+        let redirect = match route.begin_authorization(request).await {
+            Ok(redirect) => redirect,
             Err(code) => return Some(Err(code)),
         };
-        let url = Url::parse(&journey.location).unwrap();
+        let url = Url::parse(&redirect.location).unwrap();
         let answer = self.client.request(Method::GET, &url, HeaderMap::new(), "").await.unwrap();
         let back = Url::parse(answer.headers.get(LOCATION)?.to_str().unwrap()).unwrap();
         let query: Vec<(String, String)> = back.query_pairs().into_owned().collect();
-        assert!(query.contains(&("state".to_owned(), TICKET.to_owned())));
-        let arrival = Arrival {
+        assert!(query.contains(&("state".to_owned(), STATE.to_owned())));
+        let response = AuthorizationResponse {
             check: check(),
-            question,
-            memory: &journey.memory,
-            departed_from: device,
+            operation,
+            connector_data: &redirect.connector_data,
+            initial_ip: device,
             peer: (device, 40_000).into(),
-            device,
+            device_ip: device,
             query: &query,
             headers: &[],
             now,
         };
-        Some(route.arrive(arrival).await)
+        Some(route.complete_authorization(response).await)
     }
 }
 
@@ -84,14 +99,14 @@ fn sim(suffix: &str) -> Msisdn {
 }
 
 #[tokio::test]
-async fn what_becomes_of_a_simulated_sim_is_told_by_its_last_digits() {
+async fn simulated_result_follows_the_last_digits() {
     let failed = |code| Some(Err(code));
     let sandbox = Sandbox::start(Algorithm::Es256).await;
     let route = sandbox.route(sandbox.config());
     for (suffix, verified, found) in [
-        ("00", Some(Ok(Reply::Match(true))), Some(Ok(Reply::Number(sim("00"))))),
-        ("96", Some(Ok(Reply::Match(true))), Some(Ok(Reply::Number(sim("96"))))),
-        ("01", Some(Ok(Reply::Match(false))), failed(ErrorCode::MnoUserNotFound)),
+        ("00", Some(Ok(SilentResult::Match(true))), Some(Ok(SilentResult::Number(sim("00"))))),
+        ("96", Some(Ok(SilentResult::Match(true))), Some(Ok(SilentResult::Number(sim("96"))))),
+        ("01", Some(Ok(SilentResult::Match(false))), failed(ErrorCode::MnoUserNotFound)),
         ("93", failed(ErrorCode::MnoServerError), failed(ErrorCode::MnoServerError)),
         ("94", failed(ErrorCode::MnoNotSupported), failed(ErrorCode::MnoNotSupported)),
         ("95", failed(ErrorCode::MnoTimeout), failed(ErrorCode::MnoTimeout)),
@@ -100,18 +115,21 @@ async fn what_becomes_of_a_simulated_sim_is_told_by_its_last_digits() {
         ("99", failed(ErrorCode::MnoServerError), failed(ErrorCode::MnoServerError)),
     ] {
         let sim = sim(suffix);
-        // Often enough to open the breaker, if one SIM could close the way for the others.
+        // Enough to open the breaker if subscriber errors counted.
         for _ in 0..6 {
-            assert_eq!(sandbox.ask(&route, Question::IsNumber(&sim), &sim).await, verified, "{suffix}");
-            assert_eq!(sandbox.ask(&route, Question::WhichNumber, &sim).await, found, "{suffix}");
+            assert_eq!(sandbox.ask(&route, SilentOperation::VerifyNumber(&sim), &sim).await, verified, "{suffix}");
+            assert_eq!(sandbox.ask(&route, SilentOperation::DiscoverNumber, &sim).await, found, "{suffix}");
         }
-        assert_eq!(route.state(), BreakerState::Closed, "{suffix}");
+        assert_eq!(route.breaker_state(), BreakerState::Closed, "{suffix}");
     }
-    assert_eq!(sandbox.ask(&route, Question::IsNumber(&sim("02")), &sim("00")).await, Some(Ok(Reply::Match(false))));
+    assert_eq!(
+        sandbox.ask(&route, SilentOperation::VerifyNumber(&sim("02")), &sim("00")).await,
+        Some(Ok(SilentResult::Match(false)))
+    );
 }
 
 #[tokio::test]
-async fn every_way_of_asking_is_understood() {
+async fn every_client_configuration_works() {
     for algorithm in Algorithm::ALL {
         let sandbox = Sandbox::start(algorithm).await;
         let signed = |audience| RequestObject::Signed { key: sandbox.key.signing(), audience };
@@ -131,36 +149,36 @@ async fn every_way_of_asking_is_understood() {
             ("hash", hash),
         ] {
             let (route, sim) = (sandbox.route(config), sim("00"));
-            let reply = sandbox.ask(&route, Question::IsNumber(&sim), &sim).await;
-            assert_eq!(reply, Some(Ok(Reply::Match(true))), "{algorithm:?}, {case}");
+            let reply = sandbox.ask(&route, SilentOperation::VerifyNumber(&sim), &sim).await;
+            assert_eq!(reply, Some(Ok(SilentResult::Match(true))), "{algorithm:?}, {case}");
         }
     }
 }
 
 #[tokio::test]
-async fn faults_on_demand_end_as_the_table_says() {
+async fn simulated_faults_map_to_error_codes() {
     let (server, response) = (ErrorCode::MnoServerError, ErrorCode::MnoResponseError);
     for (endpoint, fault, expected) in [
-        (Endpoint::Discovery, Fault::new().wrong_issuer(), response),
-        (Endpoint::Discovery, Fault::new().garbled(), response),
-        (Endpoint::Discovery, Fault::new().dropped(), server),
-        (Endpoint::Authorize, Fault::new().wrong_issuer(), response),
-        (Endpoint::Jwks, Fault::new().garbled(), response),
-        (Endpoint::Token, Fault::new().wrong_issuer(), response),
-        (Endpoint::Token, Fault::new().wrong_nonce(), response),
-        (Endpoint::Token, Fault::new().badly_signed(), response),
-        (Endpoint::Token, Fault::new().padded_to(100_000), response),
-        (Endpoint::Token, Fault::new().lost(), server),
-        (Endpoint::VerifyNumber, Fault::new().garbled(), response),
-        (Endpoint::VerifyNumber, Fault::new().dropped(), server),
-        (Endpoint::VerifyNumber, Fault::new().lost(), server),
-        (Endpoint::VerifyNumber, Fault::new().status(StatusCode::SERVICE_UNAVAILABLE), ErrorCode::MnoTimeout),
-        (Endpoint::VerifyNumber, Fault::new().status(StatusCode::TOO_MANY_REQUESTS).retry_after(60), server),
+        (Endpoint::Discovery, EndpointFault::new().wrong_issuer(), response),
+        (Endpoint::Discovery, EndpointFault::new().garbled(), response),
+        (Endpoint::Discovery, EndpointFault::new().connection_dropped(), server),
+        (Endpoint::Authorize, EndpointFault::new().wrong_issuer(), response),
+        (Endpoint::Jwks, EndpointFault::new().garbled(), response),
+        (Endpoint::Token, EndpointFault::new().wrong_issuer(), response),
+        (Endpoint::Token, EndpointFault::new().wrong_nonce(), response),
+        (Endpoint::Token, EndpointFault::new().invalid_signature(), response),
+        (Endpoint::Token, EndpointFault::new().padded_to(100_000), response),
+        (Endpoint::Token, EndpointFault::new().response_lost(), server),
+        (Endpoint::VerifyNumber, EndpointFault::new().garbled(), response),
+        (Endpoint::VerifyNumber, EndpointFault::new().connection_dropped(), server),
+        (Endpoint::VerifyNumber, EndpointFault::new().response_lost(), server),
+        (Endpoint::VerifyNumber, EndpointFault::new().status(StatusCode::SERVICE_UNAVAILABLE), ErrorCode::MnoTimeout),
+        (Endpoint::VerifyNumber, EndpointFault::new().status(StatusCode::TOO_MANY_REQUESTS).retry_after(60), server),
     ] {
         let sandbox = Sandbox::start(Algorithm::Es256).await;
-        sandbox.operator.befall(endpoint, fault.clone());
+        sandbox.operator.set_fault(endpoint, fault.clone());
         let (route, sim) = (sandbox.route(sandbox.config()), sim("00"));
-        let reply = sandbox.ask(&route, Question::IsNumber(&sim), &sim).await;
+        let reply = sandbox.ask(&route, SilentOperation::VerifyNumber(&sim), &sim).await;
         assert_eq!(reply, Some(Err(expected)), "{endpoint:?} {fault:?}");
         sandbox.operator.shutdown().await;
     }

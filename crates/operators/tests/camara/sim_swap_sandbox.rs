@@ -5,10 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::ErrorCode,
     phone::Msisdn,
-    sim_swap::{Period, SimHistory},
+    sim_swap::{SimHistory, SimSwapPeriod},
     tenancy::Mode,
 };
-use ringtrue_engine::ports::{Clock, SimSwapQuestion, SimSwapRoute, SystemClock, SystemEntropy};
+use ringtrue_engine::ports::{Clock, SimSwapConnector, SimSwapRequest, SystemClock, SystemEntropy};
 use ringtrue_operators::{
     camara::{
         Algorithm, Audience, BreakerState, Camara, CamaraConfig, ClientAuthentication, Provider, SimSwapConfig,
@@ -16,13 +16,13 @@ use ringtrue_operators::{
     },
     client::{Client, ClientSettings},
 };
-use ringtrue_sandbox::camara::{self as simulated, Endpoint, Fault, Operator, OperatorConfig};
+use ringtrue_sandbox::camara::{self as simulated, Endpoint, EndpointFault, Operator, OperatorConfig};
 use tokio::time::Instant;
 use url::Url;
 
 use super::{
+    fixture::{REDIRECT_URI, check, project},
     keys::Key,
-    world::{CALLBACK, check, project},
 };
 
 struct Sandbox {
@@ -34,14 +34,14 @@ struct Sandbox {
 impl Sandbox {
     async fn start(poll_interval: u64) -> Self {
         let key = Key::new(Algorithm::Es256, "ours");
-        let clients = vec![simulated::Client::new("us").with_keys(&key.jwk()).unwrap()];
+        let clients = vec![simulated::OAuthClient::new("us").with_keys(&key.jwk()).unwrap()];
         let poll_interval = Duration::from_secs(poll_interval);
         let config = OperatorConfig { clients, poll_interval, ..OperatorConfig::default() };
         let client = Arc::new(Client::new(&ClientSettings::default()).unwrap());
         Sandbox { operator: Operator::start(config).await.unwrap(), key, client }
     }
 
-    fn flows(&self) -> [SimSwapFlow; 3] {
+    fn token_flows(&self) -> [SimSwapFlow; 3] {
         let by = |audience| SimSwapFlow::JwtBearer { key: self.key.signing(), audience };
         [SimSwapFlow::ClientCredentials, SimSwapFlow::Ciba, by(Audience::Issuer)]
     }
@@ -51,7 +51,7 @@ impl Sandbox {
             ClientAuthentication::PrivateKeyJwt { key: self.key.signing(), audience: Audience::Endpoint };
         let issuer = self.operator.issuer();
         let (provider, root) = (Provider::Issuer(issuer.to_owned()), Url::parse(issuer).unwrap());
-        let callback = Url::parse(CALLBACK).unwrap();
+        let callback = Url::parse(REDIRECT_URI).unwrap();
         let config = CamaraConfig {
             mode: Mode::Sandbox,
             sim_swap: Some(sim_swap),
@@ -61,32 +61,36 @@ impl Sandbox {
     }
 }
 
-/// What is told of a simulated number, and when.
 async fn ask(route: &Camara, suffix: &str, minutes: i64) -> (Result<SimHistory, ErrorCode>, Timestamp) {
     let number = Msisdn::parse(&format!("+9901234567{suffix}"), Mode::Sandbox).unwrap();
-    let (period, now) = (Period::try_from(minutes).unwrap(), SystemClock.now());
+    let (period, now) = (SimSwapPeriod::try_from(minutes).unwrap(), SystemClock.now());
     let until = Instant::now() + Duration::from_secs(10);
-    let question = SimSwapQuestion { check: check(), project: project(), number: &number, period, now, until };
-    (route.sim_history(question).await, SystemClock.now())
+    let operation =
+        SimSwapRequest { check: check(), project: project(), number: &number, period, now, deadline: until };
+    (route.sim_history(operation).await, SystemClock.now())
 }
 
 #[tokio::test]
-async fn what_is_known_of_a_simulated_sim_is_told_by_its_last_digits() {
-    // It wants to be asked again at once, for the sake of those who wait for this.
+async fn simulated_sim_history_follows_the_last_digits() {
+    // A poll interval of zero keeps the test fast.
     let sandbox = Sandbox::start(0).await;
-    for flow in sandbox.flows() {
+    for flow in sandbox.token_flows() {
         let is_by_assertion = matches!(flow, SimSwapFlow::JwtBearer { .. });
         let route = sandbox.route(SimSwapConfig::new(flow));
         for period in [60, 10_080, 540_000] {
             for suffix in ["00", "96"] {
-                let (told, now) = ask(&route, suffix, period).await;
-                let said = told.unwrap().judge(Period::try_from(period).unwrap(), now);
-                assert_eq!((said.no_sim_change, said.change_within), (true, Some(525_601)), "{suffix} {period}");
+                let (history, now) = ask(&route, suffix, period).await;
+                let verdict = history.unwrap().evaluate(SimSwapPeriod::try_from(period).unwrap(), now);
+                assert_eq!(
+                    (verdict.no_sim_change, verdict.changed_within_minutes),
+                    (true, Some(525_601)),
+                    "{suffix} {period}"
+                );
             }
         }
-        let (told, now) = ask(&route, "01", 10_080).await;
-        let said = told.unwrap().judge(Period::DEFAULT, now);
-        assert_eq!((said.no_sim_change, said.change_within), (false, Some(1_440)));
+        let (history, now) = ask(&route, "01", 10_080).await;
+        let verdict = history.unwrap().evaluate(SimSwapPeriod::DEFAULT, now);
+        assert_eq!((verdict.no_sim_change, verdict.changed_within_minutes), (false, Some(1_440)));
         let forgotten = SimHistory::NoChangeFor(SignedDuration::from_hours(24 * 400));
         let unknown = if is_by_assertion { ErrorCode::MnoResponseError } else { ErrorCode::MnoUserNotFound };
         for (suffix, expected) in [
@@ -99,22 +103,22 @@ async fn what_is_known_of_a_simulated_sim_is_told_by_its_last_digits() {
         ] {
             assert_eq!(ask(&route, suffix, 10_080).await.0, expected, "{suffix}");
         }
-        assert_eq!(route.state(), BreakerState::Closed);
+        assert_eq!(route.breaker_state(), BreakerState::Closed);
     }
 }
 
 #[tokio::test]
-async fn every_operation_is_understood_in_every_flow() {
+async fn every_operation_works_in_every_flow() {
     let sandbox = Sandbox::start(1).await;
     let hours = SignedDuration::from_hours;
-    for flow in sandbox.flows() {
+    for flow in sandbox.token_flows() {
         let operations = vec![SimSwapOperation::Check, SimSwapOperation::RetrieveDate];
         let both = SimSwapConfig { operations, ..SimSwapConfig::new(flow.clone()) };
         let route = sandbox.route(both);
         assert_eq!(ask(&route, "01", 1_200).await.0, Ok(SimHistory::ChangedWithin(hours(20))));
         assert_eq!(ask(&route, "01", 1_140).await.0, Ok(SimHistory::NoChangeFor(hours(19))));
         assert_eq!(ask(&route, "00", 540_000).await.0, Ok(SimHistory::NoChangeFor(hours(2_400))));
-        // One scope for both operations, as some operators have it.
+        // Some operators use one scope for both operations.
         let one = "sim-swap".to_owned();
         let usual = SimSwapConfig::new(flow);
         let route = sandbox.route(SimSwapConfig { retrieve_date_scope: one.clone(), check_scope: one, ..usual });
@@ -123,9 +127,9 @@ async fn every_operation_is_understood_in_every_flow() {
 }
 
 #[tokio::test]
-async fn an_operator_that_remembers_little_says_how_much() {
+async fn monitored_period_is_respected() {
     let key = Key::new(Algorithm::Es256, "ours");
-    let clients = vec![simulated::Client::new("us").with_keys(&key.jwk()).unwrap()];
+    let clients = vec![simulated::OAuthClient::new("us").with_keys(&key.jwk()).unwrap()];
     let config = OperatorConfig { clients, monitored_days: Some(30), ..OperatorConfig::default() };
     let client = Arc::new(Client::new(&ClientSettings::default()).unwrap());
     let sandbox = Sandbox { operator: Operator::start(config).await.unwrap(), key, client };
@@ -142,29 +146,41 @@ async fn an_operator_that_remembers_little_says_how_much() {
 }
 
 #[tokio::test]
-async fn faults_on_demand_end_as_the_table_says() {
+async fn simulated_faults_map_to_error_codes() {
     let (server, response) = (ErrorCode::MnoServerError, ErrorCode::MnoResponseError);
     for (endpoint, fault, expected) in [
-        (Endpoint::Discovery, Fault::new().wrong_issuer(), response),
-        (Endpoint::BackchannelAuthorize, Fault::new().garbled(), response),
-        (Endpoint::BackchannelAuthorize, Fault::new().status(StatusCode::UNAUTHORIZED), server),
-        (Endpoint::Token, Fault::new().lost(), server),
-        (Endpoint::Token, Fault::new().padded_to(100_000), response),
-        (Endpoint::RetrieveSimSwapDate, Fault::new().garbled(), response),
-        (Endpoint::RetrieveSimSwapDate, Fault::new().dropped(), server),
-        (Endpoint::RetrieveSimSwapDate, Fault::new().status(StatusCode::SERVICE_UNAVAILABLE), ErrorCode::MnoTimeout),
-        (Endpoint::RetrieveSimSwapDate, Fault::new().status(StatusCode::TOO_MANY_REQUESTS).retry_after(60), server),
+        (Endpoint::Discovery, EndpointFault::new().wrong_issuer(), response),
+        (Endpoint::BackchannelAuthorize, EndpointFault::new().garbled(), response),
+        (Endpoint::BackchannelAuthorize, EndpointFault::new().status(StatusCode::UNAUTHORIZED), server),
+        (Endpoint::Token, EndpointFault::new().response_lost(), server),
+        (Endpoint::Token, EndpointFault::new().padded_to(100_000), response),
+        (Endpoint::RetrieveSimSwapDate, EndpointFault::new().garbled(), response),
+        (Endpoint::RetrieveSimSwapDate, EndpointFault::new().connection_dropped(), server),
+        (
+            Endpoint::RetrieveSimSwapDate,
+            EndpointFault::new().status(StatusCode::SERVICE_UNAVAILABLE),
+            ErrorCode::MnoTimeout,
+        ),
+        (
+            Endpoint::RetrieveSimSwapDate,
+            EndpointFault::new().status(StatusCode::TOO_MANY_REQUESTS).retry_after(60),
+            server,
+        ),
     ] {
         let sandbox = Sandbox::start(0).await;
-        sandbox.operator.befall(endpoint, fault.clone());
+        sandbox.operator.set_fault(endpoint, fault.clone());
         let route = sandbox.route(SimSwapConfig::new(SimSwapFlow::Ciba));
         assert_eq!(ask(&route, "00", 60).await.0, Err(expected), "{endpoint:?} {fault:?}");
     }
     let sandbox = Sandbox::start(0).await;
     let route = sandbox.route(SimSwapConfig::new(SimSwapFlow::ClientCredentials));
-    sandbox.operator.befall_next(1, Endpoint::RetrieveSimSwapDate, Fault::new().lost());
+    sandbox.operator.set_fault_for_next(1, Endpoint::RetrieveSimSwapDate, EndpointFault::new().response_lost());
     assert!(ask(&route, "00", 60).await.0.is_ok(), "a question may be asked twice");
-    sandbox.operator.befall_next(1, Endpoint::RetrieveSimSwapDate, Fault::new().status(StatusCode::UNAUTHORIZED));
+    sandbox.operator.set_fault_for_next(
+        1,
+        Endpoint::RetrieveSimSwapDate,
+        EndpointFault::new().status(StatusCode::UNAUTHORIZED),
+    );
     assert!(ask(&route, "00", 60).await.0.is_ok(), "and with another token");
-    assert_eq!(sandbox.operator.requests(Endpoint::Token), 2);
+    assert_eq!(sandbox.operator.request_count(Endpoint::Token), 2);
 }

@@ -1,13 +1,13 @@
-//! Values that OpenSSL encrypted and signed (3.0, on the command line; GCM by Python's `cryptography`), with keys of the
-//! bytes 0, 1, 2 … and 32, 33, 34 …, and an initialisation vector of the bytes 160, 161, 162 …
+//! Values that OpenSSL encrypted and signed (3.0, on the command line; GCM by Python's `cryptography`), with keys of
+//! the bytes 0, 1, 2 … and 32, 33, 34 …, and an initialisation vector of the bytes 160, 161, 162 …
 
-use ringtrue_operators::header_enrichment::{BadKey, Integrity, Iv, Key};
+use ringtrue_operators::header_enrichment::{CipherKey, CipherKeyError, Integrity, Iv};
 
 use super::*;
 
 const IV: &str = "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf";
 
-fn key(from: u8, length: u8) -> Key {
+fn key(from: u8, length: u8) -> CipherKey {
     (from..from + length).collect::<Vec<u8>>().into()
 }
 
@@ -15,7 +15,7 @@ fn encrypted(encoding: Encoding, cipher: Cipher) -> HeaderEnrichmentConfig {
     HeaderEnrichmentConfig { encoding, cipher, ..config() }
 }
 
-/// As Magma's gateways write it: signature, initialisation vector, and the number filled up with spaces.
+/// Format of Magma's gateways: signature, initialisation vector, and the number padded with spaces.
 fn magma() -> HeaderEnrichmentConfig {
     encrypted(Encoding::Hex, Cipher::aes256_cbc_hmac_md5(key(0, 32), key(32, 32)).unwrap())
 }
@@ -52,7 +52,7 @@ const AES128_SHA256: &str = "eddfed1402c519a0f4fb69ff10b036b94c06ffc3d43f5e556db
                              ea57b0ecb0dcf5e854c5716a025210e5";
 
 #[test]
-fn what_others_encrypted_is_read() {
+fn openssl_ciphertexts_are_decrypted() {
     let signed = || Integrity::HmacSha256(key(32, 32));
     for (config, value) in [
         (magma(), MAGMA.to_owned()),
@@ -65,38 +65,42 @@ fn what_others_encrypted_is_read() {
         (aes128(fixed(), signed(), Encoding::Hex), AES128_SHA256.to_owned()),
         (aes128(Iv::Sent, signed(), Encoding::Hex), AES128_SHA256.replace("ea57", &format!("{IV}ea57"))),
     ] {
-        assert_eq!(Trip::bringing(&value).found(config).as_deref(), Ok(NUMBER), "{value}");
+        assert_eq!(RoundTrip::with_value(&value).found_number(config).as_deref(), Ok(NUMBER), "{value}");
     }
 }
 
-/// 99999999999, filled up and signed as it should be.
+/// 99999999999, correctly padded and signed.
 #[test]
-fn a_stand_in_is_noticed_behind_a_cipher() {
+fn encrypted_placeholder_is_rejected() {
     let value = format!("a269eaa92de9108dd8ed0fafd044fd95{IV}ac4e797f5948a243a8e356c89c6d66ee");
-    assert_eq!(Trip::bringing(&value).found(magma()), Err(ErrorCode::MnoResponseError));
+    assert_eq!(RoundTrip::with_value(&value).found_number(magma()), Err(ErrorCode::MnoResponseError));
 }
 
 #[test]
-fn every_change_is_noticed() {
+fn modified_values_are_rejected() {
     for (config, value) in [(magma as fn() -> _, MAGMA), (sha256, SHA256), (sha256, SHA256_PKCS7)] {
         for place in 0..value.len() {
             let other = if value.as_bytes()[place] == b'0' { "1" } else { "0" };
             let changed = format!("{}{other}{}", &value[..place], &value[place + 1..]);
-            assert_eq!(Trip::bringing(&changed).found(config()), Err(ErrorCode::MnoResponseError), "{changed}");
+            assert_eq!(
+                RoundTrip::with_value(&changed).found_number(config()),
+                Err(ErrorCode::MnoResponseError),
+                "{changed}"
+            );
         }
         for end in (0..value.len()).step_by(2) {
-            assert!(Trip::bringing(&value[..end]).found(config()).is_err(), "{end}");
+            assert!(RoundTrip::with_value(&value[..end]).found_number(config()).is_err(), "{end}");
         }
     }
     for place in 0..GCM.len() - 3 {
         let other = if GCM.as_bytes()[place] == b'A' { "B" } else { "A" };
         let changed = format!("{}{other}{}", &GCM[..place], &GCM[place + 1..]);
-        assert_eq!(Trip::bringing(&changed).found(gcm()), Err(ErrorCode::MnoResponseError), "{changed}");
+        assert_eq!(RoundTrip::with_value(&changed).found_number(gcm()), Err(ErrorCode::MnoResponseError), "{changed}");
     }
 }
 
 #[test]
-fn another_key_reads_nothing() {
+fn wrong_key_is_rejected() {
     let [other, long] = [key(1, 32), key(33, 32)];
     for (cipher, value) in [
         (Cipher::aes256_cbc_hmac_md5(other.clone(), key(32, 32)).unwrap(), MAGMA),
@@ -104,34 +108,38 @@ fn another_key_reads_nothing() {
         (Cipher::aes256_cbc_hmac_sha256(key(0, 32), long).unwrap(), SHA256),
         (Cipher::aes256_cbc_hmac_sha256(key(0, 32), key(32, 32)).unwrap(), MAGMA),
     ] {
-        let found = Trip::bringing(value).found(encrypted(Encoding::Hex, cipher));
-        assert_eq!(found, Err(ErrorCode::MnoResponseError));
+        let found_number = RoundTrip::with_value(value).found_number(encrypted(Encoding::Hex, cipher));
+        assert_eq!(found_number, Err(ErrorCode::MnoResponseError));
     }
-    let found = Trip::bringing(GCM).found(encrypted(Encoding::Base64, Cipher::aes256_gcm(other).unwrap()));
-    assert_eq!(found, Err(ErrorCode::MnoResponseError));
-    // A number in the clear is none where an encrypted one is expected.
-    assert_eq!(Trip::bringing("447700900123").found(magma()), Err(ErrorCode::MnoResponseError));
+    let found_number =
+        RoundTrip::with_value(GCM).found_number(encrypted(Encoding::Base64, Cipher::aes256_gcm(other).unwrap()));
+    assert_eq!(found_number, Err(ErrorCode::MnoResponseError));
+    // A plain number is invalid where an encrypted one is expected.
+    assert_eq!(RoundTrip::with_value("447700900123").found_number(magma()), Err(ErrorCode::MnoResponseError));
 }
 
 #[test]
-fn keys_are_written_in_two_ways_and_shown_in_none() {
-    let hex = Key::parse("000102030405060708090A0B0C0D0E0F101112131415161718191a1b1c1d1e1f").unwrap();
-    let base64 = Key::parse("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
+fn keys_are_parsed_from_hex_and_base64_and_masked() {
+    let hex = CipherKey::parse("000102030405060708090A0B0C0D0E0F101112131415161718191a1b1c1d1e1f").unwrap();
+    let base64 = CipherKey::parse("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
     for key in [hex, base64] {
-        assert_eq!(format!("{key:?}"), "Key(…)");
+        assert_eq!(format!("{key:?}"), "CipherKey(…)");
         let config = encrypted(Encoding::Base64, Cipher::aes256_gcm(key).unwrap());
         assert!(!format!("{config:?}").contains("31"), "{config:?}");
-        assert_eq!(Trip::bringing(GCM).found(config).as_deref(), Ok(NUMBER));
+        assert_eq!(RoundTrip::with_value(GCM).found_number(config).as_deref(), Ok(NUMBER));
     }
     for bad in ["", "not a key", "abc", "ü"] {
-        assert_eq!(Key::parse(bad).unwrap_err(), BadKey::Encoding, "{bad}");
+        assert_eq!(CipherKey::parse(bad).unwrap_err(), CipherKeyError::Encoding, "{bad}");
     }
 }
 
 #[test]
-fn keys_have_the_length_of_their_cipher() {
-    assert_eq!(Cipher::aes256_gcm(key(0, 16)).unwrap_err(), BadKey::Length(32));
-    assert_eq!(Cipher::aes256_cbc_hmac_md5(key(0, 31), key(0, 32)).unwrap_err(), BadKey::Length(32));
-    assert_eq!(Cipher::aes256_cbc_hmac_sha256(key(0, 32), key(0, 7)).unwrap_err(), BadKey::Short);
-    assert_eq!(Cipher::aes128_cbc(key(0, 32), Iv::Sent, Integrity::Unprotected).unwrap_err(), BadKey::Length(16));
+fn key_length_is_checked() {
+    assert_eq!(Cipher::aes256_gcm(key(0, 16)).unwrap_err(), CipherKeyError::Length(32));
+    assert_eq!(Cipher::aes256_cbc_hmac_md5(key(0, 31), key(0, 32)).unwrap_err(), CipherKeyError::Length(32));
+    assert_eq!(Cipher::aes256_cbc_hmac_sha256(key(0, 32), key(0, 7)).unwrap_err(), CipherKeyError::SigningKeyTooShort);
+    assert_eq!(
+        Cipher::aes128_cbc(key(0, 32), Iv::Sent, Integrity::Unprotected).unwrap_err(),
+        CipherKeyError::Length(16)
+    );
 }

@@ -1,10 +1,10 @@
-//! Devices that are known by a header of their operator: who is believed, and what is made of what they bring.
+//! Header enrichment: trusted sources, value formats and ciphers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod arrivals;
 mod ciphers;
 mod configuration;
+mod enriched_requests;
 mod properties;
 mod values;
 
@@ -12,9 +12,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{Arrival, Departure, Question, Reply, SilentRoute};
+use ringtrue_engine::ports::{
+    AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
+};
 use ringtrue_operators::header_enrichment::{
-    Carrier, Cipher, Encoding, HeaderEnrichment, HeaderEnrichmentConfig, ValueFormat,
+    Cipher, Encoding, HeaderEnrichment, HeaderEnrichmentConfig, MsisdnLocation, ValueFormat,
 };
 
 const NUMBER: &str = "+447700900123";
@@ -25,7 +27,7 @@ fn number(text: &str) -> Msisdn {
     Msisdn::parse(text, Mode::Live).unwrap()
 }
 
-/// A plain header from one range of addresses.
+/// A plain header from two address ranges.
 fn config() -> HeaderEnrichmentConfig {
     HeaderEnrichmentConfig {
         name: "example".into(),
@@ -34,63 +36,68 @@ fn config() -> HeaderEnrichmentConfig {
         base_url: "http://he.example.com".parse().unwrap(),
         egress: vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
         trusted_proxies: vec![],
-        carrier: Carrier::header("X-MSISDN"),
+        msisdn_location: MsisdnLocation::header("X-MSISDN"),
         encoding: Encoding::Plain,
         cipher: Cipher::None,
         format: ValueFormat::E164Digits,
-        stand_ins: vec!["447000000001".to_owned()],
+        placeholders: vec!["447000000001".to_owned()],
     }
 }
 
-/// A device that left and came back. The usual one did everything right.
-struct Trip {
+/// A redirected device and its enriched request. The default one is valid.
+struct RoundTrip {
     from: &'static str,
     peer: &'static str,
     device: &'static str,
-    took: SignedDuration,
+    elapsed: SignedDuration,
     headers: Vec<(String, Vec<u8>)>,
 }
 
-impl Trip {
+impl RoundTrip {
     fn with(headers: &[(&str, &[u8])]) -> Self {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect();
-        Trip { from: DEVICE, peer: DEVICE, device: DEVICE, took: SignedDuration::from_secs(1), headers }
+        RoundTrip { from: DEVICE, peer: DEVICE, device: DEVICE, elapsed: SignedDuration::from_secs(1), headers }
     }
 
-    fn bringing(value: &str) -> Self {
-        Trip::with(&[("host", b"he.example.com"), ("x-msisdn", value.as_bytes())])
+    fn with_value(value: &str) -> Self {
+        RoundTrip::with(&[("host", b"he.example.com"), ("x-msisdn", value.as_bytes())])
     }
 
-    fn asked(&self, config: HeaderEnrichmentConfig, question: Question<'_>) -> Result<Reply, ErrorCode> {
+    fn run(&self, config: HeaderEnrichmentConfig, question: SilentOperation<'_>) -> Result<SilentResult, ErrorCode> {
         let route = HeaderEnrichment::new(config).unwrap();
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
         let check = CHECK.parse().unwrap();
-        let left = Timestamp::constant(1_767_225_600, 0);
-        let departure =
-            Departure { check, question, ticket: "ticket", sim: None, device: address(self.from), now: left };
+        let redirected_at = Timestamp::constant(1_767_225_600, 0);
+        let request = AuthorizationRequest {
+            check,
+            operation: question,
+            state: "ticket",
+            simulated_sim: None,
+            device_ip: address(self.from),
+            now: redirected_at,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let journey = route.depart(departure).await?;
-            let arrival = Arrival {
+            let redirect = route.begin_authorization(request).await?;
+            let response = AuthorizationResponse {
                 check,
-                question,
-                memory: &journey.memory,
-                departed_from: address(self.from),
+                operation: question,
+                connector_data: &redirect.connector_data,
+                initial_ip: address(self.from),
                 peer: SocketAddr::new(address(self.peer), 40_000),
-                device: address(self.device),
+                device_ip: address(self.device),
                 query: &[],
                 headers: &self.headers,
-                now: left + self.took,
+                now: redirected_at + self.elapsed,
             };
-            route.arrive(arrival).await
+            route.complete_authorization(response).await
         })
     }
 
-    /// The number that is found.
-    fn found(&self, config: HeaderEnrichmentConfig) -> Result<String, ErrorCode> {
-        match self.asked(config, Question::WhichNumber)? {
-            Reply::Number(number) => Ok(number.as_str().to_owned()),
-            Reply::Match(_) => panic!("nobody asked that"),
+    fn found_number(&self, config: HeaderEnrichmentConfig) -> Result<String, ErrorCode> {
+        match self.run(config, SilentOperation::DiscoverNumber)? {
+            SilentResult::Number(number) => Ok(number.as_str().to_owned()),
+            SilentResult::Match(_) => panic!("unexpected result"),
         }
     }
 }

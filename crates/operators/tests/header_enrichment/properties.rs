@@ -7,8 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a gateway would send.
-fn sealed(text: &str, iv: [u8; 16]) -> String {
+fn encrypt_and_sign(text: &str, iv: [u8; 16]) -> String {
     let filling = [b' '; 16];
     let mut block = [text.as_bytes(), &filling[text.len() % 16..]].concat();
     let key = EncryptingKey::cbc(UnboundCipherKey::new(&AES_256, &[7; 32]).unwrap()).unwrap();
@@ -29,36 +28,36 @@ fn encrypted() -> HeaderEnrichmentConfig {
 
 proptest! {
     #[test]
-    fn a_number_arrives_as_it_was_sent(national in "7[1-9][0-9]{8}", iv in any::<[u8; 16]>()) {
+    fn number_round_trips(national in "7[1-9][0-9]{8}", iv in any::<[u8; 16]>()) {
         let digits = format!("44{national}");
         let expected = Ok(format!("+{digits}"));
-        prop_assert_eq!(Trip::bringing(&digits).found(config()), expected.clone());
-        prop_assert_eq!(Trip::bringing(&sealed(&digits, iv)).found(encrypted()), expected);
+        prop_assert_eq!(RoundTrip::with_value(&digits).found_number(config()), expected.clone());
+        prop_assert_eq!(RoundTrip::with_value(&encrypt_and_sign(&digits, iv)).found_number(encrypted()), expected);
     }
 
     #[test]
-    fn no_value_makes_it_panic(value in proptest::collection::vec(any::<u8>(), 0..120), hex in "[0-9a-f]{0,260}") {
+    fn arbitrary_values_do_not_panic(value in proptest::collection::vec(any::<u8>(), 0..120), hex in "[0-9a-f]{0,260}") {
         let ciphers = [Encoding::Plain, Encoding::Hex, Encoding::Base64].map(|encoding| {
             HeaderEnrichmentConfig { encoding, ..config() }
         });
         for config in ciphers.into_iter().chain([encrypted()]) {
-            let _ = Trip::with(&[("x-msisdn", &value)]).found(config.clone());
-            let _ = Trip::bringing(&hex).found(config);
+            let _ = RoundTrip::with(&[("x-msisdn", &value)]).found_number(config.clone());
+            let _ = RoundTrip::with_value(&hex).found_number(config);
         }
     }
 
     #[test]
-    fn what_nobody_signed_is_never_read(hex in "([0-9a-f]{32}){4,8}") {
-        prop_assert_eq!(Trip::bringing(&hex).found(encrypted()), Err(ErrorCode::MnoResponseError));
+    fn unsigned_values_are_rejected(hex in "([0-9a-f]{32}){4,8}") {
+        prop_assert_eq!(RoundTrip::with_value(&hex).found_number(encrypted()), Err(ErrorCode::MnoResponseError));
     }
 
     #[test]
-    fn a_pattern_finds_digits_or_nothing(text in "\\PC{0,40}", digits in "[1-9][0-9]{6,14}") {
+    fn pattern_finds_digits_or_nothing(text in "\\PC{0,40}", digits in "[1-9][0-9]{6,14}") {
         let format = ValueFormat::Pattern("n={number};".parse().unwrap());
         let config = || HeaderEnrichmentConfig { format: format.clone(), ..config() };
-        let _ = Trip::bringing(&text).found(config());
-        if let Ok(found) = Trip::bringing(&format!("n={digits};")).found(config()) {
-            prop_assert_eq!(found, format!("+{digits}"));
+        let _ = RoundTrip::with_value(&text).found_number(config());
+        if let Ok(found_number) = RoundTrip::with_value(&format!("n={digits};")).found_number(config()) {
+            prop_assert_eq!(found_number, format!("+{digits}"));
         }
     }
 }

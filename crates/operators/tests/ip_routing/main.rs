@@ -1,16 +1,16 @@
-//! From addresses to networks: tables, databases, and what they say together.
+//! IP routing with range files and MaxMind databases.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod files;
 mod maxmind;
 mod mmdb;
-mod order;
+mod precedence;
 
 use std::{fs, path::PathBuf};
 
 use ringtrue_domain::network::NetworkId;
-use ringtrue_engine::ports::{AddressBook, Located};
+use ringtrue_engine::ports::{IpLocation, IpLocator};
 use ringtrue_operators::ip_routing::{IpRouting, IpRoutingConfig};
 use tempfile::TempDir;
 
@@ -20,29 +20,28 @@ fn network(id: &str) -> NetworkId {
     id.parse().unwrap()
 }
 
-/// A mobile network by its id, or in a word what it is instead.
-fn said(located: &Located) -> &str {
+/// Network id, "not mobile" or "unknown".
+fn describe(located: &IpLocation) -> &str {
     match located {
-        Located::Mobile(network) => network.as_str(),
-        Located::NotMobile => "not mobile",
-        Located::Unknown => "unknown",
+        IpLocation::Mobile(network) => network.as_str(),
+        IpLocation::NotMobile => "not mobile",
+        IpLocation::Unknown => "unknown",
     }
 }
 
 #[track_caller]
-fn holds(routing: &IpRouting, cases: &[(&str, &str)]) {
+fn assert_located(routing: &IpRouting, cases: &[(&str, &str)]) {
     for (address, expected) in cases {
         let located = routing.locate(address.parse().unwrap());
-        assert_eq!(said(&located), *expected, "{address}");
+        assert_eq!(describe(&located), *expected, "{address}");
     }
 }
 
-/// Files in a folder of their own.
-struct Folder(TempDir);
+struct TestFolder(TempDir);
 
-impl Folder {
+impl TestFolder {
     fn new() -> Self {
-        Folder(tempfile::tempdir().unwrap())
+        TestFolder(tempfile::tempdir().unwrap())
     }
 
     fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -51,7 +50,7 @@ impl Folder {
         path
     }
 
-    /// Providers: with codes, with a name that is on the map, with an autonomous system that is, with nothing.
+    /// Providers with MCC and MNC, with a mapped ISP name, with a mapped autonomous system, and unmapped.
     fn isp(&self) -> PathBuf {
         let provider =
             |isp, system| vec![("isp", Value::Text(isp)), ("autonomous_system_number", Value::Number(system))];
@@ -69,7 +68,7 @@ impl Folder {
         self.write("isp.mmdb", database("GeoIP2-ISP", &records))
     }
 
-    /// Each provider has cellular addresses in the first eighth, cables in the second, and nothing in the rest.
+    /// Per provider: cellular in the first eighth, cable in the second, nothing in the rest.
     fn connection_type(&self) -> PathBuf {
         let kind = |kind| Value::Map(vec![("connection_type", Value::Text(kind))]);
         let mut records = vec![];
@@ -96,8 +95,8 @@ impl Folder {
     }
 }
 
-/// With everything that a deployment can have.
-fn everything(folder: &Folder) -> IpRoutingConfig {
+/// All sources configured.
+fn full_config(folder: &TestFolder) -> IpRoutingConfig {
     IpRoutingConfig {
         ranges: [
             (network("23415"), vec!["5.1.128.0/24".parse().unwrap(), "10.20.0.0/16".parse().unwrap()]),

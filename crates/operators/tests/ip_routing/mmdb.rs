@@ -1,10 +1,9 @@
-//! Writes small MaxMind databases, by the format's public description: MaxMind DB File Format 2.0.
+//! Writes small databases in the MaxMind DB File Format 2.0.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// What stands in a database.
 pub enum Value {
     Text(&'static str),
     Short(u16),
@@ -14,7 +13,7 @@ pub enum Value {
     Map(Vec<(&'static str, Value)>),
 }
 
-/// A database of a type, with a record for each range. Ranges do not lie in each other.
+/// One record per range; ranges must not be nested.
 pub fn database(database_type: &'static str, records: &[(&str, Value)]) -> Vec<u8> {
     let mut tree = Tree::default();
     let mut data = vec![];
@@ -58,7 +57,7 @@ impl Default for Tree {
 
 impl Tree {
     fn insert(&mut self, range: IpNet, data: usize) {
-        // An IPv4 address stands in the lowest bits.
+        // IPv4 addresses use the lowest bits.
         let (bits, length) = match range.network() {
             IpAddr::V4(address) => (u128::from(address.to_bits()), 96 + range.prefix_len()),
             IpAddr::V6(address) => (address.to_bits(), range.prefix_len()),
@@ -90,7 +89,7 @@ impl Tree {
     }
 }
 
-/// A control byte has the type in its first three bits and the length, below 29, in the others.
+/// The control byte holds the type in its first three bits and the length (below 29) in the others.
 fn encode(value: &Value, into: &mut Vec<u8>) {
     let control =
         |kind: u8, length: usize| kind << 5 | u8::try_from(length).ok().filter(|length| *length < 29).unwrap();
@@ -103,7 +102,7 @@ fn encode(value: &Value, into: &mut Vec<u8>) {
             into.push(control(5, 2));
             into.extend(number.to_be_bytes());
         }
-        // A type past the seventh is written in a byte of its own.
+        // Types above 7 take an extra byte.
         Value::EmptyList => into.extend([control(0, 0), 11 - 7]),
         Value::Long(number) => {
             into.extend([control(0, 8), 9 - 7]);

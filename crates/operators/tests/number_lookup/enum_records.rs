@@ -1,50 +1,50 @@
-use ringtrue_engine::ports::{Resolved, SourceFault, SystemEntropy};
-use ringtrue_operators::number_lookup::enum_dns::{Judgement, Query, Reading, Reception};
+use ringtrue_engine::ports::{LookupError, LookupResult, SystemEntropy};
+use ringtrue_operators::number_lookup::enum_dns::{EnumDecision, EnumQuery, RecordRules, ReplyMatch};
 
 use crate::{
-    Outcome,
-    dns::{
+    LookupOutcome,
+    fake_dns::{
         FORMAT_ERROR, NO_ERROR, NO_SUCH_NAME, NOT_IMPLEMENTED, Naptr, REFUSED, SERVER_FAILURE, TEL, answer,
         answer_with, naptr, record,
     },
     known, network, number,
 };
 
-const NO_DATA: Outcome = Ok(Resolved::NoData);
-const STRANGER: Outcome = Ok(Resolved::OtherNetwork);
+const NO_DATA: LookupOutcome = Ok(LookupResult::NoData);
+const OTHER_NETWORK: LookupOutcome = Ok(LookupResult::OtherNetwork);
 
-fn reading() -> Reading {
+fn rules() -> RecordRules {
     let table = |entries: &[(&str, &str)]| entries.iter().map(|(code, id)| (*code, id.parse().unwrap())).collect();
-    Reading {
-        known: known(),
+    RecordRules {
+        known_networks: known(),
         routing_numbers: table(&[("+12155550199", "310260"), ("D27*", "25001")]),
         service_providers: table(&[("41077", "23410")]),
-        ..Reading::default()
+        ..RecordRules::default()
     }
 }
 
-fn judged_message(reading: &Reading, message: impl FnOnce(&[u8]) -> Vec<u8>) -> Judgement {
-    let query = Query::new(&number(), "e164.arpa", &SystemEntropy::default(), true, true).unwrap();
-    match query.read(&message(query.wire())) {
-        Reception::Answer(answer) => reading.judge(&answer, &number()),
+fn evaluate_message(rules: &RecordRules, message: impl FnOnce(&[u8]) -> Vec<u8>) -> EnumDecision {
+    let query = EnumQuery::new(&number(), "e164.arpa", &SystemEntropy::default(), true, true).unwrap();
+    match query.match_reply(&message(query.wire())) {
+        ReplyMatch::Answer(answer) => rules.evaluate(&answer, &number()),
         other => panic!("{other:?}"),
     }
 }
 
-fn judged(reading: &Reading, code: u8, records: &[Naptr<'_>]) -> Judgement {
-    judged_message(reading, |query| answer(query, code, records))
+fn evaluate(rules: &RecordRules, code: u8, records: &[Naptr<'_>]) -> EnumDecision {
+    evaluate_message(rules, |query| answer(query, code, records))
 }
 
-fn says(reading: &Reading, service: &str, expression: &str) -> Outcome {
-    match judged(reading, NO_ERROR, &[(10, 100, "u", service, expression)]) {
-        Judgement::Final(outcome) => outcome,
+fn respond_with(rules: &RecordRules, service: &str, expression: &str) -> LookupOutcome {
+    match evaluate(rules, NO_ERROR, &[(10, 100, "u", service, expression)]) {
+        EnumDecision::Final(outcome) => outcome,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn records_are_read_as_the_field_writes_them() {
-    let reading = reading();
+fn provider_record_formats_are_parsed() {
+    let rules = rules();
     let (tel, sip) = ("E2U+pstn:tel", "E2U+SIP");
     for (service, expression, outcome) in [
         // Codes as parameters, with backslashes and semicolons in every way.
@@ -68,7 +68,7 @@ fn records_are_read_as_the_field_writes_them() {
         ),
         (sip, r"!^.*$!sip:+44@ims.mnc010.mcc234.3gppnetwork.org;gsm_error_code=27!", network("23410")),
         (sip, r"!^.*$!sip:+44@ims.mnc010.mcc234.3gppnetwork.org;gsm_error_code=1!", NO_DATA),
-        (sip, r"!^.*$!sip:+447701023231@unknown;err=1!", Err(SourceFault::Refused)),
+        (sip, r"!^.*$!sip:+447701023231@unknown;err=1!", Err(LookupError::Refused)),
         (sip, r"!^.*$!sip:+44@ims.mnc010.mcc234.3gppnetwork.org;err=0!", network("23410")),
         (sip, r"!^.*$!sip:+447701023231@sbc.example.com!", NO_DATA),
         // Codes of operators.
@@ -79,9 +79,9 @@ fn records_are_read_as_the_field_writes_them() {
             network("310260"),
         ),
         (tel, r"!^.*$!tel:+73422461703;npdi;rn=d2701;rn-context=+7!", network("25001")),
-        (tel, r"!^.*$!tel:+73422461703;npdi;rn=d9901;rn-context=+7!", STRANGER),
+        (tel, r"!^.*$!tel:+73422461703;npdi;rn=d9901;rn-context=+7!", OTHER_NETWORK),
         (tel, r"!^(.*)$!tel:\1;npdi;spn=41077;q_stat=001!", network("23410")),
-        (tel, r"!^(.*)$!tel:\1;npdi;spn=41078;q_stat=001!", STRANGER),
+        (tel, r"!^(.*)$!tel:\1;npdi;spn=41078;q_stat=001!", OTHER_NETWORK),
         (tel, r"!^(.*)$!tel:\1;q_stat=102!", NO_DATA),
         (tel, r"!^(.*)$!tel:\1;spn=41077;q_stat=102!", NO_DATA),
         (tel, r"!^.*$!tel:+1-215-555-0123;npdi!", NO_DATA),
@@ -94,52 +94,52 @@ fn records_are_read_as_the_field_writes_them() {
         ("E2U+email:mailto", r"!^.*$!mailto:a@example.com!", NO_DATA),
         ("E2U+web:http", r"!^.*$!http://example.com/;mcc=234;mnc=10!", NO_DATA),
         (tel, r"!^\+49(.*)$!tel:\1;mcc=234;mnc=10!", NO_DATA),
-        (tel, "!^.*$!tel:+44;mcc=234;mnc=10", Err(SourceFault::Nonsense)),
-        (tel, "!^(.*$!tel:+44;mcc=234;mnc=10!", Err(SourceFault::Nonsense)),
-        (tel, "!^.*$!mailto:a@example.com!", Err(SourceFault::Nonsense)),
-        (tel, "", Err(SourceFault::Nonsense)),
+        (tel, "!^.*$!tel:+44;mcc=234;mnc=10", Err(LookupError::InvalidResponse)),
+        (tel, "!^(.*$!tel:+44;mcc=234;mnc=10!", Err(LookupError::InvalidResponse)),
+        (tel, "!^.*$!mailto:a@example.com!", Err(LookupError::InvalidResponse)),
+        (tel, "", Err(LookupError::InvalidResponse)),
     ] {
-        assert_eq!(says(&reading, service, expression), outcome, "{expression}");
+        assert_eq!(respond_with(&rules, service, expression), outcome, "{expression}");
     }
 }
 
 #[test]
-fn the_configuration_says_what_silence_means() {
-    let not_ported = Reading { not_ported: "23430".parse().ok(), ..reading() };
-    assert_eq!(says(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44;npdi!"), network("23430"));
-    assert_eq!(says(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44;npdi;rn=unheard!"), STRANGER);
-    assert_eq!(says(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44!"), NO_DATA);
+fn missing_data_follows_the_configuration() {
+    let not_ported = RecordRules { not_ported: "23430".parse().ok(), ..rules() };
+    assert_eq!(respond_with(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44;npdi!"), network("23430"));
+    assert_eq!(respond_with(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44;npdi;rn=unheard!"), OTHER_NETWORK);
+    assert_eq!(respond_with(&not_ported, "E2U+pstn:tel", "!^.*$!tel:+44!"), NO_DATA);
 
-    let authority = Reading { is_authoritative: true, ..reading() };
-    let nobody = Judgement::Final(Ok(Resolved::NoSubscriber));
-    assert_eq!(judged(&authority, NO_SUCH_NAME, &[]), nobody);
+    let authority = RecordRules { is_authoritative: true, ..rules() };
+    let nobody = EnumDecision::Final(Ok(LookupResult::NoSubscriber));
+    assert_eq!(evaluate(&authority, NO_SUCH_NAME, &[]), nobody);
     let unknown = r"!^.*$!sip:+44@unknown;gsm_error_code=1!";
-    assert_eq!(says(&authority, "E2U+SIP", unknown), Ok(Resolved::NoSubscriber));
-    // The name is there, so somebody has the number.
-    assert_eq!(judged(&authority, NO_ERROR, &[]), Judgement::Final(NO_DATA));
+    assert_eq!(respond_with(&authority, "E2U+SIP", unknown), Ok(LookupResult::NoSubscriber));
+    // NOERROR without records: the name exists.
+    assert_eq!(evaluate(&authority, NO_ERROR, &[]), EnumDecision::Final(NO_DATA));
 }
 
 #[test]
-fn every_code_of_an_answer_has_its_meaning() {
+fn response_codes_are_evaluated() {
     let err = (0, 0, "u", "E2U+SIP", "!^.*$!sip:+44@unknown;err=1!");
-    for (code, records, judgement) in [
-        (NO_ERROR, &[][..], Judgement::Final(NO_DATA)),
-        (NO_SUCH_NAME, &[], Judgement::Final(NO_DATA)),
-        (REFUSED, &[err], Judgement::Final(Err(SourceFault::Refused))),
-        (REFUSED, &[TEL], Judgement::Final(Err(SourceFault::Refused))),
-        (REFUSED, &[], Judgement::AskAnother(SourceFault::Refused)),
-        (SERVER_FAILURE, &[], Judgement::AskAnother(SourceFault::Refused)),
-        (SERVER_FAILURE, &[TEL], Judgement::AskAnother(SourceFault::Refused)),
-        (FORMAT_ERROR, &[], Judgement::AskPlainly),
-        (NOT_IMPLEMENTED, &[], Judgement::AskPlainly),
-        (9, &[], Judgement::AskAnother(SourceFault::Refused)),
+    for (code, records, decision) in [
+        (NO_ERROR, &[][..], EnumDecision::Final(NO_DATA)),
+        (NO_SUCH_NAME, &[], EnumDecision::Final(NO_DATA)),
+        (REFUSED, &[err], EnumDecision::Final(Err(LookupError::Refused))),
+        (REFUSED, &[TEL], EnumDecision::Final(Err(LookupError::Refused))),
+        (REFUSED, &[], EnumDecision::TryNextServer(LookupError::Refused)),
+        (SERVER_FAILURE, &[], EnumDecision::TryNextServer(LookupError::Refused)),
+        (SERVER_FAILURE, &[TEL], EnumDecision::TryNextServer(LookupError::Refused)),
+        (FORMAT_ERROR, &[], EnumDecision::RetryWithoutEdns),
+        (NOT_IMPLEMENTED, &[], EnumDecision::RetryWithoutEdns),
+        (9, &[], EnumDecision::TryNextServer(LookupError::Refused)),
     ] {
-        assert_eq!(judged(&reading(), code, records), judgement, "{code}");
+        assert_eq!(evaluate(&rules(), code, records), decision, "{code}");
     }
 }
 
 #[test]
-fn the_first_record_that_names_a_network_counts() {
+fn first_record_with_a_network_wins() {
     let of = |order, preference, flags, mnc| {
         (order, preference, flags, "E2U+pstn:tel", format!("!^.*$!tel:+44;mcc=234;mnc={mnc}!"))
     };
@@ -151,17 +151,17 @@ fn the_first_record_that_names_a_network_counts() {
         (vec![of(10, 1, "", "20"), of(20, 1, "u", "10"), of(30, 1, "u", "20")], "23410"),
     ] {
         let written: Vec<_> = records.iter().map(|(a, b, c, d, e)| (*a, *b, *c, *d, e.as_str())).collect();
-        assert_eq!(judged(&reading(), NO_ERROR, &written), Judgement::Final(network(id)), "{written:?}");
+        assert_eq!(evaluate(&rules(), NO_ERROR, &written), EnumDecision::Final(network(id)), "{written:?}");
     }
     let error = (5, 0, "u", "E2U+SIP", "!^.*$!sip:+44@unknown;err=1!");
     let spoilt = (5, 0, "u", "E2U+pstn:tel", "!!");
     for first in [error, spoilt] {
-        assert_eq!(judged(&reading(), NO_ERROR, &[first, TEL]), Judgement::Final(network("23410")));
+        assert_eq!(evaluate(&rules(), NO_ERROR, &[first, TEL]), EnumDecision::Final(network("23410")));
     }
 }
 
 #[test]
-fn one_record_does_not_spoil_the_others() {
+fn malformed_record_does_not_affect_others() {
     let good = record(35, &naptr(TEL));
     // An alias: the name that follows it is spelt out, and what comes then belongs to that name.
     let alias = record(5, b"\x05other\x04arpa\0");
@@ -172,25 +172,21 @@ fn one_record_does_not_spoil_the_others() {
     let text = record(16, b"\x02id");
     let mut chaos = good.clone();
     chaos[5] = 3;
-    let found = Judgement::Final(network("23410"));
-    for (records, judgement) in [
+    let found = EnumDecision::Final(network("23410"));
+    for (records, decision) in [
         (vec![odd_flags.clone(), good.clone()], found.clone()),
         (vec![short.clone(), text.clone(), good.clone()], found.clone()),
         (vec![good.clone(), short.clone()], found.clone()),
         (vec![alias.clone(), of_alias], found.clone()),
-        (vec![alias.clone(), good.clone()], Judgement::Final(NO_DATA)),
-        (vec![of_stranger], Judgement::Final(NO_DATA)),
-        (vec![chaos], Judgement::Final(NO_DATA)),
-        (vec![alias], Judgement::Final(NO_DATA)),
-        (vec![text], Judgement::Final(NO_DATA)),
-        (vec![odd_flags], Judgement::Final(NO_DATA)),
-        (vec![short], Judgement::Final(Err(SourceFault::Nonsense))),
+        (vec![alias.clone(), good.clone()], EnumDecision::Final(NO_DATA)),
+        (vec![of_stranger], EnumDecision::Final(NO_DATA)),
+        (vec![chaos], EnumDecision::Final(NO_DATA)),
+        (vec![alias], EnumDecision::Final(NO_DATA)),
+        (vec![text], EnumDecision::Final(NO_DATA)),
+        (vec![odd_flags], EnumDecision::Final(NO_DATA)),
+        (vec![short], EnumDecision::Final(Err(LookupError::InvalidResponse))),
     ] {
-        assert_eq!(
-            judged_message(&reading(), |query| answer_with(query, NO_ERROR, &records)),
-            judgement,
-            "{records:?}"
-        );
+        assert_eq!(evaluate_message(&rules(), |query| answer_with(query, NO_ERROR, &records)), decision, "{records:?}");
     }
     // It says that there is more than there is.
     let more = |query: &[u8], records: &[Vec<u8>]| {
@@ -198,15 +194,18 @@ fn one_record_does_not_spoil_the_others() {
         message[7] += 1;
         message
     };
-    assert_eq!(judged_message(&reading(), |query| more(query, &[good])), found);
-    assert_eq!(judged_message(&reading(), |query| more(query, &[])), Judgement::Final(Err(SourceFault::Nonsense)));
+    assert_eq!(evaluate_message(&rules(), |query| more(query, &[good])), found);
+    assert_eq!(
+        evaluate_message(&rules(), |query| more(query, &[])),
+        EnumDecision::Final(Err(LookupError::InvalidResponse))
+    );
 }
 
 #[test]
-fn what_was_not_asked_is_not_heard() {
-    let query = Query::new(&number(), "e164.arpa", &SystemEntropy::default(), true, true).unwrap();
+fn unrelated_replies_are_ignored() {
+    let query = EnumQuery::new(&number(), "e164.arpa", &SystemEntropy::default(), true, true).unwrap();
     let good = answer(query.wire(), NO_ERROR, &[TEL]);
-    assert!(matches!(query.read(&good), Reception::Answer(_)));
+    assert!(matches!(query.match_reply(&good), ReplyMatch::Answer(_)));
     let changed = |at: usize, with: fn(u8) -> u8| {
         let mut message = good.clone();
         message[at] = with(message[at]);
@@ -226,19 +225,19 @@ fn what_was_not_asked_is_not_heard() {
         ("half a header", good[..7].to_vec()),
         ("half a question", good[..20].to_vec()),
     ] {
-        assert!(matches!(query.read(&message), Reception::NotOurs), "{what}");
+        assert!(matches!(query.match_reply(&message), ReplyMatch::Unrelated), "{what}");
     }
     // Who cannot read the question cannot repeat it, and can say so.
     let mut empty = good[..12].to_vec();
     empty[3] = FORMAT_ERROR;
     empty[5] = 0;
     empty[7] = 0;
-    assert!(matches!(query.read(&empty), Reception::Answer(_)));
+    assert!(matches!(query.match_reply(&empty), ReplyMatch::Answer(_)));
     for code in [NO_ERROR, NO_SUCH_NAME] {
         empty[3] = code;
-        assert!(matches!(query.read(&empty), Reception::NotOurs), "{code}");
+        assert!(matches!(query.match_reply(&empty), ReplyMatch::Unrelated), "{code}");
     }
     empty[2] |= 2;
-    assert!(matches!(query.read(&empty), Reception::Cut));
-    assert_eq!(format!("{query:?}"), format!("Query({} bytes)", query.wire().len()));
+    assert!(matches!(query.match_reply(&empty), ReplyMatch::Truncated));
+    assert_eq!(format!("{query:?}"), format!("EnumQuery({} bytes)", query.wire().len()));
 }

@@ -11,29 +11,29 @@ use std::{
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use jiff::SignedDuration;
-use ringtrue_engine::ports::{NumberSource, Resolved, SourceFault, SystemEntropy};
+use ringtrue_engine::ports::{LookupError, LookupResult, LookupSource, SystemEntropy};
 use ringtrue_operators::{
     number_lookup::{BreakerSettings, EnumConfig, EnumDns},
     outbound::Resolver,
 };
 
 use crate::{
-    dns::{
-        FORMAT_ERROR, NO_ERROR, NO_SUCH_NAME, REFUSED, SERVER_FAILURE, Server, TEL, Way, answer, config, cut, has_edns,
-        in_lower_case, source,
+    fake_dns::{
+        FORMAT_ERROR, FakeNameServer, NO_ERROR, NO_SUCH_NAME, REFUSED, SERVER_FAILURE, TEL, Transport, answer, config,
+        has_edns, set_truncated, source, with_lower_case,
     },
+    fake_vendor::clock,
     network, number,
-    vendor::clock,
 };
 
 /// So short that silence is noticed, and nothing else of this suite ends by it.
 const SHORT: Duration = Duration::from_millis(150);
 
 #[tokio::test]
-async fn a_number_is_asked_for_under_its_suffix() {
+async fn query_name_is_built_from_number_and_suffix() {
     let seen = Arc::<Mutex<Vec<Vec<u8>>>>::default();
     let notes = Arc::clone(&seen);
-    let server = Server::start(move |query, _| {
+    let server = FakeNameServer::start(move |query, _| {
         notes.lock().unwrap().push(query.to_vec());
         vec![answer(query, NO_ERROR, &[TEL])]
     })
@@ -60,84 +60,84 @@ async fn a_number_is_asked_for_under_its_suffix() {
 }
 
 #[tokio::test]
-async fn what_is_too_long_for_a_datagram_comes_over_tcp() {
-    let server = Server::start(|query, way| match way {
-        Way::Udp => vec![cut(answer(query, NO_ERROR, &[]))],
-        Way::Tcp => vec![answer(query, NO_ERROR, &[TEL; 200])],
+async fn truncated_reply_is_repeated_over_tcp() {
+    let server = FakeNameServer::start(|query, transport| match transport {
+        Transport::Udp => vec![set_truncated(answer(query, NO_ERROR, &[]))],
+        Transport::Tcp => vec![answer(query, NO_ERROR, &[TEL; 200])],
     })
     .await;
     assert_eq!(source(config(&[server.port])).resolve(&number()).await, network("23410"));
-    assert_eq!(server.asked(), (1, 1));
+    assert_eq!(server.query_counts(), (1, 1));
 }
 
 #[tokio::test]
-async fn nonsense_over_tcp_is_nonsense() {
+async fn invalid_tcp_reply_is_an_error() {
     for reply in [
-        |query: &[u8]| cut(answer(query, NO_ERROR, &[])),
+        |query: &[u8]| set_truncated(answer(query, NO_ERROR, &[])),
         |_: &[u8]| b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         |_: &[u8]| vec![],
     ] {
-        let server = Server::start(move |query, way| match way {
-            Way::Udp => vec![cut(answer(query, NO_ERROR, &[]))],
-            Way::Tcp => vec![reply(query)],
+        let server = FakeNameServer::start(move |query, transport| match transport {
+            Transport::Udp => vec![set_truncated(answer(query, NO_ERROR, &[]))],
+            Transport::Tcp => vec![reply(query)],
         })
         .await;
-        assert_eq!(source(config(&[server.port])).resolve(&number()).await, Err(SourceFault::Nonsense));
+        assert_eq!(source(config(&[server.port])).resolve(&number()).await, Err(LookupError::InvalidResponse));
     }
 }
 
 #[tokio::test]
-async fn a_refusal_with_an_answer_is_final() {
+async fn refusal_with_records_is_final() {
     let err = (0, 0, "u", "E2U+SIP", "!^.*$!sip:+44@unknown;err=1!");
-    let refusing = Server::start(move |query, _| vec![answer(query, REFUSED, &[err])]).await;
-    let other = Server::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
+    let refusing = FakeNameServer::start(move |query, _| vec![answer(query, REFUSED, &[err])]).await;
+    let other = FakeNameServer::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
     let source = source(config(&[refusing.port, other.port]));
-    assert_eq!(source.resolve(&number()).await, Err(SourceFault::Refused));
-    assert_eq!((refusing.asked(), other.asked()), ((1, 0), (0, 0)));
+    assert_eq!(source.resolve(&number()).await, Err(LookupError::Refused));
+    assert_eq!((refusing.query_counts(), other.query_counts()), ((1, 0), (0, 0)));
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_answer_is_passed_over() {
+async fn failing_server_is_skipped() {
     for code in [REFUSED, SERVER_FAILURE] {
-        let failing = Server::start(move |query, _| vec![answer(query, code, &[])]).await;
-        let good = Server::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
+        let failing = FakeNameServer::start(move |query, _| vec![answer(query, code, &[])]).await;
+        let good = FakeNameServer::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
         let source = source(config(&[failing.port, good.port]));
         assert_eq!(source.resolve(&number()).await, network("23410"));
         // From then on the good one is the first.
         assert_eq!(source.resolve(&number()).await, network("23410"));
-        assert_eq!((failing.asked(), good.asked()), ((1, 0), (2, 0)));
+        assert_eq!((failing.query_counts(), good.query_counts()), ((1, 0), (2, 0)));
     }
-    let failing = Server::start(|query, _| vec![answer(query, SERVER_FAILURE, &[])]).await;
-    assert_eq!(source(config(&[failing.port])).resolve(&number()).await, Err(SourceFault::Refused));
-    assert_eq!(failing.asked(), (2, 0), "as often as it may be tried");
+    let failing = FakeNameServer::start(|query, _| vec![answer(query, SERVER_FAILURE, &[])]).await;
+    assert_eq!(source(config(&[failing.port])).resolve(&number()).await, Err(LookupError::Refused));
+    assert_eq!(failing.query_counts(), (2, 0), "as often as it may be tried");
 }
 
 #[tokio::test]
-async fn a_dead_server_is_passed_over() {
-    let good = Server::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
+async fn dead_server_is_skipped() {
+    let good = FakeNameServer::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
     // Nobody listens on that address.
     let mut dead = config(&[1, good.port]);
     dead.servers[0].host = "127.0.0.2".into();
-    assert_eq!(source(dead.clone()).resolve(&number()).await, Ok(Resolved::NoData));
-    assert_eq!(good.asked(), (1, 0));
+    assert_eq!(source(dead.clone()).resolve(&number()).await, Ok(LookupResult::NoData));
+    assert_eq!(good.query_counts(), (1, 0));
     dead.servers.pop();
-    assert_eq!(source(dead).resolve(&number()).await, Err(SourceFault::Unreachable));
+    assert_eq!(source(dead).resolve(&number()).await, Err(LookupError::Unreachable));
 }
 
 #[tokio::test]
-async fn a_silent_server_is_passed_over() {
-    let silent = Server::start(|_, _| vec![]).await;
-    let good = Server::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
+async fn silent_server_is_skipped() {
+    let silent = FakeNameServer::start(|_, _| vec![]).await;
+    let good = FakeNameServer::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
     let quick = |ports: &[u16]| source(EnumConfig { timeout: SHORT, tries: 3, ..config(ports) });
-    assert_eq!(quick(&[silent.port]).resolve(&number()).await, Err(SourceFault::Timeout));
-    assert_eq!(silent.asked(), (3, 0));
+    assert_eq!(quick(&[silent.port]).resolve(&number()).await, Err(LookupError::Timeout));
+    assert_eq!(silent.query_counts(), (3, 0));
     // The other one may be slow on a busy machine, but not each time.
     assert_eq!(quick(&[silent.port, good.port]).resolve(&number()).await, network("23410"));
 }
 
 #[tokio::test]
-async fn forged_answers_are_passed_over() {
-    let server = Server::start(|query, _| {
+async fn forged_replies_are_ignored() {
+    let server = FakeNameServer::start(|query, _| {
         let truth = answer(query, NO_ERROR, &[TEL]);
         let lie = (1, 1, "u", "E2U+pstn:tel", "!^.*$!tel:+44;mcc=234;mnc=66!");
         let forged = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -155,44 +155,46 @@ async fn forged_answers_are_passed_over() {
     })
     .await;
     assert_eq!(source(config(&[server.port])).resolve(&number()).await, network("23410"));
-    assert_eq!(server.asked(), (1, 0));
+    assert_eq!(server.query_counts(), (1, 0));
 }
 
 #[tokio::test]
-async fn whoever_guesses_is_left_for_tcp() {
-    let guesses = Server::start(|query, way| match way {
-        Way::Udp => (0..8).map(|guess| [&[!query[0], guess], &answer(query, NO_ERROR, &[TEL])[2..]].concat()).collect(),
-        Way::Tcp => vec![answer(query, NO_ERROR, &[TEL])],
+async fn many_forged_replies_switch_to_tcp() {
+    let guesses = FakeNameServer::start(|query, transport| match transport {
+        Transport::Udp => {
+            (0..8).map(|guess| [&[!query[0], guess], &answer(query, NO_ERROR, &[TEL])[2..]].concat()).collect()
+        }
+        Transport::Tcp => vec![answer(query, NO_ERROR, &[TEL])],
     })
     .await;
     assert_eq!(source(config(&[guesses.port])).resolve(&number()).await, network("23410"));
-    assert_eq!(guesses.asked(), (1, 1));
+    assert_eq!(guesses.query_counts(), (1, 1));
 }
 
 #[tokio::test]
-async fn other_letters_are_believed_over_tcp_only() {
-    let careless = Server::start(|query, _| vec![in_lower_case(answer(query, NO_ERROR, &[TEL]))]).await;
+async fn case_mismatch_is_accepted_over_tcp_only() {
+    let careless = FakeNameServer::start(|query, _| vec![with_lower_case(answer(query, NO_ERROR, &[TEL]))]).await;
     // One toss in 2^26 has all letters small.
     let suffix = "numbers.of.a.careless.example".to_owned();
     let mixing = EnumConfig { suffix, ..config(&[careless.port]) };
     assert_eq!(source(mixing.clone()).resolve(&number()).await, network("23410"));
-    assert_eq!(careless.asked(), (1, 1));
-    let plain = EnumConfig { mixes_case: false, ..mixing };
+    assert_eq!(careless.query_counts(), (1, 1));
+    let plain = EnumConfig { randomize_case: false, ..mixing };
     assert_eq!(source(plain).resolve(&number()).await, network("23410"));
-    assert_eq!(careless.asked(), (2, 1));
+    assert_eq!(careless.query_counts(), (2, 1));
 }
 
 #[tokio::test]
-async fn an_old_server_is_asked_plainly() {
-    let old = Server::start(|query, _| {
+async fn server_without_edns_is_retried() {
+    let old = FakeNameServer::start(|query, _| {
         let (code, records) = if has_edns(query) { (FORMAT_ERROR, &[][..]) } else { (NO_ERROR, &[TEL][..]) };
         vec![answer(query, code, records)]
     })
     .await;
     assert_eq!(source(config(&[old.port])).resolve(&number()).await, network("23410"));
-    assert_eq!(old.asked(), (2, 0));
-    let broken = Server::start(|query, _| vec![answer(query, FORMAT_ERROR, &[])]).await;
-    assert_eq!(source(config(&[broken.port])).resolve(&number()).await, Err(SourceFault::Refused));
+    assert_eq!(old.query_counts(), (2, 0));
+    let broken = FakeNameServer::start(|query, _| vec![answer(query, FORMAT_ERROR, &[])]).await;
+    assert_eq!(source(config(&[broken.port])).resolve(&number()).await, Err(LookupError::Refused));
 }
 
 /// Knows one name.
@@ -211,17 +213,17 @@ impl Resolver for Names {
 }
 
 #[tokio::test]
-async fn a_server_may_have_a_name() {
-    let server = Server::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
-    let asked = async |host: &str| {
+async fn server_name_is_resolved() {
+    let server = FakeNameServer::start(|query, _| vec![answer(query, NO_ERROR, &[TEL])]).await;
+    let resolve_via = async |host: &str| {
         let mut config = config(&[server.port]);
         config.servers[0].host = host.into();
         let entropy = Arc::new(SystemEntropy::default());
         EnumDns::with_resolver(config, clock(), entropy, Arc::new(Names)).unwrap().resolve(&number()).await
     };
-    assert_eq!(asked("enum.example.com").await, network("23410"));
-    assert_eq!(asked("empty.example.com").await, Err(SourceFault::Unreachable));
-    assert_eq!(asked("unknown.example.com").await, Err(SourceFault::Unreachable));
+    assert_eq!(resolve_via("enum.example.com").await, network("23410"));
+    assert_eq!(resolve_via("empty.example.com").await, Err(LookupError::Unreachable));
+    assert_eq!(resolve_via("unknown.example.com").await, Err(LookupError::Unreachable));
 }
 
 /// Knows no name, and how often it was asked.
@@ -237,10 +239,10 @@ impl Resolver for Nameless {
 }
 
 #[tokio::test]
-async fn the_next_number_begins_with_another_server() {
+async fn next_lookup_starts_with_another_server() {
     let is_well = Arc::new(AtomicBool::new(false));
     let state = Arc::clone(&is_well);
-    let other = Server::start(move |query, _| {
+    let other = FakeNameServer::start(move |query, _| {
         let code = if state.load(Ordering::Relaxed) { NO_ERROR } else { SERVER_FAILURE };
         vec![answer(query, code, &[TEL])]
     })
@@ -250,35 +252,35 @@ async fn the_next_number_begins_with_another_server() {
     let names = Arc::new(Nameless::default());
     let entropy = Arc::new(SystemEntropy::default());
     let unlucky = EnumDns::with_resolver(lost, clock(), entropy, names.clone()).unwrap();
-    assert_eq!(unlucky.resolve(&number()).await, Err(SourceFault::Refused));
+    assert_eq!(unlucky.resolve(&number()).await, Err(LookupError::Refused));
     is_well.store(true, Ordering::Relaxed);
     assert_eq!(unlucky.resolve(&number()).await, network("23410"));
     assert_eq!(names.0.load(Ordering::Relaxed), 1, "who cannot be reached is not the first again");
 
     // Who asked did not wait until the first one's time was up.
-    let slow = Server::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
+    let slow = FakeNameServer::start(|query, _| vec![answer(query, NO_SUCH_NAME, &[])]).await;
     let source = source(config(&[slow.port, other.port]));
     assert_eq!(source.resolve(&number()).now_or_never(), None);
     assert_eq!(source.resolve(&number()).await, network("23410"));
 }
 
 #[tokio::test]
-async fn a_failing_source_is_left_alone_for_a_while() {
+async fn failing_source_opens_the_breaker() {
     let is_well = Arc::new(Mutex::new(false));
     let state = Arc::clone(&is_well);
-    let server = Server::start(move |query, _| {
+    let server = FakeNameServer::start(move |query, _| {
         let code = if *state.lock().unwrap() { NO_ERROR } else { SERVER_FAILURE };
         vec![answer(query, code, &[TEL])]
     })
     .await;
     let clock = clock();
-    let breaker = BreakerSettings { failures: 2, ..BreakerSettings::default() };
+    let breaker = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
     let config = EnumConfig { tries: 1, breaker, ..config(&[server.port]) };
     let source = EnumDns::new(config, clock.clone(), Arc::new(SystemEntropy::default())).unwrap();
     for _ in 0..5 {
-        assert_eq!(source.resolve(&number()).await, Err(SourceFault::Refused));
+        assert_eq!(source.resolve(&number()).await, Err(LookupError::Refused));
     }
-    assert_eq!(server.asked(), (2, 0));
+    assert_eq!(server.query_counts(), (2, 0));
     *is_well.lock().unwrap() = true;
     clock.advance(SignedDuration::from_secs(30));
     assert_eq!(source.resolve(&number()).await, network("23410"));

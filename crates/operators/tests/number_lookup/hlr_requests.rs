@@ -3,14 +3,14 @@ use std::sync::Arc;
 use aws_lc_rs::{rsa::KeyPair as RsaKeyPair, signature::KeyPair as _};
 use http::{HeaderValue, Method, header::CONTENT_TYPE};
 use jsonwebtoken::{DecodingKey, Validation, decode};
-use ringtrue_engine::ports::{NumberSource, SystemEntropy};
+use ringtrue_engine::ports::{LookupSource, SystemEntropy};
 use ringtrue_operators::{
     client::Client,
     number_lookup::{
         HlrConfig, HttpHlr,
         http_hlr::{
-            BadHlrConfig, Driver, GenericJson, HlrLookups, Infobip, InfobipCredentials, Lookup, NetworkPointers,
-            Twilio, VonageInsights,
+            GenericJson, HlrConfigError, HlrDriver, HlrLookupKind, HlrLookups, Infobip, InfobipCredentials,
+            NetworkPointers, Twilio, VonageInsights,
         },
     },
 };
@@ -18,65 +18,65 @@ use serde_json::Value;
 use url::Url;
 
 use crate::{
+    fake_vendor::{FakeVendor, NOW_SECS, RecordedRequest, client, clock, json},
     number,
-    vendor::{Heard, SECOND, Vendor, client, clock, json},
-    vendors::{SECRET, everybody, generic, hlr_lookups, infobip, rsa, source, twilio, vonage},
+    vendor_configs::{SECRET, all_drivers, generic, hlr_lookups, infobip, rsa, source, twilio, vonage},
 };
 
-async fn heard(vendor: &Vendor, driver: Driver, client: &Arc<Client>) -> Heard {
-    vendor.says(&[json(200, "{}")]);
+async fn capture_request(vendor: &FakeVendor, driver: HlrDriver, client: &Arc<Client>) -> RecordedRequest {
+    vendor.respond_with(&[json(200, "{}")]);
     let _ = source(driver, client).resolve(&number()).await;
-    let mut heard = vendor.heard();
-    assert_eq!(heard.len(), 1);
-    let heard = heard.remove(0);
-    assert_eq!(heard.header("accept"), "application/json");
-    heard
+    let mut request = vendor.take_requests();
+    assert_eq!(request.len(), 1);
+    let request = request.remove(0);
+    assert_eq!(request.header("accept"), "application/json");
+    request
 }
 
 #[tokio::test]
-async fn each_vendor_is_asked_in_its_own_way() {
-    let (vendor, client) = (Vendor::start().await, client());
-    let asked = heard(&vendor, infobip(vendor.url("/")), &client).await;
-    assert_eq!(asked.line, "POST /number/1/query");
-    assert_eq!(asked.header("authorization"), "App secret of ours");
-    assert_eq!(asked.header("content-type"), "application/json");
-    assert_eq!(asked.body, r#"{"to":["447700900123"]}"#);
+async fn requests_follow_each_vendor_format() {
+    let (vendor, client) = (FakeVendor::start().await, client());
+    let request = capture_request(&vendor, infobip(vendor.url("/")), &client).await;
+    assert_eq!(request.line, "POST /number/1/query");
+    assert_eq!(request.header("authorization"), "App secret of ours");
+    assert_eq!(request.header("content-type"), "application/json");
+    assert_eq!(request.body, r#"{"to":["447700900123"]}"#);
 
     let credentials = InfobipCredentials::Basic { user: "user".to_owned(), password: SECRET.into() };
-    let basic = Driver::Infobip(Infobip { base_url: vendor.url("/gateway/"), credentials });
-    let asked = heard(&vendor, basic, &client).await;
-    assert_eq!(asked.line, "POST /gateway/number/1/query");
-    assert_eq!(asked.header("authorization"), "Basic dXNlcjpzZWNyZXQgb2Ygb3Vycw==");
+    let basic = HlrDriver::Infobip(Infobip { base_url: vendor.url("/gateway/"), credentials });
+    let request = capture_request(&vendor, basic, &client).await;
+    assert_eq!(request.line, "POST /gateway/number/1/query");
+    assert_eq!(request.header("authorization"), "Basic dXNlcjpzZWNyZXQgb2Ygb3Vycw==");
 
     // The signatures were made by another program.
     for (lookup, path, signature) in [
-        (Lookup::Hlr, "/hlr-lookup", "df5f385e17d93ab6e6be665749a96b667adf67bae1e552d87eefe36030a6ccf1"),
-        (Lookup::Mnp, "/mnp-lookup", "edd26a69fe86d8547fc0e3eb12600186a5cf6f629e122598854565a78f5fecf0"),
+        (HlrLookupKind::Hlr, "/hlr-lookup", "df5f385e17d93ab6e6be665749a96b667adf67bae1e552d87eefe36030a6ccf1"),
+        (HlrLookupKind::Mnp, "/mnp-lookup", "edd26a69fe86d8547fc0e3eb12600186a5cf6f629e122598854565a78f5fecf0"),
     ] {
-        let asked = heard(&vendor, hlr_lookups(vendor.url("/api/v2"), lookup), &client).await;
-        assert_eq!(asked.line, format!("POST /api/v2{path}"));
-        assert_eq!(asked.header("x-digest-key"), "key-1");
-        assert_eq!(asked.header("x-digest-timestamp"), SECOND.to_string());
-        assert_eq!(asked.header("x-digest-signature"), signature);
-        assert_eq!(asked.body, r#"{"msisdn":"+447700900123"}"#);
+        let request = capture_request(&vendor, hlr_lookups(vendor.url("/api/v2"), lookup), &client).await;
+        assert_eq!(request.line, format!("POST /api/v2{path}"));
+        assert_eq!(request.header("x-digest-key"), "key-1");
+        assert_eq!(request.header("x-digest-timestamp"), NOW_SECS.to_string());
+        assert_eq!(request.header("x-digest-signature"), signature);
+        assert_eq!(request.body, r#"{"msisdn":"+447700900123"}"#);
     }
 
-    let asked = heard(&vendor, twilio(vendor.url("/")), &client).await;
-    assert_eq!(asked.line, "GET /v2/PhoneNumbers/+447700900123?Fields=line_type_intelligence");
-    assert_eq!(asked.header("authorization"), "Basic U0sxMjM6c2VjcmV0IG9mIG91cnM=");
-    assert_eq!(asked.body, "");
+    let request = capture_request(&vendor, twilio(vendor.url("/")), &client).await;
+    assert_eq!(request.line, "GET /v2/PhoneNumbers/+447700900123?Fields=line_type_intelligence");
+    assert_eq!(request.header("authorization"), "Basic U0sxMjM6c2VjcmV0IG9mIG91cnM=");
+    assert_eq!(request.body, "");
 }
 
 #[tokio::test]
-async fn vonage_is_shown_a_token_of_the_application() {
-    let (vendor, pair) = (Vendor::start().await, rsa());
-    let asked = heard(&vendor, vonage(vendor.url("/"), &pair), &client()).await;
-    assert_eq!(asked.line, "POST /identity-insights/v1/requests");
-    let body: Value = serde_json::from_str(&asked.body).unwrap();
-    let question = serde_json::json!({
+async fn vonage_request_carries_an_application_token() {
+    let (vendor, pair) = (FakeVendor::start().await, rsa());
+    let request = capture_request(&vendor, vonage(vendor.url("/"), &pair), &client()).await;
+    assert_eq!(request.line, "POST /identity-insights/v1/requests");
+    let body: Value = serde_json::from_str(&request.body).unwrap();
+    let operation = serde_json::json!({
         "phone_number": "+447700900123", "purpose": "FraudPreventionAndDetection", "insights": { "current_carrier": {} },
     });
-    assert_eq!(body, question);
+    assert_eq!(body, operation);
 
     let public = RsaKeyPair::from_pkcs8(&pair.serialize_der()).unwrap();
     let (n, e) = (public.public_key().modulus(), public.public_key().exponent());
@@ -85,25 +85,25 @@ async fn vonage_is_shown_a_token_of_the_application() {
     let mut validation = Validation::new(jsonwebtoken::Algorithm::RS256);
     // The clock of these tests stands still.
     validation.validate_exp = false;
-    let token = asked.header("authorization").strip_prefix("Bearer ").unwrap().to_owned();
+    let token = request.header("authorization").strip_prefix("Bearer ").unwrap().to_owned();
     let claims = decode::<Value>(&token, &key, &validation).unwrap().claims;
     assert_eq!(claims["application_id"], "0199d2c4-application");
-    assert_eq!((claims["iat"].as_i64(), claims["exp"].as_i64()), (Some(SECOND), Some(SECOND + 300)));
+    assert_eq!((claims["iat"].as_i64(), claims["exp"].as_i64()), (Some(NOW_SECS), Some(NOW_SECS + 300)));
     assert!(claims["jti"].as_str().is_some_and(|id| id.len() >= 16));
 }
 
 #[tokio::test]
-async fn anybody_is_asked_as_is_configured() {
-    let (vendor, client) = (Vendor::start().await, client());
-    let asked = heard(&vendor, Driver::GenericJson(generic(&vendor.url("/"))), &client).await;
-    assert_eq!(asked.line, "GET /mnpjson?key=secret&number=%2B447700900123&id=447700900123");
-    assert_eq!(asked.header("authorization"), "Token secret-of-ours");
+async fn generic_request_follows_the_configuration() {
+    let (vendor, client) = (FakeVendor::start().await, client());
+    let request = capture_request(&vendor, HlrDriver::GenericJson(generic(&vendor.url("/"))), &client).await;
+    assert_eq!(request.line, "GET /mnpjson?key=secret&number=%2B447700900123&id=447700900123");
+    assert_eq!(request.header("authorization"), "Token secret-of-ours");
 
     let posted = |kind: Option<&'static str>, body: &str| {
         let mut posted = GenericJson { method: Method::POST, ..generic(&vendor.url("/")) };
         posted.headers.extend(kind.map(|kind| (CONTENT_TYPE, HeaderValue::from_static(kind))));
         posted.body = Some(body.to_owned());
-        Driver::GenericJson(posted)
+        HlrDriver::GenericJson(posted)
     };
     for (kind, template, sent_kind, body) in [
         (None, r#"{"n":"{number}"}"#, "application/json", r#"{"n":"+447700900123"}"#),
@@ -115,51 +115,51 @@ async fn anybody_is_asked_as_is_configured() {
             "msisdn=%2B447700900123",
         ),
     ] {
-        let asked = heard(&vendor, posted(kind, template), &client).await;
-        assert!(asked.line.starts_with("POST "));
-        assert_eq!((asked.header("content-type"), asked.body.as_str()), (sent_kind, body));
+        let request = capture_request(&vendor, posted(kind, template), &client).await;
+        assert!(request.line.starts_with("POST "));
+        assert_eq!((request.header("content-type"), request.body.as_str()), (sent_kind, body));
     }
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_said_at_once() {
+async fn invalid_settings_are_rejected() {
     let (client, base) = (client(), Url::parse("https://vendor.example/").unwrap());
-    let refused = |driver: Driver| {
+    let refused = |driver: HlrDriver| {
         let config = HlrConfig::new("hlr", driver);
         HttpHlr::new(config, Arc::clone(&client), clock(), Arc::new(SystemEntropy::default())).err()
     };
-    for driver in everybody(&Url::parse("ftp://vendor.example/").unwrap()) {
+    for driver in all_drivers(&Url::parse("ftp://vendor.example/").unwrap()) {
         let name = driver.as_str();
         assert!(refused(driver).is_some(), "{name}");
     }
-    for driver in everybody(&base) {
+    for driver in all_drivers(&base) {
         assert_eq!(refused(driver), None);
     }
     let changed = |change: fn(&mut GenericJson)| {
         let mut generic = generic(&base);
         change(&mut generic);
-        refused(Driver::GenericJson(generic))
+        refused(HlrDriver::GenericJson(generic))
     };
-    assert_eq!(changed(|driver| driver.url = "https://vendor.example/".to_owned()), Some(BadHlrConfig::NoNumber));
-    assert_eq!(changed(|driver| driver.url = "{number}".to_owned()), Some(BadHlrConfig::Template));
-    assert_eq!(changed(|driver| driver.url = "https://{number}/".to_owned()), Some(BadHlrConfig::Template));
-    assert_eq!(changed(|driver| driver.state = Some("state".to_owned())), Some(BadHlrConfig::Pointer));
+    assert_eq!(changed(|driver| driver.url = "https://vendor.example/".to_owned()), Some(HlrConfigError::NoNumber));
+    assert_eq!(changed(|driver| driver.url = "{number}".to_owned()), Some(HlrConfigError::Template));
+    assert_eq!(changed(|driver| driver.url = "https://{number}/".to_owned()), Some(HlrConfigError::Template));
+    assert_eq!(changed(|driver| driver.state = Some("state".to_owned())), Some(HlrConfigError::Pointer));
     let pointer = |driver: &mut GenericJson| driver.network = NetworkPointers::Codes("mccmnc".to_owned());
-    assert_eq!(changed(pointer), Some(BadHlrConfig::Pointer));
+    assert_eq!(changed(pointer), Some(HlrConfigError::Pointer));
     let key = InfobipCredentials::ApiKey("a\nb".into());
-    let infobip = Driver::Infobip(Infobip { base_url: base.clone(), credentials: key });
-    assert_eq!(refused(infobip), Some(BadHlrConfig::Credentials));
-    let twilio = Driver::Twilio(Twilio { base_url: base, key: "a:b".to_owned(), secret: SECRET.into() });
-    assert_eq!(refused(twilio), Some(BadHlrConfig::Credentials));
+    let infobip = HlrDriver::Infobip(Infobip { base_url: base.clone(), credentials: key });
+    assert_eq!(refused(infobip), Some(HlrConfigError::Credentials));
+    let twilio = HlrDriver::Twilio(Twilio { base_url: base, key: "a:b".to_owned(), secret: SECRET.into() });
+    assert_eq!(refused(twilio), Some(HlrConfigError::Credentials));
     for usual in [HlrLookups::BASE_URL, Twilio::BASE_URL, VonageInsights::BASE_URL] {
         assert_eq!(Url::parse(usual).unwrap().scheme(), "https");
     }
 }
 
 #[tokio::test]
-async fn nothing_secret_is_shown() {
+async fn debug_output_masks_secrets() {
     let client = client();
-    for driver in everybody(&Url::parse("https://vendor.example/").unwrap()) {
+    for driver in all_drivers(&Url::parse("https://vendor.example/").unwrap()) {
         let (name, shown) = (driver.as_str(), format!("{driver:?}"));
         let secrets = [SECRET, "secret-of-ours", "key=secret"];
         assert!(!secrets.iter().any(|secret| shown.contains(secret)), "{shown}");

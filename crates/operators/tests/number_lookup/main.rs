@@ -2,20 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod dns;
 mod enum_properties;
 mod enum_records;
 mod enum_servers;
-mod hlr_answers;
-mod hlr_faults;
+mod fake_dns;
+mod fake_vendor;
+mod hlr_errors;
 mod hlr_requests;
+mod hlr_responses;
 mod sandbox_directory;
 mod telco_finder;
-mod vendor;
-mod vendors;
+mod vendor_configs;
 
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
-use ringtrue_engine::ports::{Resolved, SourceFault};
+use ringtrue_engine::ports::{LookupError, LookupResult};
 use ringtrue_operators::number_lookup::KnownNetworks;
 
 const NUMBER: &str = "+447700900123";
@@ -28,8 +28,8 @@ fn known() -> KnownNetworks {
     ["23410", "26202", "310012", "310260"].into_iter().map(|id| id.parse().unwrap()).collect()
 }
 
-type Outcome = Result<Resolved, SourceFault>;
+type LookupOutcome = Result<LookupResult, LookupError>;
 
-fn network(id: &str) -> Outcome {
-    id.parse().map(Resolved::Network).map_err(|_| SourceFault::Nonsense)
+fn network(id: &str) -> LookupOutcome {
+    id.parse().map(LookupResult::Network).map_err(|_| LookupError::InvalidResponse)
 }

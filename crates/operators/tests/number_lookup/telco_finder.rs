@@ -3,210 +3,217 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use jsonwebtoken::{DecodingKey, Validation, decode};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256};
-use ringtrue_engine::ports::{ManualClock, NumberSource, Resolved, SourceFault, SystemEntropy};
+use ringtrue_engine::ports::{LookupError, LookupResult, LookupSource, ManualClock, SystemEntropy};
 use ringtrue_operators::number_lookup::{
     Algorithm, Audience, BreakerSettings, ClientAuthentication, SigningKey, TelcoFinder, TelcoFinderConfig,
-    telco_finder::{BadTelcoFinderConfig, Depth, Question},
+    telco_finder::{SearchDepth, TelcoFinderConfigError, TelcoFinderOperation},
 };
 use serde_json::{Value, json as value};
 
 use crate::{
-    Outcome, known, network, number,
-    vendor::{Heard, NO_BREAKER, Saying, Vendor, client, clock, json},
+    LookupOutcome,
+    fake_vendor::{FakeVendor, NO_BREAKER, RecordedRequest, ScriptedResponse, client, clock, json},
+    known, network, number,
 };
 
 const TOKEN: &str = "/token";
 const SEARCH: &str = "/ogw/telco-finder/v1/search";
 const NETWORK_ID: &str = "/ogw/network-id/v0/resolve-network-id";
-const NO_DATA: Outcome = Ok(Resolved::NoData);
+const NO_DATA: LookupOutcome = Ok(LookupResult::NoData);
 
-struct World {
-    vendor: Vendor,
+struct TelcoFinderFixture {
+    vendor: FakeVendor,
     clock: Arc<ManualClock>,
     source: TelcoFinder,
 }
 
-fn search(depth: Depth) -> Question {
+fn search(depth: SearchDepth) -> TelcoFinderOperation {
     let operators = [("op-1", "23410"), ("op-2", "26202")];
-    Question::Search { operators: operators.map(|(name, id)| (name.to_owned(), id.parse().unwrap())).into(), depth }
+    TelcoFinderOperation::Search {
+        operators: operators.map(|(name, id)| (name.to_owned(), id.parse().unwrap())).into(),
+        depth,
+    }
 }
 
-fn granted(token: &str, expires_in: impl Into<Value>) -> Saying {
+fn token_response(token: &str, expires_in: impl Into<Value>) -> ScriptedResponse {
     json(200, &value!({ "access_token": token, "token_type": "Bearer", "expires_in": expires_in.into() }))
 }
 
-impl World {
-    async fn start(question: Question) -> Self {
-        World::with(question, |_| {}).await
+impl TelcoFinderFixture {
+    async fn start(operation: TelcoFinderOperation) -> Self {
+        TelcoFinderFixture::with(operation, |_| {}).await
     }
 
-    async fn with(question: Question, change: impl FnOnce(&mut TelcoFinderConfig)) -> Self {
-        let (vendor, clock) = (Vendor::start().await, clock());
-        vendor.says_at(TOKEN, &[granted("token-1", 300)]);
+    async fn with(operation: TelcoFinderOperation, change: impl FnOnce(&mut TelcoFinderConfig)) -> Self {
+        let (vendor, clock) = (FakeVendor::start().await, clock());
+        vendor.respond_at(TOKEN, &[token_response("token-1", 300)]);
         let secret = ClientAuthentication::SecretPost("secret of ours".into());
         let (root, token) = (vendor.url("/ogw"), vendor.url(TOKEN));
-        let mut config = TelcoFinderConfig::new("finder", root, question, token, "client-1", secret);
-        config.known = known();
+        let mut config = TelcoFinderConfig::new("finder", root, operation, token, "client-1", secret);
+        config.known_networks = known();
         config.breaker = NO_BREAKER;
         change(&mut config);
         let source = TelcoFinder::new(config, client(), clock.clone(), Arc::new(SystemEntropy::default())).unwrap();
-        World { vendor, clock, source }
+        TelcoFinderFixture { vendor, clock, source }
     }
 
-    async fn resolve(&self) -> Outcome {
+    async fn resolve(&self) -> LookupOutcome {
         self.source.resolve(&number()).await
     }
 
     /// The questions that were asked, without those for tokens.
-    fn questions(&self) -> Vec<Heard> {
-        self.vendor.heard().into_iter().filter(|heard| !heard.line.ends_with(TOKEN)).collect()
+    fn questions(&self) -> Vec<RecordedRequest> {
+        self.vendor.take_requests().into_iter().filter(|request| !request.line.ends_with(TOKEN)).collect()
     }
 }
 
-fn found(operator: &str) -> Saying {
+fn found(operator: &str) -> ScriptedResponse {
     json(200, &value!({ "operatorId": operator, "apiRoot": "http://127.0.0.1:1/", "authProviderConfiguration": "x" }))
 }
 
 #[tokio::test]
-async fn it_looks_deeper_where_nothing_is_known() {
+async fn deep_search_follows_an_empty_shallow_search() {
     let miss = json(404, r#"{"status":404,"code":"IDENTIFIER_NOT_FOUND","message":"…"}"#);
     let foreign = json(422, r#"{"status":422,"code":"SERVICE_NOT_APPLICABLE","message":"…"}"#);
     let empty = json(200, "{}");
-    let malformed = Err(SourceFault::Nonsense);
-    for (depth, sayings, modes, outcome) in [
-        (Depth::ShallowThenDeep, vec![found("op-1")], vec!["SHALLOW"], network("23410")),
-        (Depth::ShallowThenDeep, vec![miss.clone(), found("op-2")], vec!["SHALLOW", "DEEP"], network("26202")),
-        (Depth::ShallowThenDeep, vec![empty.clone(), found("op-2")], vec!["SHALLOW"], malformed.clone()),
-        (Depth::Deep, vec![empty], vec!["DEEP"], malformed),
-        (Depth::ShallowThenDeep, vec![miss.clone(), foreign.clone()], vec!["SHALLOW", "DEEP"], NO_DATA),
-        (Depth::ShallowThenDeep, vec![found("op-3")], vec!["SHALLOW"], Ok(Resolved::OtherNetwork)),
-        (Depth::Shallow, vec![miss.clone()], vec!["SHALLOW"], NO_DATA),
-        (Depth::Deep, vec![found("op-1")], vec!["DEEP"], network("23410")),
-        (Depth::Deep, vec![foreign], vec!["DEEP"], NO_DATA),
+    let malformed = Err(LookupError::InvalidResponse);
+    for (depth, responses, modes, outcome) in [
+        (SearchDepth::ShallowThenDeep, vec![found("op-1")], vec!["SHALLOW"], network("23410")),
+        (SearchDepth::ShallowThenDeep, vec![miss.clone(), found("op-2")], vec!["SHALLOW", "DEEP"], network("26202")),
+        (SearchDepth::ShallowThenDeep, vec![empty.clone(), found("op-2")], vec!["SHALLOW"], malformed.clone()),
+        (SearchDepth::Deep, vec![empty], vec!["DEEP"], malformed),
+        (SearchDepth::ShallowThenDeep, vec![miss.clone(), foreign.clone()], vec!["SHALLOW", "DEEP"], NO_DATA),
+        (SearchDepth::ShallowThenDeep, vec![found("op-3")], vec!["SHALLOW"], Ok(LookupResult::OtherNetwork)),
+        (SearchDepth::Shallow, vec![miss.clone()], vec!["SHALLOW"], NO_DATA),
+        (SearchDepth::Deep, vec![found("op-1")], vec!["DEEP"], network("23410")),
+        (SearchDepth::Deep, vec![foreign], vec!["DEEP"], NO_DATA),
     ] {
-        let world = World::start(search(depth)).await;
-        world.vendor.says_at(SEARCH, &sayings);
-        assert_eq!(world.resolve().await, outcome, "{sayings:?}");
-        let questions = world.questions();
+        let fixture = TelcoFinderFixture::start(search(depth)).await;
+        fixture.vendor.respond_at(SEARCH, &responses);
+        assert_eq!(fixture.resolve().await, outcome, "{responses:?}");
+        let questions = fixture.questions();
         let body = |mode| value!({ "target": { "phoneNumber": "+447700900123" }, "portabilitySearchMode": mode });
         let expected: Vec<Value> = modes.into_iter().map(body).collect();
-        let asked: Vec<Value> = questions.iter().map(|heard| serde_json::from_str(&heard.body).unwrap()).collect();
-        assert_eq!(asked, expected);
-        for heard in questions {
-            assert_eq!(heard.line, format!("POST {SEARCH}"), "no place that an answer names is asked");
-            assert_eq!(heard.header("authorization"), "Bearer token-1");
+        let sent: Vec<Value> = questions.iter().map(|request| serde_json::from_str(&request.body).unwrap()).collect();
+        assert_eq!(sent, expected);
+        for request in questions {
+            assert_eq!(request.line, format!("POST {SEARCH}"), "endpoints in responses are ignored");
+            assert_eq!(request.header("authorization"), "Bearer token-1");
         }
     }
 }
 
 #[tokio::test]
-async fn a_network_id_is_read() {
-    for (saying, outcome) in [
+async fn network_id_is_parsed() {
+    for (response, outcome) in [
         (json(200, r#"{"networkId":"23410"}"#), network("23410")),
         (json(200, r#"{"networkId":"262002"}"#), network("26202")),
         (json(200, r#"{"networkId":"00000"}"#), NO_DATA),
         (json(404, "{}"), NO_DATA),
         (json(422, ""), NO_DATA),
-        (json(200, "{}"), Err(SourceFault::Nonsense)),
-        (json(200, r#"{"networkId":"Vodafone"}"#), Err(SourceFault::Nonsense)),
-        (json(200, "garbage"), Err(SourceFault::Nonsense)),
-        (json(500, "{}"), Err(SourceFault::Refused)),
-        (json(429, "{}"), Err(SourceFault::Refused)),
-        (json(504, "{}"), Err(SourceFault::Timeout)),
-        (Saying::Head(307, "location: /elsewhere"), Err(SourceFault::Nonsense)),
-        (Saying::HangUp, Err(SourceFault::Unreachable)),
+        (json(200, "{}"), Err(LookupError::InvalidResponse)),
+        (json(200, r#"{"networkId":"Vodafone"}"#), Err(LookupError::InvalidResponse)),
+        (json(200, "garbage"), Err(LookupError::InvalidResponse)),
+        (json(500, "{}"), Err(LookupError::Refused)),
+        (json(429, "{}"), Err(LookupError::Refused)),
+        (json(504, "{}"), Err(LookupError::Timeout)),
+        (ScriptedResponse::Head(307, "location: /elsewhere"), Err(LookupError::InvalidResponse)),
+        (ScriptedResponse::HangUp, Err(LookupError::Unreachable)),
     ] {
-        let world = World::start(Question::NetworkId).await;
-        world.vendor.says_at(NETWORK_ID, std::slice::from_ref(&saying));
-        assert_eq!(world.resolve().await, outcome, "{saying:?}");
-        let question = &world.questions()[0];
-        assert_eq!(question.line, format!("POST {NETWORK_ID}"));
-        assert_eq!(question.body, r#"{"phoneNumber":"+447700900123"}"#);
+        let fixture = TelcoFinderFixture::start(TelcoFinderOperation::NetworkId).await;
+        fixture.vendor.respond_at(NETWORK_ID, std::slice::from_ref(&response));
+        assert_eq!(fixture.resolve().await, outcome, "{response:?}");
+        let operation = &fixture.questions()[0];
+        assert_eq!(operation.line, format!("POST {NETWORK_ID}"));
+        assert_eq!(operation.body, r#"{"phoneNumber":"+447700900123"}"#);
     }
 }
 
 #[tokio::test]
-async fn a_token_is_kept_until_shortly_before_its_end() {
-    let world = World::start(search(Depth::Shallow)).await;
-    world.vendor.says_at(TOKEN, &[granted("token-1", 300), granted("token-2", "300"), granted("token-3", 300)]);
-    world.vendor.says_at(SEARCH, &[found("op-1")]);
+async fn token_is_cached_until_shortly_before_expiry() {
+    let fixture = TelcoFinderFixture::start(search(SearchDepth::Shallow)).await;
+    fixture.vendor.respond_at(
+        TOKEN,
+        &[token_response("token-1", 300), token_response("token-2", "300"), token_response("token-3", 300)],
+    );
+    fixture.vendor.respond_at(SEARCH, &[found("op-1")]);
     for (pause, token) in [(0, "token-1"), (239, "token-1"), (1, "token-2"), (239, "token-2"), (1, "token-3")] {
-        world.clock.advance(SignedDuration::from_secs(pause));
-        assert_eq!(world.resolve().await, network("23410"));
-        assert_eq!(world.questions().last().unwrap().header("authorization"), format!("Bearer {token}"));
+        fixture.clock.advance(SignedDuration::from_secs(pause));
+        assert_eq!(fixture.resolve().await, network("23410"));
+        assert_eq!(fixture.questions().last().unwrap().header("authorization"), format!("Bearer {token}"));
     }
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_taken_is_replaced_once() {
-    let world = World::start(search(Depth::Shallow)).await;
-    world.vendor.says_at(TOKEN, &[granted("token-1", 300), granted("token-2", 300)]);
-    world.vendor.says_at(SEARCH, &[json(401, "{}"), found("op-1")]);
-    assert_eq!(world.resolve().await, network("23410"));
-    let tokens: Vec<_> = world.questions().iter().map(|heard| heard.header("authorization").to_owned()).collect();
+async fn rejected_token_is_replaced_once() {
+    let fixture = TelcoFinderFixture::start(search(SearchDepth::Shallow)).await;
+    fixture.vendor.respond_at(TOKEN, &[token_response("token-1", 300), token_response("token-2", 300)]);
+    fixture.vendor.respond_at(SEARCH, &[json(401, "{}"), found("op-1")]);
+    assert_eq!(fixture.resolve().await, network("23410"));
+    let tokens: Vec<_> = fixture.questions().iter().map(|request| request.header("authorization").to_owned()).collect();
     assert_eq!(tokens, ["Bearer token-1", "Bearer token-2"]);
-    world.vendor.says_at(SEARCH, &[json(401, "{}")]);
-    assert_eq!(world.resolve().await, Err(SourceFault::Refused));
-    assert_eq!(world.questions().len(), 2);
+    fixture.vendor.respond_at(SEARCH, &[json(401, "{}")]);
+    assert_eq!(fixture.resolve().await, Err(LookupError::Refused));
+    assert_eq!(fixture.questions().len(), 2);
 }
 
 #[tokio::test]
-async fn those_who_ask_at_the_same_time_share_a_token() {
-    let world = World::start(search(Depth::Shallow)).await;
-    world.vendor.says_at(SEARCH, &[found("op-1")]);
-    let all = futures_util::future::join_all((0..8).map(|_| world.resolve())).await;
+async fn concurrent_lookups_share_a_token() {
+    let fixture = TelcoFinderFixture::start(search(SearchDepth::Shallow)).await;
+    fixture.vendor.respond_at(SEARCH, &[found("op-1")]);
+    let all = futures_util::future::join_all((0..8).map(|_| fixture.resolve())).await;
     assert!(all.iter().all(|outcome| *outcome == network("23410")));
-    let heard = world.vendor.heard();
-    assert_eq!(heard.iter().filter(|heard| heard.line.ends_with(TOKEN)).count(), 1);
+    let request = fixture.vendor.take_requests();
+    assert_eq!(request.iter().filter(|request| request.line.ends_with(TOKEN)).count(), 1);
 }
 
 #[tokio::test]
-async fn one_refusal_is_one_however_many_waited_for_it() {
-    let world = World::with(search(Depth::Shallow), |config| {
-        config.breaker = BreakerSettings { failures: 2, ..BreakerSettings::default() };
+async fn shared_token_error_counts_once() {
+    let fixture = TelcoFinderFixture::with(search(SearchDepth::Shallow), |config| {
+        config.breaker = BreakerSettings { failure_threshold: 2, ..BreakerSettings::default() };
     });
-    let world = world.await;
-    world.vendor.says_at(TOKEN, &[json(500, "{}")]);
-    let all = futures_util::future::join_all((0..8).map(|_| world.resolve())).await;
-    assert!(all.iter().all(|outcome| *outcome == Err(SourceFault::Refused)));
-    for asked in [1, 1, 0] {
-        assert_eq!(world.vendor.heard().len(), asked);
-        assert_eq!(world.resolve().await, Err(SourceFault::Refused));
+    let fixture = fixture.await;
+    fixture.vendor.respond_at(TOKEN, &[json(500, "{}")]);
+    let all = futures_util::future::join_all((0..8).map(|_| fixture.resolve())).await;
+    assert!(all.iter().all(|outcome| *outcome == Err(LookupError::Refused)));
+    for sent in [1, 1, 0] {
+        assert_eq!(fixture.vendor.take_requests().len(), sent);
+        assert_eq!(fixture.resolve().await, Err(LookupError::Refused));
     }
 }
 
 #[tokio::test]
-async fn without_a_token_nothing_is_asked() {
-    for (saying, fault) in [
-        (json(400, r#"{"error":"invalid_client"}"#), SourceFault::Refused),
-        (json(401, r#"{"error":"invalid_client"}"#), SourceFault::Refused),
-        (json(500, "{}"), SourceFault::Refused),
-        (json(200, "{}"), SourceFault::Nonsense),
-        (json(200, r#"{"access_token":"t","token_type":"mac"}"#), SourceFault::Nonsense),
-        (json(200, r#"{"access_token":"a b","token_type":"bearer"}"#), SourceFault::Nonsense),
-        (json(200, r#"{"access_token":"","token_type":"bearer"}"#), SourceFault::Nonsense),
-        (Saying::HangUp, SourceFault::Unreachable),
+async fn no_lookup_is_sent_without_a_token() {
+    for (response, fault) in [
+        (json(400, r#"{"error":"invalid_client"}"#), LookupError::Refused),
+        (json(401, r#"{"error":"invalid_client"}"#), LookupError::Refused),
+        (json(500, "{}"), LookupError::Refused),
+        (json(200, "{}"), LookupError::InvalidResponse),
+        (json(200, r#"{"access_token":"t","token_type":"mac"}"#), LookupError::InvalidResponse),
+        (json(200, r#"{"access_token":"a b","token_type":"bearer"}"#), LookupError::InvalidResponse),
+        (json(200, r#"{"access_token":"","token_type":"bearer"}"#), LookupError::InvalidResponse),
+        (ScriptedResponse::HangUp, LookupError::Unreachable),
     ] {
-        let world = World::start(search(Depth::Shallow)).await;
-        world.vendor.says_at(TOKEN, std::slice::from_ref(&saying));
-        assert_eq!(world.resolve().await, Err(fault), "{saying:?}");
-        assert_eq!(world.vendor.heard().len(), 1, "an assertion is shown once, and no question is asked");
+        let fixture = TelcoFinderFixture::start(search(SearchDepth::Shallow)).await;
+        fixture.vendor.respond_at(TOKEN, std::slice::from_ref(&response));
+        assert_eq!(fixture.resolve().await, Err(fault), "{response:?}");
+        assert_eq!(fixture.vendor.take_requests().len(), 1, "the token request is not retried, and no lookup is sent");
     }
 }
 
 #[tokio::test]
-async fn we_say_who_we_are_by_a_signed_assertion() {
+async fn client_authenticates_with_a_signed_assertion() {
     let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
     for audience in [Audience::Endpoint, Audience::Issuer] {
         let key = SigningKey::from_pem(pair.serialize_pem().as_bytes(), Algorithm::Es256, "key-1").unwrap();
-        let world = World::with(search(Depth::Shallow), |config| {
+        let fixture = TelcoFinderFixture::with(search(SearchDepth::Shallow), |config| {
             config.client_authentication = ClientAuthentication::PrivateKeyJwt { key, audience };
             config.issuer = "https://issuer.example".to_owned();
         })
         .await;
-        world.vendor.says_at(SEARCH, &[found("op-1")]);
-        assert_eq!(world.resolve().await, network("23410"));
-        let form = world.vendor.heard()[0].form();
+        fixture.vendor.respond_at(SEARCH, &[found("op-1")]);
+        assert_eq!(fixture.resolve().await, network("23410"));
+        let form = fixture.vendor.take_requests()[0].form();
         assert_eq!(form["grant_type"], "client_credentials");
         assert_eq!(form["scope"], "telcofinder");
         assert_eq!(form["client_assertion_type"], "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
@@ -214,7 +221,7 @@ async fn we_say_who_we_are_by_a_signed_assertion() {
         // The clock of these tests stands still.
         validation.validate_exp = false;
         let expected = match audience {
-            Audience::Endpoint => world.vendor.url(TOKEN).to_string(),
+            Audience::Endpoint => fixture.vendor.url(TOKEN).to_string(),
             Audience::Issuer => "https://issuer.example".to_owned(),
         };
         validation.set_audience(&[expected]);
@@ -226,26 +233,26 @@ async fn we_say_who_we_are_by_a_signed_assertion() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_said_at_once() {
+async fn invalid_settings_are_rejected() {
     let client = client();
-    let refused = |question: Question, change: fn(&mut TelcoFinderConfig)| {
+    let refused = |operation: TelcoFinderOperation, change: fn(&mut TelcoFinderConfig)| {
         let url = |text: &str| text.parse().unwrap();
         let secret = ClientAuthentication::SecretBasic("secret of ours".into());
         let (root, token) = (url("https://finder.example"), url("https://issuer.example/token"));
-        let mut config = TelcoFinderConfig::new("finder", root, question, token, "client-1", secret);
+        let mut config = TelcoFinderConfig::new("finder", root, operation, token, "client-1", secret);
         change(&mut config);
         assert!(!format!("{config:?}").contains("secret of ours"));
         TelcoFinder::new(config, Arc::clone(&client), clock(), Arc::new(SystemEntropy::default())).map_err(Some)
     };
-    let source = refused(search(Depth::default()), |config| {
+    let source = refused(search(SearchDepth::default()), |config| {
         assert_eq!(config.issuer, "https://issuer.example");
     });
     assert_eq!(format!("{:?}", source.unwrap()), "TelcoFinder { name: \"finder\", .. }");
-    let nobody = Question::Search { operators: [].into(), depth: Depth::Deep };
-    let why = |outcome: Result<TelcoFinder, Option<BadTelcoFinderConfig>>| outcome.err().flatten();
-    assert_eq!(why(refused(nobody, |_| {})), Some(BadTelcoFinderConfig::NoOperators));
+    let nobody = TelcoFinderOperation::Search { operators: [].into(), depth: SearchDepth::Deep };
+    let why = |outcome: Result<TelcoFinder, Option<TelcoFinderConfigError>>| outcome.err().flatten();
+    assert_eq!(why(refused(nobody, |_| {})), Some(TelcoFinderConfigError::NoOperators));
     let no_id: fn(&mut TelcoFinderConfig) = |config| config.client_id.clear();
-    assert_eq!(why(refused(Question::NetworkId, no_id)), Some(BadTelcoFinderConfig::ClientId));
+    assert_eq!(why(refused(TelcoFinderOperation::NetworkId, no_id)), Some(TelcoFinderConfigError::ClientId));
     let no_root: fn(&mut TelcoFinderConfig) = |config| config.root = "data:,x".parse().unwrap();
-    assert_eq!(why(refused(Question::NetworkId, no_root)), Some(BadTelcoFinderConfig::Url));
+    assert_eq!(why(refused(TelcoFinderOperation::NetworkId, no_root)), Some(TelcoFinderConfigError::Url));
 }

@@ -1,17 +1,16 @@
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl, Host};
-use ringtrue_engine::ports::{Transport, Undelivered};
+use ringtrue_engine::ports::{Transport, TransportError};
 use ringtrue_operators::outbound::{Outbound, OutboundSettings};
 use tokio::io::AsyncWriteExt;
 
 use super::{
-    Script, allowing, outgoing,
+    ScriptedResolver, allowing, callback_request,
     peer::{Peer, read_request},
     post,
 };
 
-/// Each of these leads to this machine or into its network. Whether it is refused when the URL is read or when it is
-/// opened, nothing may connect.
-const INWARDS: [&str; 24] = [
+/// All of these refer to this machine or its network. Some are rejected when parsed, the others when opened.
+const INTERNAL_HOSTS: [&str; 24] = [
     "127.0.0.1",
     "localhost",
     "localhost.",
@@ -39,16 +38,16 @@ const INWARDS: [&str; 24] = [
 ];
 
 #[tokio::test]
-async fn nothing_connects_to_what_is_not_public() {
+async fn internal_addresses_are_never_connected() {
     let v4 = Peer::serving("0.0.0.0:0", |stream| async move { drop(stream) }).await;
     let v6 = Peer::serving(&format!("[::1]:{}", v4.port), |stream| async move { drop(stream) }).await;
     let strict = Outbound::new(OutboundSettings::default()).unwrap();
-    for host in INWARDS {
+    for host in INTERNAL_HOSTS {
         for scheme in ["http", "https"] {
             let url = format!("{scheme}://{host}:{}/", v4.port);
-            // A URL that was stored while another policy held.
+            // URLs stored under another policy.
             if CallbackUrl::from_stored(&url).is_ok() {
-                assert_eq!(post(&strict, &url).await, Err(Undelivered::BlockedAddress), "{url}");
+                assert_eq!(post(&strict, &url).await, Err(TransportError::BlockedAddress), "{url}");
             }
         }
     }
@@ -56,57 +55,58 @@ async fn nothing_connects_to_what_is_not_public() {
 }
 
 #[tokio::test]
-async fn names_are_judged_by_every_address_that_they_have() {
+async fn every_resolved_address_is_checked() {
     let peer = Peer::serving("0.0.0.0:0", |stream| async move { drop(stream) }).await;
     for inwards in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"] {
         let client =
-            Outbound::with_resolver(OutboundSettings::default(), Script::of(&[&[inwards, "127.0.0.2"]])).unwrap();
+            Outbound::with_resolver(OutboundSettings::default(), ScriptedResolver::of(&[&[inwards, "127.0.0.2"]]))
+                .unwrap();
         let url = format!("http://receiver.example:{}/", peer.port);
-        assert_eq!(post(&client, &url).await, Err(Undelivered::BlockedAddress), "{inwards}");
+        assert_eq!(post(&client, &url).await, Err(TransportError::BlockedAddress), "{inwards}");
     }
     assert_eq!(peer.connections(), 0);
 }
 
 #[tokio::test]
-async fn of_several_addresses_only_permitted_ones_are_tried() {
+async fn only_permitted_addresses_are_tried() {
     let (peer, _requests) = Peer::recording().await;
     let forbidden = Peer::serving(&format!("127.0.0.2:{}", peer.port), |stream| async move { drop(stream) }).await;
-    let script = Script::of(&[&["127.0.0.2", "10.0.0.1", "127.0.0.3", "127.0.0.1"]]);
-    // Nobody listens at 127.0.0.3, so the next one is tried.
+    let script = ScriptedResolver::of(&[&["127.0.0.2", "10.0.0.1", "127.0.0.3", "127.0.0.1"]]);
+    // 127.0.0.3 refuses the connection, so the next one is tried.
     let client = Outbound::with_resolver(allowing(&["127.0.0.1/32", "127.0.0.3/32"]), script).unwrap();
     let url = format!("http://receiver.example:{}/", peer.port);
     assert_eq!(post(&client, &url).await.unwrap().status, 200);
     assert_eq!(forbidden.connections(), 0);
 }
 
-/// 127.0.0.1 stands for a public address here: it is the one that is permitted.
+/// 127.0.0.1 plays the public address.
 #[tokio::test]
-async fn a_name_that_turns_inwards_is_blocked_from_then_on() {
+async fn rebound_name_is_blocked() {
     let public = Peer::serving("127.0.0.1:0", |mut stream| async move {
         read_request(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 500 Sorry\r\nconnection: close\r\n\r\n").await;
     })
     .await;
     let private = Peer::serving(&format!("127.0.0.2:{}", public.port), |stream| async move { drop(stream) }).await;
-    let script = Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
+    let script = ScriptedResolver::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
     let client = Outbound::with_resolver(allowing(&["127.0.0.1/32"]), script).unwrap();
     let url = format!("http://rebinding.example:{}/", public.port);
 
     assert_eq!(post(&client, &url).await.unwrap().status, 500);
-    assert_eq!(post(&client, &url).await, Err(Undelivered::BlockedAddress));
+    assert_eq!(post(&client, &url).await, Err(TransportError::BlockedAddress));
     assert_eq!((public.connections(), private.connections()), (1, 0));
 }
 
 #[tokio::test]
-async fn a_name_without_an_address_is_unresolved() {
-    for answers in [&[][..], &[&[][..]][..]] {
-        let client = Outbound::with_resolver(OutboundSettings::default(), Script::of(answers)).unwrap();
-        assert_eq!(post(&client, "https://nowhere.example/").await, Err(Undelivered::Unresolved));
+async fn name_without_addresses_is_unresolved() {
+    for responses in [&[][..], &[&[][..]][..]] {
+        let client = Outbound::with_resolver(OutboundSettings::default(), ScriptedResolver::of(responses)).unwrap();
+        assert_eq!(post(&client, "https://nowhere.example/").await, Err(TransportError::Unresolved));
     }
 }
 
 #[tokio::test]
-async fn the_operator_vouches_for_names_and_our_own_are_refused() {
+async fn allowed_hosts_are_trusted_and_own_hosts_are_blocked() {
     let (peer, _requests) = Peer::recording().await;
     let addresses = AddressPolicy {
         allow_hosts: vec!["trusted.example".to_owned()],
@@ -114,23 +114,27 @@ async fn the_operator_vouches_for_names_and_our_own_are_refused() {
         ..AddressPolicy::default()
     };
     let settings = OutboundSettings { addresses, ..OutboundSettings::default() };
-    let client = Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap();
+    let client = Outbound::with_resolver(settings, ScriptedResolver::of(&[&["127.0.0.1"]])).unwrap();
     let url = |name: &str| format!("http://{name}:{}/", peer.port);
-    // Its own names are not even asked for: whoever is vouched for may be anywhere.
-    assert_eq!(client.post(outgoing(&url("trusted.example"))).await.unwrap().status, 200);
-    assert_eq!(post(&client, &url("other.example")).await, Err(Undelivered::BlockedAddress));
+    // For allowed hosts, own addresses are not checked.
+    assert_eq!(client.post(callback_request(&url("trusted.example"))).await.unwrap().status, 200);
+    assert_eq!(post(&client, &url("other.example")).await, Err(TransportError::BlockedAddress));
 
     let settings = allowing(&["127.0.0.1/32"]);
     let addresses = AddressPolicy { own_hosts: vec![Host::parse("eu.ours.example").unwrap()], ..settings.addresses };
-    let settings =
-        OutboundSettings { addresses, connect: settings.connect, total: settings.total, ..OutboundSettings::default() };
-    let client = Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap();
-    assert_eq!(post(&client, &url("eu.ours.example")).await, Err(Undelivered::BlockedAddress));
+    let settings = OutboundSettings {
+        addresses,
+        connect_timeout: settings.connect_timeout,
+        total_timeout: settings.total_timeout,
+        ..OutboundSettings::default()
+    };
+    let client = Outbound::with_resolver(settings, ScriptedResolver::of(&[&["127.0.0.1"]])).unwrap();
+    assert_eq!(post(&client, &url("eu.ours.example")).await, Err(TransportError::BlockedAddress));
     assert_eq!(peer.connections(), 1);
 }
 
 #[tokio::test]
-async fn our_own_addresses_are_refused_by_whatever_name() {
+async fn own_addresses_are_blocked_under_any_name() {
     let own_hosts = ["8.8.8.8", "[2606:4700::1111]"].map(|host| Host::parse(host).unwrap()).to_vec();
     for (host, addresses) in [
         ("8.8.8.8", &[][..]),
@@ -140,12 +144,12 @@ async fn our_own_addresses_are_refused_by_whatever_name() {
     ] {
         let policy = AddressPolicy { own_hosts: own_hosts.clone(), ..AddressPolicy::default() };
         let settings = OutboundSettings { addresses: policy, ..OutboundSettings::default() };
-        let client = Outbound::with_resolver(settings, Script::of(&[addresses])).unwrap();
-        assert_eq!(post(&client, &format!("https://{host}/")).await, Err(Undelivered::BlockedAddress), "{host}");
+        let client = Outbound::with_resolver(settings, ScriptedResolver::of(&[addresses])).unwrap();
+        assert_eq!(post(&client, &format!("https://{host}/")).await, Err(TransportError::BlockedAddress), "{host}");
     }
 }
 
-/// Answers by name, as it is told to at the time.
+/// Resolver with a mutable table.
 #[derive(Debug, Default)]
 struct Names(std::sync::Mutex<std::collections::HashMap<String, std::net::IpAddr>>);
 
@@ -163,9 +167,9 @@ impl ringtrue_operators::outbound::Resolver for Names {
     }
 }
 
-/// Foreign names, and the address itself, may lead to where our own name leads.
+/// Other names, or the address itself, may refer to our own host.
 #[tokio::test(start_paused = true)]
-async fn the_addresses_of_our_own_names_are_refused_by_whatever_name() {
+async fn addresses_of_own_names_are_blocked_under_any_name() {
     let names = std::sync::Arc::new(Names::default());
     for (name, address) in [("eu.ours.example", "8.8.8.8"), ("a.example", "8.8.8.8"), ("b.example", "8.8.4.4")] {
         names.set(name, address);
@@ -179,12 +183,16 @@ async fn the_addresses_of_our_own_names_are_refused_by_whatever_name() {
             ..AddressPolicy::default()
         };
         let short = std::time::Duration::from_millis(50);
-        let settings =
-            OutboundSettings { addresses: policy, connect: short, total: short, ..OutboundSettings::default() };
+        let settings = OutboundSettings {
+            addresses: policy,
+            connect_timeout: short,
+            total_timeout: short,
+            ..OutboundSettings::default()
+        };
         Outbound::with_resolver(settings, std::sync::Arc::clone(&names) as _).unwrap()
     };
     let is_blocked = async |client: &Outbound, host: &str| {
-        post(client, &format!("https://{host}/")).await == Err(Undelivered::BlockedAddress)
+        post(client, &format!("https://{host}/")).await == Err(TransportError::BlockedAddress)
     };
     let strict = client(&[], &[]);
     for host in ["a.example", "8.8.8.8", "eu.ours.example"] {
@@ -194,7 +202,7 @@ async fn the_addresses_of_our_own_names_are_refused_by_whatever_name() {
     assert!(!is_blocked(&client(&["8.8.8.8/32"], &[]), "a.example").await, "the operator allows the address");
     assert!(!is_blocked(&client(&[], &["a.example"]), "a.example").await, "the operator allows the name");
 
-    // Our address changes, and is known a minute later at most.
+    // A changed own address is noticed within a minute.
     names.set("eu.ours.example", "8.8.4.4");
     tokio::time::advance(std::time::Duration::from_secs(61)).await;
     assert!(is_blocked(&strict, "b.example").await);

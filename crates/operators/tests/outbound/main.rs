@@ -1,11 +1,11 @@
-//! The guarded client against real sockets: what it sends, what it makes of answers, and where it never connects.
+//! The guarded client against real sockets: requests, responses, errors and blocked addresses.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod answers;
-mod faults;
+mod errors;
 mod guard;
 mod peer;
+mod responses;
 mod tls;
 
 use std::{
@@ -18,36 +18,36 @@ use std::{
 
 use async_trait::async_trait;
 use ringtrue_domain::web_url::{AddressPolicy, CallbackUrl};
-use ringtrue_engine::ports::{Answer, Outgoing, Transport, Undelivered};
+use ringtrue_engine::ports::{OutboundRequest, OutboundResponse, Transport, TransportError};
 use ringtrue_operators::outbound::{Outbound, OutboundSettings, Resolver};
 
-/// Answers each question with the next of its answers, the last one for ever.
+/// Returns its results in order, and repeats the last one.
 #[derive(Debug)]
-struct Script(Mutex<VecDeque<Vec<IpAddr>>>);
+struct ScriptedResolver(Mutex<VecDeque<Vec<IpAddr>>>);
 
-impl Script {
-    fn of(answers: &[&[&str]]) -> Arc<Self> {
+impl ScriptedResolver {
+    fn of(responses: &[&[&str]]) -> Arc<Self> {
         let parsed = |answer: &&[&str]| answer.iter().map(|address| address.parse().unwrap()).collect();
-        Arc::new(Script(Mutex::new(answers.iter().map(parsed).collect())))
+        Arc::new(ScriptedResolver(Mutex::new(responses.iter().map(parsed).collect())))
     }
 }
 
 #[async_trait]
-impl Resolver for Script {
+impl Resolver for ScriptedResolver {
     async fn resolve(&self, _name: &str) -> io::Result<Vec<IpAddr>> {
-        let mut answers = self.0.lock().unwrap();
-        let answer = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
+        let mut responses = self.0.lock().unwrap();
+        let answer = if responses.len() > 1 { responses.pop_front() } else { responses.front().cloned() };
         answer.ok_or_else(|| io::Error::other("no such name"))
     }
 }
 
-/// Where most peers of these tests live is not public: it is allowed as an operator would allow it.
+/// Allows the loopback addresses that these tests use.
 fn allowing(ranges: &[&str]) -> OutboundSettings {
     let allow = ranges.iter().map(|range| range.parse().unwrap()).collect();
     OutboundSettings {
         addresses: AddressPolicy { allow, ..AddressPolicy::default() },
-        connect: Duration::from_millis(600),
-        total: Duration::from_millis(1_200),
+        connect_timeout: Duration::from_millis(600),
+        total_timeout: Duration::from_millis(1_200),
         ..OutboundSettings::default()
     }
 }
@@ -56,8 +56,8 @@ fn loopback() -> Outbound {
     Outbound::new(allowing(&["127.0.0.1/32"])).unwrap()
 }
 
-fn outgoing(url: &str) -> Outgoing {
-    Outgoing {
+fn callback_request(url: &str) -> OutboundRequest {
+    OutboundRequest {
         url: CallbackUrl::from_stored(url).unwrap(),
         headers: vec![
             ("x-service-callback", "reverse_sms".to_owned()),
@@ -70,6 +70,6 @@ fn outgoing(url: &str) -> Outgoing {
     }
 }
 
-async fn post(client: &Outbound, url: &str) -> Result<Answer, Undelivered> {
-    client.post(outgoing(url)).await
+async fn post(client: &Outbound, url: &str) -> Result<OutboundResponse, TransportError> {
+    client.post(callback_request(url)).await
 }

@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-/// Somebody who listens, counts who comes, and does with each connection what the test wants.
+/// A server that counts connections and handles each with the test's function.
 pub struct Peer {
     pub port: u16,
     connections: Arc<AtomicUsize>,
@@ -37,14 +37,14 @@ impl Peer {
         Peer { port, connections }
     }
 
-    /// Answers every request with the same bytes, on a connection that stays open.
-    pub async fn answering(answer: impl Into<Vec<u8>>) -> Peer {
-        let answer = Arc::new(answer.into());
+    /// Sends the same bytes for every request and keeps the connection open.
+    pub async fn responding(response: impl Into<Vec<u8>>) -> Peer {
+        let response = Arc::new(response.into());
         Peer::serving("127.0.0.1:0", move |mut stream| {
-            let answer = Arc::clone(&answer);
+            let response = Arc::clone(&response);
             async move {
                 while read_request(&mut stream).await.is_some() {
-                    if stream.write_all(&answer).await.is_err() {
+                    if stream.write_all(&response).await.is_err() {
                         return;
                     }
                 }
@@ -53,7 +53,7 @@ impl Peer {
         .await
     }
 
-    /// Answers 200 and gives what it was sent.
+    /// Responds 200 and returns the received requests.
     pub async fn recording() -> (Peer, mpsc::UnboundedReceiver<String>) {
         let (sender, requests) = mpsc::unbounded_channel();
         let peer = Peer::serving("127.0.0.1:0", move |mut stream| {
@@ -78,7 +78,7 @@ impl Peer {
     }
 }
 
-/// One request as it was on the wire. `None`: the connection was closed.
+/// Reads one raw request. `None`: the connection was closed.
 pub async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     loop {

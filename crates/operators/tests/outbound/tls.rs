@@ -1,25 +1,25 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use ringtrue_engine::ports::{ManualClock, Undelivered};
-use ringtrue_operators::outbound::{CertificateClock, NoRoots, Outbound, OutboundSettings};
+use ringtrue_engine::ports::{ManualClock, TransportError};
+use ringtrue_operators::outbound::{CertificateClock, Outbound, OutboundSettings, TlsConfigError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{ServerConfig, crypto::aws_lc_rs, pki_types::PrivateKeyDer},
 };
 
-use super::{Script, allowing, peer::Peer, post};
+use super::{ScriptedResolver, allowing, peer::Peer, post};
 
-/// A certificate authority of our own, and a receiver that has a certificate of it.
-struct World {
+/// A certificate authority, and a callback receiver with a certificate from it.
+struct TlsFixture {
     _folder: tempfile::TempDir,
     authority: PathBuf,
     receiver: Peer,
 }
 
-impl World {
-    async fn new(name: &str) -> World {
+impl TlsFixture {
+    async fn new(name: &str) -> TlsFixture {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority_key = KeyPair::generate().unwrap();
@@ -49,13 +49,13 @@ impl World {
             }
         })
         .await;
-        World { _folder: folder, authority: path, receiver }
+        TlsFixture { _folder: folder, authority: path, receiver }
     }
 
     fn client(&self, trusts_it: bool) -> Outbound {
         let extra_roots = trusts_it.then(|| self.authority.clone());
         let settings = OutboundSettings { extra_roots, ..allowing(&["127.0.0.1/32"]) };
-        Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap()
+        Outbound::with_resolver(settings, ScriptedResolver::of(&[&["127.0.0.1"]])).unwrap()
     }
 
     fn url(&self, host: &str) -> String {
@@ -64,50 +64,50 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_receiver_with_a_trusted_certificate_is_reached() {
-    let world = World::new("receiver.example").await;
-    assert_eq!(post(&world.client(true), &world.url("receiver.example")).await.unwrap().status, 200);
+async fn trusted_certificate_is_accepted() {
+    let fixture = TlsFixture::new("receiver.example").await;
+    assert_eq!(post(&fixture.client(true), &fixture.url("receiver.example")).await.unwrap().status, 200);
 
-    let by_address = World::new("127.0.0.1").await;
+    let by_address = TlsFixture::new("127.0.0.1").await;
     assert_eq!(post(&by_address.client(true), &by_address.url("127.0.0.1")).await.unwrap().status, 200);
 }
 
 #[tokio::test]
-async fn whoever_cannot_prove_its_name_is_not_told() {
-    let world = World::new("receiver.example").await;
-    assert_eq!(post(&world.client(false), &world.url("receiver.example")).await, Err(Undelivered::Tls));
-    assert_eq!(post(&world.client(true), &world.url("other.example")).await, Err(Undelivered::Tls));
+async fn untrusted_or_mismatched_certificate_is_rejected() {
+    let fixture = TlsFixture::new("receiver.example").await;
+    assert_eq!(post(&fixture.client(false), &fixture.url("receiver.example")).await, Err(TransportError::Tls));
+    assert_eq!(post(&fixture.client(true), &fixture.url("other.example")).await, Err(TransportError::Tls));
 
     let plain = Peer::serving("127.0.0.1:0", |mut stream| async move {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     })
     .await;
     let url = format!("https://receiver.example:{}/", plain.port);
-    assert_eq!(post(&world.client(true), &url).await, Err(Undelivered::Tls));
+    assert_eq!(post(&fixture.client(true), &url).await, Err(TransportError::Tls));
 }
 
 #[tokio::test]
-async fn certificates_expire_by_the_clock_that_is_given() {
-    let world = World::new("receiver.example").await;
+async fn certificate_expiry_uses_the_given_clock() {
+    let fixture = TlsFixture::new("receiver.example").await;
     for (now, is_reached) in [("2026-11-14T09:30:00Z", true), ("5000-01-01T00:00:00Z", false)] {
         let settings = OutboundSettings {
-            extra_roots: Some(world.authority.clone()),
+            extra_roots: Some(fixture.authority.clone()),
             certificate_clock: CertificateClock(Arc::new(ManualClock::at(now.parse().unwrap()))),
             ..allowing(&["127.0.0.1/32"])
         };
-        let client = Outbound::with_resolver(settings, Script::of(&[&["127.0.0.1"]])).unwrap();
-        assert_eq!(post(&client, &world.url("receiver.example")).await.is_ok(), is_reached, "{now}");
+        let client = Outbound::with_resolver(settings, ScriptedResolver::of(&[&["127.0.0.1"]])).unwrap();
+        assert_eq!(post(&client, &fixture.url("receiver.example")).await.is_ok(), is_reached, "{now}");
     }
 }
 
 #[test]
-fn a_file_of_roots_that_holds_none_is_refused() {
+fn invalid_root_file_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty.pem");
     fs::write(&empty, "nothing").unwrap();
     let with = |path: PathBuf| {
         Outbound::new(OutboundSettings { extra_roots: Some(path), ..OutboundSettings::default() }).err()
     };
-    assert!(matches!(with(empty), Some(NoRoots::Certificate)));
-    assert!(matches!(with(folder.path().join("missing.pem")), Some(NoRoots::File(_))));
+    assert!(matches!(with(empty), Some(TlsConfigError::InvalidExtraRoot)));
+    assert!(matches!(with(folder.path().join("missing.pem")), Some(TlsConfigError::ExtraRoots(_))));
 }

@@ -1,20 +1,20 @@
-//! An inbox that remembers, fails and dawdles as it is told.
+//! An inbox that records messages, and can fail or block.
 
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 use ringtrue_domain::reverse_sms::InboundSms;
-use ringtrue_engine::ports::{Disposition, Glimpse, Inbox, StoreError};
+use ringtrue_engine::ports::{Inbox, PartialSms, SmsOutcome, StoreError};
 use tokio::sync::watch;
 
 #[derive(Default)]
 pub struct FakeInbox {
     received: Mutex<Vec<InboundSms>>,
-    glimpses: Mutex<Vec<Glimpse>>,
-    /// How many SMS have come to the door, those turned away included.
-    arrivals: watch::Sender<usize>,
+    partials: Mutex<Vec<PartialSms>>,
+    /// Number of deliveries, including failed ones.
+    deliveries: watch::Sender<usize>,
     failures: Mutex<usize>,
-    shut: watch::Sender<bool>,
+    blocked: watch::Sender<bool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -22,14 +22,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl FakeInbox {
-    /// The next so many SMS fail.
-    pub fn fail(&self, times: usize) {
+    pub fn fail_next(&self, times: usize) {
         *lock(&self.failures) = times;
     }
 
-    /// Nothing is answered until it is opened.
-    pub fn shut(&self, shut: bool) {
-        self.shut.send_replace(shut);
+    pub fn set_blocked(&self, blocked: bool) {
+        self.blocked.send_replace(blocked);
     }
 
     pub fn received(&self) -> Vec<InboundSms> {
@@ -40,32 +38,31 @@ impl FakeInbox {
         self.received().into_iter().map(|sms| sms.text).collect()
     }
 
-    pub fn glimpses(&self) -> Vec<Glimpse> {
-        lock(&self.glimpses).clone()
+    pub fn partials(&self) -> Vec<PartialSms> {
+        lock(&self.partials).clone()
     }
 
-    /// Waits until so many SMS have come to the door.
-    pub async fn arrivals(&self, count: usize) {
-        self.arrivals.subscribe().wait_for(|arrivals| *arrivals >= count).await.unwrap();
+    pub async fn wait_for_deliveries(&self, count: usize) {
+        self.deliveries.subscribe().wait_for(|deliveries| *deliveries >= count).await.unwrap();
     }
 }
 
 #[async_trait]
 impl Inbox for FakeInbox {
-    async fn receive(&self, sms: InboundSms) -> Result<Disposition, StoreError> {
-        self.arrivals.send_modify(|arrivals| *arrivals += 1);
-        self.shut.subscribe().wait_for(|shut| !shut).await.unwrap();
+    async fn receive(&self, sms: InboundSms) -> Result<SmsOutcome, StoreError> {
+        self.deliveries.send_modify(|deliveries| *deliveries += 1);
+        self.blocked.subscribe().wait_for(|blocked| !blocked).await.unwrap();
         let mut failures = lock(&self.failures);
         if *failures > 0 {
             *failures -= 1;
             return Err(StoreError::Unavailable("as told".to_owned()));
         }
         lock(&self.received).push(sms);
-        Ok(Disposition::Concluded)
+        Ok(SmsOutcome::Concluded)
     }
 
-    async fn glimpse(&self, glimpse: Glimpse) -> Result<(), StoreError> {
-        lock(&self.glimpses).push(glimpse);
+    async fn receive_partial(&self, partial: PartialSms) -> Result<(), StoreError> {
+        lock(&self.partials).push(partial);
         Ok(())
     }
 }

@@ -1,16 +1,16 @@
-//! The SMPP connector over loopback sockets, with the sandbox's message centre or one that a test plays by hand.
+//! The SMPP connector over loopback sockets, with the sandbox's message centre or one controlled by the test.
 //!
-//! Time stands still unless a test moves it.
+//! Time is paused; tests advance it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod centre;
 mod delivery;
 mod health;
 mod inbox;
-mod links;
+mod manual_smsc;
 mod parts;
-mod stopping;
+mod reconnect;
+mod shutdown;
 mod tls;
 
 use std::{
@@ -31,8 +31,8 @@ use ringtrue_engine::{
     networks::Networks,
     ports::{ManualClock, SystemEntropy},
 };
-use ringtrue_operators::smpp::{Connector, Counters, Outcome, SmppConfig, Succession, Surroundings};
-use ringtrue_sandbox::smsc::{Behaviour, Sms, Smsc, SmscConfig, Ticket};
+use ringtrue_operators::smpp::{PartOrder, SmppConfig, SmppConnector, SmppCounters, SmppDependencies, SmppOutcome};
+use ringtrue_sandbox::smsc::{DeliveryHandle, FaultScript, Sms, Smsc, SmscConfig};
 use tokio::task::spawn_blocking;
 
 use self::inbox::FakeInbox;
@@ -41,35 +41,35 @@ const SECOND: Duration = Duration::from_secs(1);
 const HANDSET: &str = "+447700900001";
 const SERVICE: &str = "+447700900999";
 
-/// Holds the clock: it does not move by itself while blocking work is under way. A test that waits for something that
-/// never comes is let go after a while; then the clock runs, all patience ends, and the test fails.
-struct HeldClock {
-    _held: Sender<()>,
+/// Keeps tokio's paused clock from advancing automatically, by a pending blocking task. After 20 seconds it is
+/// released, so that a stuck test runs into its timeouts and fails.
+struct PausedClock {
+    _guard: Sender<()>,
 }
 
-impl HeldClock {
+impl PausedClock {
     fn new() -> Self {
         let (held, released) = channel::<()>();
         drop(spawn_blocking(move || released.recv_timeout(Duration::from_secs(20))));
-        Self { _held: held }
+        Self { _guard: held }
     }
 }
 
-/// Everything around a connector.
-struct World {
+/// Dependencies of a connector.
+struct Fixture {
     inbox: Arc<FakeInbox>,
     networks: Arc<Networks>,
-    counters: Arc<Counters>,
+    counters: Arc<SmppCounters>,
     clock: Arc<ManualClock>,
     network: Network,
-    _held: HeldClock,
+    _guard: PausedClock,
 }
 
 fn number(text: &str) -> Msisdn {
     Msisdn::parse(text, Mode::Sandbox).unwrap()
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let network = Network {
             id: "23410".parse().unwrap(),
@@ -87,7 +87,7 @@ impl World {
             counters: Arc::default(),
             clock: Arc::new(ManualClock::at(Timestamp::UNIX_EPOCH)),
             network,
-            _held: HeldClock::new(),
+            _guard: PausedClock::new(),
         }
     }
 
@@ -96,28 +96,28 @@ impl World {
         SmppConfig { system_id: "sandbox".to_owned(), password: "sandbox".into(), country: "GB".parse().ok(), ..config }
     }
 
-    fn start(&self, config: SmppConfig) -> Connector {
-        let surroundings = Surroundings {
+    fn start(&self, config: SmppConfig) -> SmppConnector {
+        let dependencies = SmppDependencies {
             inbox: self.inbox.clone(),
             networks: self.networks.clone(),
             clock: self.clock.clone(),
             entropy: Arc::new(SystemEntropy::default()),
             counters: self.counters.clone(),
         };
-        Connector::start(config, surroundings)
+        SmppConnector::start(config, dependencies)
     }
 
-    /// Whether anybody would be told to text the receiver.
-    fn hears(&self) -> bool {
-        self.networks.receiver(&self.network).is_some()
+    /// Whether new checks would use the receiver.
+    fn receivers_available(&self) -> bool {
+        self.networks.next_receiver(&self.network).is_some()
     }
 
-    fn count(&self, outcome: Outcome) -> u64 {
+    fn count(&self, outcome: SmppOutcome) -> u64 {
         self.counters.get(outcome)
     }
 
-    /// Lets everyone have their turns until so many have been counted.
-    async fn counted(&self, outcome: Outcome, count: u64) {
+    /// Yields until the counter reaches `count`.
+    async fn wait_for_count(&self, outcome: SmppOutcome, count: u64) {
         for _ in 0..1_000_000 {
             if self.count(outcome) >= count {
                 return;
@@ -128,11 +128,11 @@ impl World {
     }
 }
 
-/// A world with the sandbox's message centre in it.
+/// A fixture with the sandbox's message centre.
 struct Sandbox {
-    world: World,
+    fixture: Fixture,
     smsc: Smsc,
-    connector: Connector,
+    connector: SmppConnector,
 }
 
 impl Sandbox {
@@ -141,18 +141,18 @@ impl Sandbox {
     }
 
     async fn with(change: impl FnOnce(SmppConfig) -> SmppConfig) -> Self {
-        let world = World::new();
+        let fixture = Fixture::new();
         let smsc = Smsc::start(SmscConfig::default()).await.unwrap();
-        let config = World::config(smsc.address().port());
-        // This message centre sends a part after the one before was acknowledged.
-        let config = change(SmppConfig { succession: Succession::OneByOne, ..config });
+        let config = Fixture::config(smsc.address().port());
+        // This message centre sends parts sequentially.
+        let config = change(SmppConfig { part_order: PartOrder::OneByOne, ..config });
         let binds = config.binds;
-        let connector = world.start(config);
+        let connector = fixture.start(config);
         smsc.observer().wait_until(|counts| counts.binds == binds).await;
-        Self { world, smsc, connector }
+        Self { fixture, smsc, connector }
     }
 
-    fn send(&self, text: &str, behaviour: Behaviour) -> Ticket {
-        self.smsc.send(Sms::new(HANDSET, SERVICE, text).behaving(behaviour)).unwrap()
+    fn send(&self, text: &str, behaviour: FaultScript) -> DeliveryHandle {
+        self.smsc.send(Sms::new(HANDSET, SERVICE, text).with_faults(behaviour)).unwrap()
     }
 }

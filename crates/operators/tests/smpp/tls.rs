@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use ringtrue_operators::smpp::{SmppConfig, Tls};
+use ringtrue_operators::smpp::{SmppConfig, SmppTls};
 use ringtrue_smpp::pdu::CommandStatus;
 use tokio_rustls::{
     TlsAcceptor,
@@ -12,8 +12,8 @@ use tokio_rustls::{
 };
 
 use crate::{
-    World,
-    centre::{Centre, admit, sms},
+    Fixture,
+    manual_smsc::{ManualSmsc, accept_bind, sms},
 };
 
 fn certificate() -> (CertificateDer<'static>, TlsAcceptor) {
@@ -24,36 +24,36 @@ fn certificate() -> (CertificateDer<'static>, TlsAcceptor) {
     (cert.der().clone(), TlsAcceptor::from(Arc::new(server)))
 }
 
-fn trusting(certificate: CertificateDer<'static>, name: &'static str) -> Tls {
+fn tls_trusting(certificate: CertificateDer<'static>, name: &'static str) -> SmppTls {
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
     let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    Tls { config: Arc::new(config), server_name: name.try_into().unwrap() }
+    SmppTls { config: Arc::new(config), server_name: name.try_into().unwrap() }
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_come_over_tls() {
-    let world = World::new();
-    let centre = Centre::start().await;
+async fn messages_are_received_over_tls() {
+    let fixture = Fixture::new();
+    let smsc = ManualSmsc::start().await;
     let (certificate, acceptor) = certificate();
-    let tls = Some(trusting(certificate, "smsc.test"));
-    let connector = world.start(SmppConfig { tls, ..World::config(centre.port()) });
-    let bound = admit(acceptor.accept(centre.connection().await).await.unwrap()).await;
+    let tls = Some(tls_trusting(certificate, "smsc.test"));
+    let connector = fixture.start(SmppConfig { tls, ..Fixture::config(smsc.port()) });
+    let bound = accept_bind(acceptor.accept(smsc.connection().await).await.unwrap()).await;
     assert_eq!(bound.deliver(sms("VERIFY 4F7K2Q")).await, CommandStatus::OK);
-    assert_eq!(world.inbox.texts(), ["VERIFY 4F7K2Q"]);
+    assert_eq!(fixture.inbox.texts(), ["VERIFY 4F7K2Q"]);
     connector.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_certificate_that_is_not_trusted_or_not_theirs_is_refused() {
+async fn untrusted_or_mismatched_certificate_is_rejected() {
     let (trusted, acceptor) = certificate();
     let (other, _) = certificate();
-    for tls in [trusting(trusted, "other.test"), trusting(other, "smsc.test")] {
-        let world = World::new();
-        let centre = Centre::start().await;
-        let connector = world.start(SmppConfig { tls: Some(tls), ..World::config(centre.port()) });
-        assert!(acceptor.accept(centre.connection().await).await.is_err());
+    for tls in [tls_trusting(trusted, "other.test"), tls_trusting(other, "smsc.test")] {
+        let fixture = Fixture::new();
+        let smsc = ManualSmsc::start().await;
+        let connector = fixture.start(SmppConfig { tls: Some(tls), ..Fixture::config(smsc.port()) });
+        assert!(acceptor.accept(smsc.connection().await).await.is_err());
         let status = connector.wait_until(|status| status.last_error.is_some()).await;
-        assert!(status.last_error.unwrap().what.starts_with("no TLS"));
+        assert!(status.last_error.unwrap().message.starts_with("TLS handshake failed"));
     }
 }

@@ -1,13 +1,13 @@
-//! Webhooks of SMS vendors, from request to reply.
+//! SMS webhooks, from request to response.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod concatenated_messages;
 mod configuration;
 mod every_vendor;
-mod known_answers;
-mod longer_messages;
-mod one_vendor;
+mod fixture;
+mod known_signatures;
 mod properties;
+mod vendor_specifics;
 mod vendors;
 mod vonage;
-mod world;

@@ -1,4 +1,4 @@
-//! How each vendor writes and signs a letter, as far as a test needs it.
+//! Request format and signature of each vendor.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use base64::{Engine as _, prelude::*};
 use hmac::{HMAC_SHA1_FOR_LEGACY_USE_ONLY, HMAC_SHA256, HMAC_SHA384, HMAC_SHA512};
 use http::StatusCode;
 use ringtrue_operators::sms_http::{
-    Bird, Driver, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, Plivo, PlivoSignature,
-    Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, WebhookConfig,
+    Bird, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, Plivo, PlivoSignature, Secret,
+    SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, WebhookConfig, WebhookDriver,
 };
 use serde_json::{Value, json};
 
 use crate::{
+    fixture::{PATH, PATH_SECRET, TestRequest, TestSms, URL, form_encode, restricted, unrestricted},
     vonage::{vonage, vonage_bearer, vonage_form, vonage_get, vonage_json, vonage_messages},
-    world::{Call, Letter, PATH, PATH_SECRET, URL, encoded, fenced, open},
 };
 
 pub const SECRET: &str = "correct horse";
-pub const OTHER: &str = "battery staple";
+pub const WRONG_SECRET: &str = "battery staple";
 
 /// What a vendor's signature covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Covers {
+pub enum SignedPart {
     Nothing,
     UrlOnly,
     Body,
@@ -36,21 +36,33 @@ pub enum Covers {
 pub struct Vendor {
     pub name: &'static str,
     pub config: fn(secret: &str) -> WebhookConfig,
-    pub write: fn(&Letter<'_>) -> Call,
-    pub covers: Covers,
+    pub build: fn(&TestSms<'_>) -> TestRequest,
+    pub signed_part: SignedPart,
     pub has_timestamp: bool,
     pub acknowledgement: (StatusCode, &'static str, &'static str),
-    /// Whether what cannot be read is acknowledged too.
-    pub forgives: bool,
+    /// Malformed requests are acknowledged too.
+    pub acknowledges_malformed: bool,
 }
 
 const PLAIN_OK: (StatusCode, &str, &str) = (StatusCode::OK, "text/plain", "");
 const TWIML: (StatusCode, &str, &str) = (StatusCode::OK, "text/xml", "<Response></Response>");
 const PLIVO_XML: (StatusCode, &str, &str) = (StatusCode::OK, "application/xml", "<Response></Response>");
 
-const fn vendor(name: &'static str, config: fn(&str) -> WebhookConfig, write: fn(&Letter<'_>) -> Call) -> Vendor {
-    let covers = Covers::Body;
-    Vendor { name, config, write, covers, has_timestamp: true, acknowledgement: PLAIN_OK, forgives: false }
+const fn vendor(
+    name: &'static str,
+    config: fn(&str) -> WebhookConfig,
+    build: fn(&TestSms<'_>) -> TestRequest,
+) -> Vendor {
+    let signed_part = SignedPart::Body;
+    Vendor {
+        name,
+        config,
+        build,
+        signed_part,
+        has_timestamp: true,
+        acknowledgement: PLAIN_OK,
+        acknowledges_malformed: false,
+    }
 }
 
 pub const VENDORS: &[Vendor] = &[
@@ -58,37 +70,41 @@ pub const VENDORS: &[Vendor] = &[
     Vendor {
         has_timestamp: false,
         acknowledgement: TWIML,
-        covers: Covers::Query,
+        signed_part: SignedPart::Query,
         ..vendor("twilio by GET", twilio, twilio_get)
     },
     Vendor { has_timestamp: false, acknowledgement: TWIML, ..vendor("twilio by JSON", twilio, twilio_json) },
-    vendor("vonage MD5", |secret| vonage(SigMethod::Md5Hash, secret), |letter| vonage_form(SigMethod::Md5Hash, letter)),
+    vendor(
+        "vonage MD5",
+        |secret| vonage(SigMethod::Md5Hash, secret),
+        |message| vonage_form(SigMethod::Md5Hash, message),
+    ),
     vendor(
         "vonage HMAC-MD5",
         |secret| vonage(SigMethod::HmacMd5, secret),
-        |letter| vonage_form(SigMethod::HmacMd5, letter),
+        |message| vonage_form(SigMethod::HmacMd5, message),
     ),
     vendor(
         "vonage SHA1",
         |secret| vonage(SigMethod::HmacSha1, secret),
-        |letter| vonage_form(SigMethod::HmacSha1, letter),
+        |message| vonage_form(SigMethod::HmacSha1, message),
     ),
     vendor(
         "vonage SHA512",
         |secret| vonage(SigMethod::HmacSha512, secret),
-        |letter| vonage_form(SigMethod::HmacSha512, letter),
+        |message| vonage_form(SigMethod::HmacSha512, message),
     ),
     Vendor {
-        covers: Covers::Query,
+        signed_part: SignedPart::Query,
         ..vendor("vonage by GET", |secret| vonage(SigMethod::HmacSha256, secret), vonage_get)
     },
     vendor("vonage by JSON", |secret| vonage(SigMethod::HmacSha256, secret), vonage_json),
     vendor("vonage messages", vonage_messages, vonage_bearer),
     vendor("telnyx", telnyx, telnyx_event),
     vendor("sinch", sinch, sinch_callback),
-    Vendor { covers: Covers::Nothing, has_timestamp: false, ..vendor("infobip", infobip, infobip_batch) },
+    Vendor { signed_part: SignedPart::Nothing, has_timestamp: false, ..vendor("infobip", infobip, infobip_batch) },
     Vendor {
-        covers: Covers::UrlOnly,
+        signed_part: SignedPart::UrlOnly,
         has_timestamp: false,
         acknowledgement: PLIVO_XML,
         ..vendor("plivo 2", plivo_2, plivo_2_form)
@@ -97,25 +113,25 @@ pub const VENDORS: &[Vendor] = &[
     vendor("bird", bird, bird_event),
     vendor("messagebird", messagebird, messagebird_form),
     vendor("messagebird by JSON", messagebird, messagebird_json),
-    Vendor { covers: Covers::Query, ..vendor("messagebird by GET", messagebird, messagebird_get) },
+    Vendor { signed_part: SignedPart::Query, ..vendor("messagebird by GET", messagebird, messagebird_get) },
     Vendor {
-        covers: Covers::Nothing,
+        signed_part: SignedPart::Nothing,
         has_timestamp: false,
-        forgives: true,
-        ..vendor("kannel", |_| fenced(Driver::Kannel(Kannel)), kannel_get)
+        acknowledges_malformed: true,
+        ..vendor("kannel", |_| restricted(WebhookDriver::Kannel(Kannel)), kannel_get)
     },
     Vendor {
-        covers: Covers::Nothing,
+        signed_part: SignedPart::Nothing,
         has_timestamp: false,
-        forgives: true,
-        ..vendor("kannel by POST", |_| fenced(Driver::Kannel(Kannel)), kannel_post)
+        acknowledges_malformed: true,
+        ..vendor("kannel by POST", |_| restricted(WebhookDriver::Kannel(Kannel)), kannel_post)
     },
     Vendor {
-        covers: Covers::Nothing,
+        signed_part: SignedPart::Nothing,
         has_timestamp: false,
-        forgives: true,
+        acknowledges_malformed: true,
         acknowledgement: (StatusCode::OK, "text/plain", "ACK/Jasmin"),
-        ..vendor("jasmin", |_| fenced(Driver::Jasmin(Jasmin)), jasmin_form)
+        ..vendor("jasmin", |_| restricted(WebhookDriver::Jasmin(Jasmin)), jasmin_form)
     },
     vendor("generic", generic, generic_json),
     Vendor { has_timestamp: false, ..vendor("generic form", generic_bare, generic_form) },
@@ -138,44 +154,45 @@ pub fn hex(octets: &[u8]) -> String {
 }
 
 fn twilio(token: &str) -> WebhookConfig {
-    open(Driver::Twilio(Twilio { auth_token: Some(secret(token)) }))
+    unrestricted(WebhookDriver::Twilio(Twilio { auth_token: Some(secret(token)) }))
 }
 
-fn twilio_fields<'a>(letter: &Letter<'a>, plus: &'a [String; 2]) -> Vec<(&'a str, &'a str)> {
-    let Letter { id, text, .. } = *letter;
+fn twilio_fields<'a>(message: &TestSms<'a>, plus: &'a [String; 2]) -> Vec<(&'a str, &'a str)> {
+    let TestSms { id, text, .. } = *message;
     vec![("ToCountry", "GB"), ("MessageSid", id), ("From", &plus[0]), ("To", &plus[1]), ("Body", text)]
 }
 
 /// Twilio writes numbers with their `+`.
-fn plus(letter: &Letter<'_>) -> [String; 2] {
-    [letter.from, letter.to].map(|text| {
+fn plus(message: &TestSms<'_>) -> [String; 2] {
+    [message.from, message.to].map(|text| {
         if text.starts_with(|first: char| first.is_ascii_digit()) { format!("+{text}") } else { text.to_owned() }
     })
 }
 
-fn twilio_form(letter: &Letter<'_>) -> Call {
-    let plus = plus(letter);
-    let mut fields = twilio_fields(letter, &plus);
-    let call = Call::form(&fields);
+fn twilio_form(message: &TestSms<'_>) -> TestRequest {
+    let plus = plus(message);
+    let mut fields = twilio_fields(message, &plus);
+    let request = TestRequest::form(&fields);
     fields.sort_unstable();
     let signed = fields.iter().fold(URL.to_owned(), |signed, (name, value)| signed + name + value);
-    call.with("X-Twilio-Signature", BASE64_STANDARD.encode(tag(HMAC_SHA1_FOR_LEGACY_USE_ONLY, signed.as_bytes())))
+    request.with("X-Twilio-Signature", BASE64_STANDARD.encode(tag(HMAC_SHA1_FOR_LEGACY_USE_ONLY, signed.as_bytes())))
 }
 
-fn twilio_get(letter: &Letter<'_>) -> Call {
-    let plus = plus(letter);
-    let fields = twilio_fields(letter, &plus);
-    let signed = format!("https://nv.example.com:443{PATH}?{}", encoded(&fields));
-    Call::get(&fields)
+fn twilio_get(message: &TestSms<'_>) -> TestRequest {
+    let plus = plus(message);
+    let fields = twilio_fields(message, &plus);
+    let signed = format!("https://nv.example.com:443{PATH}?{}", form_encode(&fields));
+    TestRequest::get(&fields)
         .with("X-Twilio-Signature", BASE64_STANDARD.encode(tag(HMAC_SHA1_FOR_LEGACY_USE_ONLY, signed.as_bytes())))
 }
 
-fn twilio_json(letter: &Letter<'_>) -> Call {
-    let [from, to] = plus(letter);
-    let mut call = Call::json(&json!({"MessageSid": letter.id, "From": from, "To": to, "Body": letter.text}));
-    call.path_and_query = format!("{PATH}?bodySHA256={}", hex(digest(&SHA256, &call.body).as_ref()));
-    let signed = format!("https://nv.example.com{}", call.path_and_query);
-    call.with("X-Twilio-Signature", BASE64_STANDARD.encode(tag(HMAC_SHA1_FOR_LEGACY_USE_ONLY, signed.as_bytes())))
+fn twilio_json(message: &TestSms<'_>) -> TestRequest {
+    let [from, to] = plus(message);
+    let mut request =
+        TestRequest::json(&json!({"MessageSid": message.id, "From": from, "To": to, "Body": message.text}));
+    request.path_and_query = format!("{PATH}?bodySHA256={}", hex(digest(&SHA256, &request.body).as_ref()));
+    let signed = format!("https://nv.example.com{}", request.path_and_query);
+    request.with("X-Twilio-Signature", BASE64_STANDARD.encode(tag(HMAC_SHA1_FOR_LEGACY_USE_ONLY, signed.as_bytes())))
 }
 
 fn telnyx_pair(seed: &str) -> Ed25519KeyPair {
@@ -184,26 +201,27 @@ fn telnyx_pair(seed: &str) -> Ed25519KeyPair {
 
 fn telnyx(seed: &str) -> WebhookConfig {
     let public = BASE64_STANDARD.encode(telnyx_pair(seed).public_key());
-    open(Driver::Telnyx(Telnyx { public_key: Some(TelnyxKey::from_base64(&public).unwrap()) }))
+    unrestricted(WebhookDriver::Telnyx(Telnyx { public_key: Some(TelnyxKey::from_base64(&public).unwrap()) }))
 }
 
-fn telnyx_event(letter: &Letter<'_>) -> Call {
-    let [from, to] = plus(letter);
-    let call = Call::json(&json!({"data": {"event_type": "message.received", "id": "event", "payload": {
-        "id": letter.id, "text": letter.text, "from": {"phone_number": from, "carrier": "EE"},
+fn telnyx_event(message: &TestSms<'_>) -> TestRequest {
+    let [from, to] = plus(message);
+    let request = TestRequest::json(&json!({"data": {"event_type": "message.received", "id": "event", "payload": {
+        "id": message.id, "text": message.text, "from": {"phone_number": from, "carrier": "EE"},
         "to": [{"phone_number": to, "status": "webhook_delivered"}], "type": "SMS", "parts": 1,
     }}, "meta": {"attempt": 1}}));
-    let signed = [letter.at.to_string().as_bytes(), b"|", &call.body].concat();
-    call.with("telnyx-timestamp", letter.at.to_string())
+    let signed = [message.at.to_string().as_bytes(), b"|", &request.body].concat();
+    request
+        .with("telnyx-timestamp", message.at.to_string())
         .with("telnyx-signature-ed25519", BASE64_STANDARD.encode(telnyx_pair(SECRET).sign(&signed)))
 }
 
 fn sinch(text: &str) -> WebhookConfig {
-    open(Driver::Sinch(Sinch { secret: Some(secret(text)) }))
+    unrestricted(WebhookDriver::Sinch(Sinch { secret: Some(secret(text)) }))
 }
 
-fn sinch_callback(letter: &Letter<'_>) -> Call {
-    let Letter { id, from, to, text, at } = *letter;
+fn sinch_callback(message: &TestSms<'_>) -> TestRequest {
+    let TestSms { id, from, to, text, at } = *message;
     sinch_signed(
         &json!({"type": "mo_text", "id": id, "from": from, "to": to, "body": text}),
         &format!("nonce-{id}-{at}"),
@@ -211,148 +229,154 @@ fn sinch_callback(letter: &Letter<'_>) -> Call {
     )
 }
 
-pub fn sinch_signed(body: &serde_json::Value, nonce: &str, at: i64) -> Call {
-    let call = Call::json(body);
+pub fn sinch_signed(body: &serde_json::Value, nonce: &str, at: i64) -> TestRequest {
+    let request = TestRequest::json(body);
     let signature = tag(HMAC_SHA256, format!("{body}.{nonce}.{at}").as_bytes());
-    call.with("x-sinch-webhook-signature-nonce", nonce)
+    request
+        .with("x-sinch-webhook-signature-nonce", nonce)
         .with("x-sinch-webhook-signature-timestamp", at.to_string())
         .with("x-sinch-webhook-signature", BASE64_STANDARD.encode(signature))
 }
 
 fn infobip(_: &str) -> WebhookConfig {
-    fenced(Driver::Infobip(Infobip))
+    restricted(WebhookDriver::Infobip(Infobip))
 }
 
-fn infobip_batch(letter: &Letter<'_>) -> Call {
-    let Letter { id, from, to, text, .. } = *letter;
+fn infobip_batch(message: &TestSms<'_>) -> TestRequest {
+    let TestSms { id, from, to, text, .. } = *message;
     let message = json!({"messageId": id, "from": from, "to": to, "text": text, "cleanText": "", "smsCount": 1});
-    Call::json(&json!({"results": [message], "messageCount": 1, "pendingMessageCount": 0})).with_path_secret()
+    TestRequest::json(&json!({"results": [message], "messageCount": 1, "pendingMessageCount": 0})).with_path_secret()
 }
 
 fn plivo_2(token: &str) -> WebhookConfig {
-    fenced(Driver::Plivo(Plivo { signature: Some(PlivoSignature::V2(secret(token))) }))
+    restricted(WebhookDriver::Plivo(Plivo { signature: Some(PlivoSignature::V2(secret(token))) }))
 }
 
-fn plivo_fields<'a>(letter: &Letter<'a>) -> Vec<(&'a str, &'a str)> {
-    let Letter { id, from, to, text, .. } = *letter;
+fn plivo_fields<'a>(message: &TestSms<'a>) -> Vec<(&'a str, &'a str)> {
+    let TestSms { id, from, to, text, .. } = *message;
     vec![("From", from), ("To", to), ("Text", text), ("Type", "sms"), ("MessageUUID", id), ("Units", "1")]
 }
 
-fn plivo_2_form(letter: &Letter<'_>) -> Call {
-    let nonce = format!("nonce-{}", letter.id);
+fn plivo_2_form(message: &TestSms<'_>) -> TestRequest {
+    let nonce = format!("nonce-{}", message.id);
     let signature = tag(HMAC_SHA256, format!("{URL}/{PATH_SECRET}{nonce}").as_bytes());
-    Call::form(&plivo_fields(letter))
+    TestRequest::form(&plivo_fields(message))
         .with_path_secret()
         .with("X-Plivo-Signature-V2-Nonce", nonce)
         .with("X-Plivo-Signature-V2", BASE64_STANDARD.encode(signature))
 }
 
 fn plivo_3(token: &str) -> WebhookConfig {
-    open(Driver::Plivo(Plivo { signature: Some(PlivoSignature::V3(secret(token))) }))
+    unrestricted(WebhookDriver::Plivo(Plivo { signature: Some(PlivoSignature::V3(secret(token))) }))
 }
 
-fn plivo_3_form(letter: &Letter<'_>) -> Call {
-    let nonce = format!("nonce-{}", letter.id);
-    let mut fields = plivo_fields(letter);
-    let call = Call::form(&fields);
+fn plivo_3_form(message: &TestSms<'_>) -> TestRequest {
+    let nonce = format!("nonce-{}", message.id);
+    let mut fields = plivo_fields(message);
+    let request = TestRequest::form(&fields);
     fields.sort_unstable();
     let fields: String = fields.iter().flat_map(|(name, value)| [*name, *value]).collect();
     let signature = tag(HMAC_SHA256, format!("{URL}?{fields}.{nonce}").as_bytes());
-    call.with("X-Plivo-Signature-V3-Nonce", nonce).with("X-Plivo-Signature-V3", BASE64_STANDARD.encode(signature))
+    request.with("X-Plivo-Signature-V3-Nonce", nonce).with("X-Plivo-Signature-V3", BASE64_STANDARD.encode(signature))
 }
 
 pub const CHANNEL: &str = "614208aa-b153-4d5d-9989-2fddfc0ce4c3";
 
 fn bird(text: &str) -> WebhookConfig {
-    open(Driver::Bird(Bird { secret: Some(secret(text)), channels: BTreeMap::new() }))
+    unrestricted(WebhookDriver::Bird(Bird { secret: Some(secret(text)), channels: BTreeMap::new() }))
 }
 
-pub fn bird_payload(letter: &Letter<'_>, receiver: &Value) -> Value {
-    let [from, _] = plus(letter);
+pub fn bird_payload(message: &TestSms<'_>, receiver: &Value) -> Value {
+    let [from, _] = plus(message);
     json!({"service": "channels", "event": "sms.inbound", "payload": {
-        "id": letter.id, "channelId": CHANNEL, "direction": "incoming", "status": "delivered",
+        "id": message.id, "channelId": CHANNEL, "direction": "incoming", "status": "delivered",
         "sender": {"contact": {"identifierKey": "phonenumber", "identifierValue": from}},
-        "receiver": {"connector": receiver}, "body": {"type": "text", "text": {"text": letter.text}},
+        "receiver": {"connector": receiver}, "body": {"type": "text", "text": {"text": message.text}},
     }})
 }
 
-pub fn bird_signed(body: &Value, at: i64) -> Call {
-    let call = Call::json(body);
-    let hash = digest(&SHA256, &call.body);
+pub fn bird_signed(body: &Value, at: i64) -> TestRequest {
+    let request = TestRequest::json(body);
+    let hash = digest(&SHA256, &request.body);
     let signed = [format!("{at}\n{URL}\n").as_bytes(), hash.as_ref()].concat();
-    call.with("messagebird-request-timestamp", at.to_string())
+    request
+        .with("messagebird-request-timestamp", at.to_string())
         .with("messagebird-signature", BASE64_STANDARD.encode(tag(HMAC_SHA256, &signed)))
 }
 
-fn bird_event(letter: &Letter<'_>) -> Call {
-    let [_, to] = plus(letter);
-    bird_signed(&bird_payload(letter, &json!({"id": "86cc4dc0", "identifierValue": to})), letter.at)
+fn bird_event(message: &TestSms<'_>) -> TestRequest {
+    let [_, to] = plus(message);
+    bird_signed(&bird_payload(message, &json!({"id": "86cc4dc0", "identifierValue": to})), message.at)
 }
 
 fn messagebird(text: &str) -> WebhookConfig {
-    open(Driver::MessageBird(MessageBird { secret: Some(secret(text)) }))
+    unrestricted(WebhookDriver::MessageBird(MessageBird { secret: Some(secret(text)) }))
 }
 
-fn messagebird_fields<'a>(letter: &Letter<'a>) -> Vec<(&'a str, &'a str)> {
-    let Letter { id, from, to, text, .. } = *letter;
+fn messagebird_fields<'a>(message: &TestSms<'a>) -> Vec<(&'a str, &'a str)> {
+    let TestSms { id, from, to, text, .. } = *message;
     vec![("id", id), ("originator", from), ("recipient", to), ("body", text), ("createdDatetime", "2026-11-14")]
 }
 
-/// With the token that covers its URL and its body.
-pub fn messagebird_signed(call: Call, (alg, algorithm): (&str, hmac::Algorithm), claims: &Value) -> Call {
+/// Adds the token that covers URL and body.
+pub fn messagebird_signed(
+    request: TestRequest,
+    (alg, algorithm): (&str, hmac::Algorithm),
+    claims: &Value,
+) -> TestRequest {
     let hash = |data: &[u8]| hex(digest(&SHA256, data).as_ref());
     let mut all = json!({"iss": "MessageBird", "jti": "jti-1"});
-    all["url_hash"] = json!(hash(format!("https://nv.example.com{}", call.path_and_query).as_bytes()));
-    if !call.body.is_empty() {
-        all["payload_hash"] = json!(hash(&call.body));
+    all["url_hash"] = json!(hash(format!("https://nv.example.com{}", request.path_and_query).as_bytes()));
+    if !request.body.is_empty() {
+        all["payload_hash"] = json!(hash(&request.body));
     }
     all.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
     let part = |json: &Value| BASE64_URL_SAFE_NO_PAD.encode(json.to_string());
     let signed = format!("{}.{}", part(&json!({"alg": alg, "typ": "JWT"})), part(&all));
     let signature = BASE64_URL_SAFE_NO_PAD.encode(tag(algorithm, signed.as_bytes()));
-    call.with("MessageBird-Signature-JWT", format!("{signed}.{signature}"))
+    request.with("MessageBird-Signature-JWT", format!("{signed}.{signature}"))
 }
 
-fn messagebird_at(call: Call, letter: &Letter<'_>, alg: (&str, hmac::Algorithm)) -> Call {
-    let Letter { id, at, .. } = *letter;
-    messagebird_signed(call, alg, &json!({"nbf": at, "exp": at + 600, "jti": format!("jti-{id}-{at}")}))
+fn messagebird_at(request: TestRequest, message: &TestSms<'_>, alg: (&str, hmac::Algorithm)) -> TestRequest {
+    let TestSms { id, at, .. } = *message;
+    messagebird_signed(request, alg, &json!({"nbf": at, "exp": at + 600, "jti": format!("jti-{id}-{at}")}))
 }
 
-fn messagebird_form(letter: &Letter<'_>) -> Call {
-    messagebird_at(Call::form(&messagebird_fields(letter)), letter, ("HS256", HMAC_SHA256))
+fn messagebird_form(message: &TestSms<'_>) -> TestRequest {
+    messagebird_at(TestRequest::form(&messagebird_fields(message)), message, ("HS256", HMAC_SHA256))
 }
 
-fn messagebird_json(letter: &Letter<'_>) -> Call {
-    let Letter { id, from, to, text, .. } = *letter;
+fn messagebird_json(message: &TestSms<'_>) -> TestRequest {
+    let TestSms { id, from, to, text, .. } = *message;
     let sms = json!({"id": id, "originator": from, "recipient": to, "payload": text, "recipients": {"totalCount": 1}});
-    messagebird_at(Call::json(&sms), letter, ("HS512", HMAC_SHA512))
+    messagebird_at(TestRequest::json(&sms), message, ("HS512", HMAC_SHA512))
 }
 
-fn messagebird_get(letter: &Letter<'_>) -> Call {
-    messagebird_at(Call::get(&messagebird_fields(letter)), letter, ("HS384", HMAC_SHA384))
+fn messagebird_get(message: &TestSms<'_>) -> TestRequest {
+    messagebird_at(TestRequest::get(&messagebird_fields(message)), message, ("HS384", HMAC_SHA384))
 }
 
-fn kannel_get(letter: &Letter<'_>) -> Call {
-    let Letter { id, from, to, text, .. } = *letter;
+fn kannel_get(message: &TestSms<'_>) -> TestRequest {
+    let TestSms { id, from, to, text, .. } = *message;
     let fields =
         [("from", from), ("to", to), ("text", text), ("coding", "0"), ("charset", "UTF-8"), ("id", id), ("udh", "")];
-    Call::get(&fields).with_path_secret()
+    TestRequest::get(&fields).with_path_secret()
 }
 
-fn kannel_post(letter: &Letter<'_>) -> Call {
-    let Letter { id, from, to, text, .. } = *letter;
-    let mut call = Call::post("text/plain; charset=\"UTF-8\"", text)
+fn kannel_post(message: &TestSms<'_>) -> TestRequest {
+    let TestSms { id, from, to, text, .. } = *message;
+    let mut request = TestRequest::post("text/plain; charset=\"UTF-8\"", text)
         .with_path_secret()
         .with("X-Kannel-From", from)
         .with("X-Kannel-To", to)
         .with("X-Kannel-Coding", "0");
-    call.path_and_query = format!("{}?id={id}", call.path_and_query);
-    call
+    request.path_and_query = format!("{}?id={id}", request.path_and_query);
+    request
 }
 
-fn jasmin_form(letter: &Letter<'_>) -> Call {
-    let Letter { id, from, to, text, .. } = *letter;
-    Call::form(&[("id", id), ("from", from), ("to", to), ("origin-connector", "smsc"), ("content", text)])
+fn jasmin_form(message: &TestSms<'_>) -> TestRequest {
+    let TestSms { id, from, to, text, .. } = *message;
+    TestRequest::form(&[("id", id), ("from", from), ("to", to), ("origin-connector", "smsc"), ("content", text)])
         .with_path_secret()
 }
 
@@ -369,14 +393,15 @@ fn generic(text: &str) -> WebhookConfig {
         prefix: "sha256=".to_owned(),
         timestamp: Some("x-gateway-time".parse().unwrap()),
     };
-    open(Driver::Generic(Generic { fields: field_map(), signature: Some(signature) }))
+    unrestricted(WebhookDriver::Generic(Generic { fields: field_map(), signature: Some(signature) }))
 }
 
-fn generic_json(letter: &Letter<'_>) -> Call {
-    let Letter { id, from, to, text, at } = *letter;
-    let call = Call::json(&json!({"uid": id, "sms": {"from": from, "to": to, "body": text}}));
-    let signed = [at.to_string().as_bytes(), b".", &call.body].concat();
-    call.with("x-gateway-time", at.to_string())
+fn generic_json(message: &TestSms<'_>) -> TestRequest {
+    let TestSms { id, from, to, text, at } = *message;
+    let request = TestRequest::json(&json!({"uid": id, "sms": {"from": from, "to": to, "body": text}}));
+    let signed = [at.to_string().as_bytes(), b".", &request.body].concat();
+    request
+        .with("x-gateway-time", at.to_string())
         .with("x-gateway-signature", format!("sha256={}", hex(&tag(HMAC_SHA256, &signed))))
 }
 
@@ -390,12 +415,12 @@ fn generic_bare(text: &str) -> WebhookConfig {
     };
     let [from, to, text, id] = ["from", "to", "body", "uid"].map(str::to_owned);
     let fields = FieldMap { from, to, text, id: Some(id) };
-    open(Driver::Generic(Generic { fields, signature: Some(signature) }))
+    unrestricted(WebhookDriver::Generic(Generic { fields, signature: Some(signature) }))
 }
 
-fn generic_form(letter: &Letter<'_>) -> Call {
-    let Letter { id, from, to, text, .. } = *letter;
-    let call = Call::form(&[("uid", id), ("from", from), ("to", to), ("body", text)]);
-    let signature = BASE64_STANDARD.encode(tag(HMAC_SHA256, &call.body));
-    call.with("x-gateway-signature", signature)
+fn generic_form(message: &TestSms<'_>) -> TestRequest {
+    let TestSms { id, from, to, text, .. } = *message;
+    let request = TestRequest::form(&[("uid", id), ("from", from), ("to", to), ("body", text)]);
+    let signature = BASE64_STANDARD.encode(tag(HMAC_SHA256, &request.body));
+    request.with("x-gateway-signature", signature)
 }

@@ -1,4 +1,4 @@
-//! How Vonage writes and signs a letter.
+//! Request formats and signatures of Vonage.
 
 use ::hmac::{Hmac, KeyInit, Mac};
 use aws_lc_rs::{
@@ -7,20 +7,20 @@ use aws_lc_rs::{
 };
 use base64::{Engine as _, prelude::*};
 use md5::{Digest, Md5};
-use ringtrue_operators::sms_http::{Driver, SigMethod, Vonage, VonageSignature, WebhookConfig};
+use ringtrue_operators::sms_http::{SigMethod, Vonage, VonageSignature, WebhookConfig, WebhookDriver};
 use serde_json::json;
 
 use crate::{
+    fixture::{TestRequest, TestSms, unrestricted},
     vendors::{SECRET, hex, secret, tag},
-    world::{Call, Letter, open},
 };
 
 pub fn vonage(method: SigMethod, text: &str) -> WebhookConfig {
     let signature = VonageSignature::Sig { method, secret: secret(text) };
-    open(Driver::Vonage(Vonage { signature: Some(signature) }))
+    unrestricted(WebhookDriver::Vonage(Vonage { signature: Some(signature) }))
 }
 
-/// Signs fields and gives them with their `sig`.
+/// Adds `sig` to the fields.
 pub fn vonage_signed(method: SigMethod, fields: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> =
         fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -41,8 +41,8 @@ pub fn vonage_signed(method: SigMethod, fields: &[(&str, &str)]) -> Vec<(String,
     fields
 }
 
-fn vonage_fields(method: SigMethod, letter: &Letter<'_>) -> Vec<(String, String)> {
-    let Letter { id, from, to, text, at } = *letter;
+fn vonage_fields(method: SigMethod, message: &TestSms<'_>) -> Vec<(String, String)> {
+    let TestSms { id, from, to, text, at } = *message;
     let at = at.to_string();
     let nonce = format!("nonce-{id}-{at}");
     vonage_signed(
@@ -60,39 +60,41 @@ fn vonage_fields(method: SigMethod, letter: &Letter<'_>) -> Vec<(String, String)
     )
 }
 
-pub fn borrowed(fields: &[(String, String)]) -> Vec<(&str, &str)> {
+pub fn as_str_pairs(fields: &[(String, String)]) -> Vec<(&str, &str)> {
     fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
-pub fn vonage_form(method: SigMethod, letter: &Letter<'_>) -> Call {
-    Call::form(&borrowed(&vonage_fields(method, letter)))
+pub fn vonage_form(method: SigMethod, message: &TestSms<'_>) -> TestRequest {
+    TestRequest::form(&as_str_pairs(&vonage_fields(method, message)))
 }
 
-pub fn vonage_get(letter: &Letter<'_>) -> Call {
-    Call::get(&borrowed(&vonage_fields(SigMethod::HmacSha256, letter)))
+pub fn vonage_get(message: &TestSms<'_>) -> TestRequest {
+    TestRequest::get(&as_str_pairs(&vonage_fields(SigMethod::HmacSha256, message)))
 }
 
-pub fn vonage_json(letter: &Letter<'_>) -> Call {
-    let fields = vonage_fields(SigMethod::HmacSha256, letter);
-    Call::json(&fields.into_iter().map(|(name, value)| (name, value.into())).collect::<serde_json::Map<_, _>>().into())
+pub fn vonage_json(message: &TestSms<'_>) -> TestRequest {
+    let fields = vonage_fields(SigMethod::HmacSha256, message);
+    TestRequest::json(
+        &fields.into_iter().map(|(name, value)| (name, value.into())).collect::<serde_json::Map<_, _>>().into(),
+    )
 }
 
 pub fn vonage_messages(text: &str) -> WebhookConfig {
-    open(Driver::Vonage(Vonage { signature: Some(VonageSignature::Bearer(secret(text))) }))
+    unrestricted(WebhookDriver::Vonage(Vonage { signature: Some(VonageSignature::Bearer(secret(text))) }))
 }
 
-pub fn vonage_bearer(letter: &Letter<'_>) -> Call {
-    let Letter { id, from, to, text, at } = *letter;
-    let call = Call::json(&json!({
+pub fn vonage_bearer(message: &TestSms<'_>) -> TestRequest {
+    let TestSms { id, from, to, text, at } = *message;
+    let request = TestRequest::json(&json!({
         "channel": "sms", "message_uuid": id, "from": from, "to": to, "text": text, "message_type": "text",
         "timestamp": "2026-11-14T23:46:40Z", "sms": {"num_messages": "1", "keyword": "VERIFY"},
     }));
     let claims = json!({
         "iss": "Vonage", "iat": at, "jti": format!("jti-{id}-{at}"), "api_key": "abcd1234",
-        "payload_hash": hex(digest(&SHA256, &call.body).as_ref()),
+        "payload_hash": hex(digest(&SHA256, &request.body).as_ref()),
     });
     let part = |json: &serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(json.to_string());
     let signed = format!("{}.{}", part(&json!({"alg": "HS256", "typ": "JWT"})), part(&claims));
     let signature = BASE64_URL_SAFE_NO_PAD.encode(tag(HMAC_SHA256, signed.as_bytes()));
-    call.with("Authorization", format!("Bearer {signed}.{signature}"))
+    request.with("Authorization", format!("Bearer {signed}.{signature}"))
 }

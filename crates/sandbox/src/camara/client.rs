@@ -1,4 +1,4 @@
-//! Who may ask this operator: clients, as they were agreed on beforehand.
+//! Registered OAuth clients.
 
 use std::fmt;
 
@@ -6,27 +6,27 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use serde_json::Value;
 
 use super::{
-    jose::{BadKey, KeySet},
+    jose::{InvalidJwk, JwkSet},
     scope::Scope,
 };
 
-/// A client. It authenticates by its secret or by a signature (`private_key_jwt`), whichever it was given.
+/// A registered client. Authenticates by secret or by `private_key_jwt`.
 #[derive(Clone)]
-pub struct Client {
+pub struct OAuthClient {
     pub(super) id: String,
     secret: Option<String>,
-    pub(super) keys: KeySet,
+    pub(super) keys: JwkSet,
     redirect_uris: Vec<String>,
     pub(super) scopes: Vec<Scope>,
 }
 
-impl Client {
-    /// One that may ask for everything, once it has a way to authenticate.
+impl OAuthClient {
+    /// A client with all scopes and without credentials.
     pub fn new(id: impl Into<String>) -> Self {
         Self {
             id: id.into(),
             secret: None,
-            keys: KeySet::default(),
+            keys: JwkSet::default(),
             redirect_uris: vec![],
             scopes: Scope::ALL.to_vec(),
         }
@@ -37,25 +37,24 @@ impl Client {
         Self { secret: Some(secret.into()), ..self }
     }
 
-    /// Its public keys: one JWK, or a set of them.
-    pub fn with_keys(self, keys: &Value) -> Result<Self, BadKey> {
-        Ok(Self { keys: KeySet::parse(keys)?, ..self })
+    /// Public keys: a JWK or a JWK set.
+    pub fn with_keys(self, keys: &Value) -> Result<Self, InvalidJwk> {
+        Ok(Self { keys: JwkSet::parse(keys)?, ..self })
     }
 
-    /// One more address that devices may be sent back to. It must be named exactly like this.
+    /// Adds a `redirect_uri`, which is compared exactly.
     #[must_use]
-    pub fn redirecting_to(mut self, uri: impl Into<String>) -> Self {
+    pub fn with_redirect_uri(mut self, uri: impl Into<String>) -> Self {
         self.redirect_uris.push(uri.into());
         self
     }
 
-    /// It may ask for these only.
     #[must_use]
-    pub fn limited_to(self, scopes: &[Scope]) -> Self {
+    pub fn with_scopes(self, scopes: &[Scope]) -> Self {
         Self { scopes: scopes.to_vec(), ..self }
     }
 
-    pub(super) fn may_redirect_to(&self, uri: &str) -> bool {
+    pub(super) fn allows_redirect_uri(&self, uri: &str) -> bool {
         self.redirect_uris.iter().any(|known| known == uri)
     }
 
@@ -64,8 +63,8 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for OAuthClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("id", &self.id).field("scopes", &self.scopes).finish_non_exhaustive()
+        f.debug_struct("OAuthClient").field("id", &self.id).field("scopes", &self.scopes).finish_non_exhaustive()
     }
 }

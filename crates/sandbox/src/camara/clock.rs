@@ -1,10 +1,9 @@
-//! What time it is at the operator: the machine's, unless a test says otherwise.
+//! Clock of the simulated operator: the system clock, or one set by a test.
 
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 
-/// Tells the time.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
@@ -13,14 +12,14 @@ impl Clock {
         Self(Arc::new(now))
     }
 
-    /// In whole seconds since 1970, which is how tokens count.
+    /// Unix time in seconds.
     pub(super) fn now(&self) -> i64 {
         (self.0)().as_second()
     }
 }
 
 impl Default for Clock {
-    #[expect(clippy::disallowed_methods, reason = "the operator is a process of its own, with the machine's clock")]
+    #[expect(clippy::disallowed_methods, reason = "the simulated operator uses the system clock")]
     fn default() -> Self {
         Self::new(Timestamp::now)
     }

@@ -1,4 +1,4 @@
-//! The places where this operator answers.
+//! HTTP endpoints of the operator.
 
 use http::Method;
 
@@ -37,7 +37,7 @@ impl Endpoint {
         Self::RetrieveSimSwapDate,
     ];
 
-    pub(super) fn at(path: &str) -> Option<Self> {
+    pub(super) fn from_path(path: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|endpoint| endpoint.path() == path)
     }
 
@@ -66,7 +66,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether its answers are CAMARA's, rather than OAuth's.
+    /// CAMARA API rather than OAuth endpoint.
     pub(super) fn is_api(self) -> bool {
         matches!(self, Self::VerifyNumber | Self::DevicePhoneNumber | Self::CheckSimSwap | Self::RetrieveSimSwapDate)
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with an answer. Everything can be combined; nothing is wrong by default.
+//! Faults of responses.
 
 use std::{
     collections::HashMap,
@@ -10,95 +10,95 @@ use http::StatusCode;
 
 use super::Endpoint;
 
-/// The faults of an answer.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own, and all combine")]
+/// Faults of a response. All can be combined; the default has none.
+#[expect(clippy::struct_excessive_bools, reason = "independent faults")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fault {
-    pub(super) late: Duration,
+pub struct EndpointFault {
+    pub(super) delay: Duration,
     pub(super) status: Option<StatusCode>,
     pub(super) retry_after: Option<u32>,
     pub(super) garbled: bool,
     pub(super) padded_to: usize,
-    pub(super) dropped: bool,
-    pub(super) lost: bool,
+    pub(super) connection_dropped: bool,
+    pub(super) response_lost: bool,
     pub(super) wrong_issuer: bool,
     pub(super) wrong_nonce: bool,
-    pub(super) badly_signed: bool,
+    pub(super) invalid_signature: bool,
 }
 
-impl Fault {
+impl EndpointFault {
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The request is looked at only after a while.
+    /// Delays the processing of the request.
     #[must_use]
-    pub fn late(self, late: Duration) -> Self {
-        Self { late, ..self }
+    pub fn delayed_by(self, delay: Duration) -> Self {
+        Self { delay, ..self }
     }
 
-    /// The request is not looked at, and answered with this status and an error that goes with it.
+    /// Responds with this status and a matching error, without processing the request.
     #[must_use]
     pub fn status(self, status: StatusCode) -> Self {
         Self { status: Some(status), ..self }
     }
 
-    /// The answer says in its head that one may come again after so many seconds.
+    /// Adds a `Retry-After` header, in seconds.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// The answer's body is of as many octets, and not one of them makes sense.
+    /// Replaces the body by garbage of the same length.
     #[must_use]
     pub fn garbled(self) -> Self {
         Self { garbled: true, ..self }
     }
 
-    /// The answer's body is the right one, followed by white space until it has so many octets.
+    /// Pads the body with white space to this length.
     #[must_use]
     pub fn padded_to(self, octets: usize) -> Self {
         Self { padded_to: octets, ..self }
     }
 
-    /// The connection breaks before the request was looked at.
+    /// Closes the connection without processing the request.
     #[must_use]
-    pub fn dropped(self) -> Self {
-        Self { dropped: true, ..self }
+    pub fn connection_dropped(self) -> Self {
+        Self { connection_dropped: true, ..self }
     }
 
-    /// What was asked is done, and the connection breaks before the answer.
+    /// Processes the request and closes the connection before the response.
     #[must_use]
-    pub fn lost(self) -> Self {
-        Self { lost: true, ..self }
+    pub fn response_lost(self) -> Self {
+        Self { response_lost: true, ..self }
     }
 
-    /// Discovery, redirects and ID tokens name another issuer. Of no effect elsewhere.
+    /// Uses a wrong issuer in discovery, redirects and ID tokens.
     #[must_use]
     pub fn wrong_issuer(self) -> Self {
         Self { wrong_issuer: true, ..self }
     }
 
-    /// ID tokens hold another nonce. Of no effect but at the token endpoint.
+    /// Uses a wrong nonce in ID tokens.
     #[must_use]
     pub fn wrong_nonce(self) -> Self {
         Self { wrong_nonce: true, ..self }
     }
 
-    /// ID tokens have the signature of another key. Of no effect but at the token endpoint.
+    /// Signs ID tokens with a different key.
     #[must_use]
-    pub fn badly_signed(self) -> Self {
-        Self { badly_signed: true, ..self }
+    pub fn invalid_signature(self) -> Self {
+        Self { invalid_signature: true, ..self }
     }
 }
 
-/// The faults that are to come, by endpoint.
+/// Active faults by endpoint, with the number of remaining responses.
 #[derive(Debug, Default)]
-pub(super) struct Faults(Mutex<HashMap<Endpoint, (Fault, Option<u32>)>>);
+pub(super) struct FaultTable(Mutex<HashMap<Endpoint, (EndpointFault, Option<u32>)>>);
 
-impl Faults {
-    /// Takes the place of what was set there before. Without a number of times, it stays.
-    pub(super) fn set(&self, endpoint: Endpoint, fault: Fault, times: Option<u32>) {
+impl FaultTable {
+    /// Replaces the fault of an endpoint. `None`: until cleared.
+    pub(super) fn set(&self, endpoint: Endpoint, fault: EndpointFault, times: Option<u32>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(endpoint, (fault, times));
     }
 
@@ -106,13 +106,13 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What is wrong with the answer to the request that has just come.
-    pub(super) fn next(&self, endpoint: Endpoint) -> Fault {
+    /// The fault of the next response; counts it down.
+    pub(super) fn take_next(&self, endpoint: Endpoint) -> EndpointFault {
         let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match faults.get_mut(&endpoint) {
-            None | Some((_, Some(0))) => Fault::default(),
+            None | Some((_, Some(0))) => EndpointFault::default(),
             Some((fault, times)) => {
-                *times = times.map(|left| left - 1);
+                *times = times.map(|remaining| remaining - 1);
                 fault.clone()
             }
         }

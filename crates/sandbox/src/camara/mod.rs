@@ -1,35 +1,35 @@
-//! An operator's CAMARA side: an OpenID provider that recognises simulated SIMs, and the APIs Number Verification 2.1
-//! and SIM Swap 2.1 for those whom it gave a token.
+//! Simulated CAMARA operator: an OpenID provider for simulated SIMs, and the APIs Number Verification 2.1 and SIM Swap
+//! 2.1.
 //!
-//! Devices come to the authorization endpoint and are recognised by their network, which is simulated: the parameter
-//! `login_hint` names the SIM that the device has. What then happens is decided by the number's last two digits, as
-//! [`sim`] says, and nothing is ever asked of the user. Clients get tokens by code, by client credentials, by CIBA and by
-//! JWT bearer; those for Number Verification are good for one call.
+//! The authorization endpoint recognises devices by their mobile network, which is simulated: `login_hint` is the
+//! number of the device's SIM. The last two digits of the number select the outcome, see [`sim`]; there is no user
+//! interaction. Grants are authorization code, client credentials, CIBA and JWT bearer. Tokens for Number Verification
+//! are single-use.
 //!
-//! It follows CAMARA's security profile where that is stricter than OpenID: scopes need exactly one purpose, signed
-//! tokens live five minutes at most and are taken once, and parameters beside a request object do not count.
+//! The CAMARA security profile applies where it is stricter than OpenID: exactly one purpose in the scope, client
+//! assertions that live up to five minutes and are used once, and no parameters outside of a request object.
 //!
-//! Everything is bounded: connections, bodies, and what is remembered. Codes and tokens are not: they hold what they
-//! stand for, and only those that were used are remembered.
+//! Connections, bodies and stored entries are bounded. Codes and tokens are self-contained and sealed; only used ones
+//! are stored.
 //!
-//! Deliberately absent: TLS, DPoP, refresh tokens, consent, encrypted tokens, subscriptions to SIM changes, and keeping
-//! anything over a restart.
+//! Deliberately absent: TLS, DPoP, refresh tokens, consent, encrypted tokens, subscriptions to SIM changes, and
+//! persistence.
 
 mod api;
 mod client;
 mod clock;
 mod endpoint;
-mod expiring;
+mod expiring_map;
 mod fault;
 mod http;
 mod jose;
-mod memory;
 mod observer;
 mod openid;
 mod routes;
 mod scope;
-mod sealed;
+mod sealer;
 mod sim;
+mod store;
 
 use std::{
     fmt, io,
@@ -44,40 +44,39 @@ use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
-    client::Client,
+    client::OAuthClient,
     clock::Clock,
     endpoint::Endpoint,
-    fault::Fault,
-    jose::BadKey,
-    observer::Exchange,
+    fault::EndpointFault,
+    jose::InvalidJwk,
+    observer::RecordedRequest,
     scope::Scope,
-    sim::{NotANumber, PhoneNumber},
+    sim::{InvalidPhoneNumber, PhoneNumber},
 };
-use self::{fault::Faults, jose::SigningKey, memory::Memory, observer::Observer, sealed::Sealer};
+use self::{fault::FaultTable, jose::SigningKey, observer::RequestObserver, sealer::Sealer, store::OperatorStore};
 
-/// What an operator is like.
 #[derive(Clone)]
 pub struct OperatorConfig {
-    /// Port 0 takes any that is free.
+    /// Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// What it calls itself; without this, the address that it listens at. Its endpoints are named under it.
+    /// Issuer and base URL of the endpoints; default: the listen address.
     pub issuer: Option<String>,
-    /// Where devices are sent, if they come by another way than clients do.
+    /// Public URL of the authorization endpoint, if devices use a different one than clients.
     pub authorization_endpoint: Option<String>,
-    pub clients: Vec<Client>,
-    /// The SIM of a device that names none. Without this, such a device is not recognised.
+    pub clients: Vec<OAuthClient>,
+    /// SIM of devices without `login_hint`; `None`: such devices are not recognised.
     pub default_sim: Option<PhoneNumber>,
-    /// How many days the law lets it remember changes of SIMs; without this, it remembers them all.
+    /// Legal limit on the recorded SIM history; `None`: unlimited.
     pub monitored_days: Option<u32>,
-    /// How long CIBA clients are to wait between questions, in whole seconds.
+    /// Polling interval of CIBA clients, in whole seconds.
     pub poll_interval: Duration,
     pub clock: Clock,
-    /// Connections at a time; those above are closed at once.
-    pub connections: usize,
-    /// Seals codes and tokens, which operators with the same key take from each other; without this, a key of its own.
+    /// Further connections are closed immediately.
+    pub max_connections: usize,
+    /// Seals codes and tokens. Operators with the same key accept each other's; `None`: a random key.
     pub seal_key: Option<[u8; 32]>,
-    /// How many used codes, used tokens and the like it remembers, of each kind, and how many exchanges.
-    pub remembered: usize,
+    /// Maximum number of stored entries of each kind (used codes, used tokens, requests).
+    pub max_records: usize,
 }
 
 impl Default for OperatorConfig {
@@ -91,9 +90,9 @@ impl Default for OperatorConfig {
             monitored_days: None,
             poll_interval: Duration::from_secs(5),
             clock: Clock::default(),
-            connections: 256,
+            max_connections: 256,
             seal_key: None,
-            remembered: 10_000,
+            max_records: 10_000,
         }
     }
 }
@@ -108,28 +107,28 @@ impl fmt::Debug for OperatorConfig {
     }
 }
 
-/// A running operator. It stops when it is dropped; [`shutdown`](Self::shutdown) also waits until it has.
+/// A running operator. Stops when dropped; [`shutdown`](Self::shutdown) also waits for its tasks.
 #[derive(Debug)]
 pub struct Operator {
     address: SocketAddr,
-    core: Arc<Core>,
+    state: Arc<OperatorState>,
     tasks: TaskTracker,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 #[derive(Debug)]
-struct Core {
+struct OperatorState {
     config: OperatorConfig,
     issuer: String,
-    key: SigningKey,
+    signing_key: SigningKey,
     sealer: Sealer,
-    /// Makes pseudonyms of numbers.
-    pseudonyms: hmac::Key,
-    /// When the first SIMs were activated, all at once.
+    /// Derives the pairwise `sub` of a number.
+    pseudonym_key: hmac::Key,
+    /// Activation of all first SIMs, as Unix time.
     activated_at: i64,
-    memory: Mutex<Memory>,
-    faults: Faults,
-    observer: Observer,
+    store: Mutex<OperatorStore>,
+    faults: FaultTable,
+    observer: RequestObserver,
     stop: CancellationToken,
 }
 
@@ -137,68 +136,65 @@ impl Operator {
     pub async fn start(config: OperatorConfig) -> io::Result<Self> {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;
-        let core = Arc::new(Core::new(config, address).map_err(io::Error::other)?);
+        let state = Arc::new(OperatorState::new(config, address).map_err(io::Error::other)?);
         let tasks = TaskTracker::new();
-        tasks.spawn(http::listen(listener, Arc::clone(&core), tasks.clone()));
-        Ok(Self { address, core, tasks })
+        tasks.spawn(http::listen(listener, Arc::clone(&state), tasks.clone()));
+        Ok(Self { address, state, tasks })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it calls itself. Discovery is found under it.
     pub fn issuer(&self) -> &str {
-        &self.core.issuer
+        &self.state.issuer
     }
 
-    /// The absolute URL of an endpoint.
+    /// Absolute URL of an endpoint.
     pub fn url(&self, endpoint: Endpoint) -> String {
-        self.core.url(endpoint)
+        self.state.url(endpoint)
     }
 
-    /// The number gets another SIM, now. Numbers whose history is an error stay so.
-    pub fn swap(&self, number: &PhoneNumber) {
-        let now = self.core.now();
-        // By then it is as old as if it had never happened.
-        let until = now + FIRST_SIMS_AGE;
-        self.core.memory().swaps.insert(now, number.as_str().to_owned(), until, now);
+    /// Swaps the SIM of a number now. Numbers that simulate an error keep doing so.
+    pub fn swap_sim(&self, number: &PhoneNumber) {
+        let now = self.state.now();
+        // After this time the swap no longer makes a difference.
+        let until = now + FIRST_SIM_AGE_SECONDS;
+        self.state.store().sim_swaps.insert(now, number.as_str().to_owned(), until, now);
     }
 
-    /// From now on, all answers of this endpoint have this fault, which takes the place of another one.
-    pub fn befall(&self, endpoint: Endpoint, fault: Fault) {
-        self.core.faults.set(endpoint, fault, None);
+    /// Sets the fault of all responses of an endpoint.
+    pub fn set_fault(&self, endpoint: Endpoint, fault: EndpointFault) {
+        self.state.faults.set(endpoint, fault, None);
     }
 
-    /// The next answers of this endpoint have this fault.
-    pub fn befall_next(&self, times: u32, endpoint: Endpoint, fault: Fault) {
-        self.core.faults.set(endpoint, fault, Some(times));
+    /// Sets the fault of the next responses of an endpoint.
+    pub fn set_fault_for_next(&self, times: u32, endpoint: Endpoint, fault: EndpointFault) {
+        self.state.faults.set(endpoint, fault, Some(times));
     }
 
-    /// From now on, everything works.
-    pub fn recover(&self) {
-        self.core.faults.clear();
+    pub fn clear_faults(&self) {
+        self.state.faults.clear();
     }
 
-    /// How many requests have come to this endpoint.
-    pub fn requests(&self, endpoint: Endpoint) -> u64 {
-        self.core.observer.requests(endpoint)
+    /// Number of received requests.
+    pub fn request_count(&self, endpoint: Endpoint) -> u64 {
+        self.state.observer.request_count(endpoint)
     }
 
-    /// Waits until so many requests have come to this endpoint.
+    /// Waits for a number of received requests.
     pub async fn wait_for_requests(&self, endpoint: Endpoint, count: u64) {
-        self.core.observer.wait_for_requests(endpoint, count).await;
+        self.state.observer.wait_for_requests(endpoint, count).await;
     }
 
-    /// The last requests, oldest first, and what became of them.
-    pub fn exchanges(&self) -> Vec<Exchange> {
-        self.core.observer.exchanges()
+    /// Recent requests, oldest first.
+    pub fn recorded_requests(&self) -> Vec<RecordedRequest> {
+        self.state.observer.recorded_requests()
     }
 
-    /// Breaks all connections, and waits until nothing of it is left.
+    /// Closes all connections and waits for all tasks.
     pub async fn shutdown(&self) {
-        self.core.stop.cancel();
+        self.state.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -206,27 +202,27 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        self.core.stop.cancel();
+        self.state.stop.cancel();
     }
 }
 
-/// In seconds: more than two years, so that it is more than one to everybody.
-const FIRST_SIMS_AGE: i64 = 800 * 86_400;
+/// More than two years in seconds, to exceed one year in any calculation.
+const FIRST_SIM_AGE_SECONDS: i64 = 800 * 86_400;
 
-impl Core {
+impl OperatorState {
     fn new(config: OperatorConfig, address: SocketAddr) -> Result<Self, Unspecified> {
-        let [mut pseudonym_key, mut seal_key] = [[0; 32]; 2];
-        rand::fill(&mut pseudonym_key)?;
+        let [mut pseudonym_secret, mut seal_key] = [[0; 32]; 2];
+        rand::fill(&mut pseudonym_secret)?;
         rand::fill(&mut seal_key)?;
         Ok(Self {
             issuer: config.issuer.clone().unwrap_or_else(|| format!("http://{address}")),
-            key: SigningKey::generate()?,
+            signing_key: SigningKey::generate()?,
             sealer: Sealer::new(&config.seal_key.unwrap_or(seal_key))?,
-            pseudonyms: hmac::Key::new(hmac::HMAC_SHA256, &pseudonym_key),
-            activated_at: config.clock.now() - FIRST_SIMS_AGE,
-            memory: Mutex::new(Memory::new(config.remembered)),
-            faults: Faults::default(),
-            observer: Observer::new(config.remembered),
+            pseudonym_key: hmac::Key::new(hmac::HMAC_SHA256, &pseudonym_secret),
+            activated_at: config.clock.now() - FIRST_SIM_AGE_SECONDS,
+            store: Mutex::new(OperatorStore::new(config.max_records)),
+            faults: FaultTable::default(),
+            observer: RequestObserver::new(config.max_records),
             stop: CancellationToken::new(),
             config,
         })
@@ -236,29 +232,28 @@ impl Core {
         self.config.clock.now()
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn store(&self) -> MutexGuard<'_, OperatorStore> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn client(&self, id: &str) -> Option<&Client> {
+    fn client(&self, id: &str) -> Option<&OAuthClient> {
         self.config.clients.iter().find(|client| client.id == id)
     }
 
     fn url(&self, endpoint: Endpoint) -> String {
         match &self.config.authorization_endpoint {
-            Some(elsewhere) if endpoint == Endpoint::Authorize => elsewhere.clone(),
+            Some(public_url) if endpoint == Endpoint::Authorize => public_url.clone(),
             _ => format!("{}{}", self.issuer.trim_end_matches('/'), endpoint.path()),
         }
     }
 
-    /// The issuer as an answer names it.
-    fn stated_issuer(&self, fault: &Fault) -> &str {
+    /// Issuer in responses.
+    fn stated_issuer(&self, fault: &EndpointFault) -> &str {
         if fault.wrong_issuer { "https://someone-else.invalid" } else { &self.issuer }
     }
 }
 
-/// A name that nobody can guess.
-fn unguessable() -> Result<String, Unspecified> {
+fn random_token() -> Result<String, Unspecified> {
     let mut octets = [0; 32];
     rand::fill(&mut octets)?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(octets))

@@ -1,4 +1,4 @@
-//! What the operator was asked: for tests, and for a page that shows it.
+//! Recorded requests, for tests and for display.
 
 use std::{
     collections::VecDeque,
@@ -13,66 +13,66 @@ use tokio::sync::Notify;
 
 use super::Endpoint;
 
-/// A request, and what became of it.
+/// A handled request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exchange {
+pub struct RecordedRequest {
     pub endpoint: Endpoint,
-    /// `None` if the connection broke instead.
+    /// `None` if a fault closed the connection.
     pub status: Option<StatusCode>,
-    /// The request's `x-correlator`.
+    /// `x-correlator` of the request.
     pub correlator: Option<String>,
 }
 
 #[derive(Debug)]
-pub(super) struct Observer {
-    room: usize,
-    last: Mutex<VecDeque<Exchange>>,
-    /// In the order of the endpoints.
+pub(super) struct RequestObserver {
+    capacity: usize,
+    recent: Mutex<VecDeque<RecordedRequest>>,
+    /// Indexed like [`Endpoint::ALL`].
     requests: [AtomicU64; Endpoint::ALL.len()],
-    has_come: Notify,
+    request_received: Notify,
 }
 
-impl Observer {
-    pub(super) fn new(room: usize) -> Self {
-        Self { room, last: Mutex::default(), requests: Default::default(), has_come: Notify::new() }
+impl RequestObserver {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, recent: Mutex::default(), requests: Default::default(), request_received: Notify::new() }
     }
 
-    /// A request has come. It counts even if its client does not wait for the answer.
-    pub(super) fn came(&self, endpoint: Endpoint) {
-        if let Some(count) = self.count(endpoint) {
+    /// Counts a request, even if its client disconnects before the response.
+    pub(super) fn record_request(&self, endpoint: Endpoint) {
+        if let Some(count) = self.counter(endpoint) {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        self.has_come.notify_waiters();
+        self.request_received.notify_waiters();
     }
 
-    pub(super) fn went(&self, endpoint: Endpoint, status: Option<StatusCode>, correlator: Option<String>) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.push_back(Exchange { endpoint, status, correlator });
-        while last.len() > self.room {
-            last.pop_front();
+    pub(super) fn record_response(&self, endpoint: Endpoint, status: Option<StatusCode>, correlator: Option<String>) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.push_back(RecordedRequest { endpoint, status, correlator });
+        while recent.len() > self.capacity {
+            recent.pop_front();
         }
     }
 
-    pub(super) fn requests(&self, endpoint: Endpoint) -> u64 {
-        self.count(endpoint).map_or(0, |count| count.load(Ordering::Relaxed))
+    pub(super) fn request_count(&self, endpoint: Endpoint) -> u64 {
+        self.counter(endpoint).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
     pub(super) async fn wait_for_requests(&self, endpoint: Endpoint, count: u64) {
         loop {
-            let next = self.has_come.notified();
-            if self.requests(endpoint) >= count {
+            let next = self.request_received.notified();
+            if self.request_count(endpoint) >= count {
                 return;
             }
             next.await;
         }
     }
 
-    fn count(&self, endpoint: Endpoint) -> Option<&AtomicU64> {
+    fn counter(&self, endpoint: Endpoint) -> Option<&AtomicU64> {
         Endpoint::ALL.into_iter().zip(&self.requests).find_map(|(other, count)| (other == endpoint).then_some(count))
     }
 
-    /// The last ones, oldest first.
-    pub(super) fn exchanges(&self) -> Vec<Exchange> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    /// Oldest first.
+    pub(super) fn recorded_requests(&self) -> Vec<RecordedRequest> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }

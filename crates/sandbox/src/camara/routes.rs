@@ -1,4 +1,4 @@
-//! Which endpoint answers a request.
+//! Routes requests to endpoints.
 
 use http::{
     HeaderValue, StatusCode,
@@ -6,63 +6,68 @@ use http::{
 };
 
 use super::{
-    Core, Endpoint, Fault, api,
-    http::{Answer, Request, json, page},
+    Endpoint, EndpointFault, OperatorState, api,
+    http::{HttpResponse, Request, json_response, text_response},
     openid,
 };
 
-pub(super) fn answer(core: &Core, endpoint: Option<Endpoint>, request: &Request, fault: &Fault) -> Answer {
+pub(super) fn handle(
+    state: &OperatorState,
+    endpoint: Option<Endpoint>,
+    request: &Request,
+    fault: &EndpointFault,
+) -> HttpResponse {
     let Some(endpoint) = endpoint else {
         return if request.head.uri.path().contains("/v2/") {
-            api::refuse(request, &api::Problem::NotFound)
+            api::error_response(request, &api::CamaraError::NotFound)
         } else {
-            page(StatusCode::NOT_FOUND, "there is nothing here")
+            text_response(StatusCode::NOT_FOUND, "not found")
         };
     };
-    let mut answer = if let Some(status) = fault.status {
-        failure(endpoint, request, status)
+    let mut response = if let Some(status) = fault.status {
+        simulated_error(endpoint, request, status)
     } else if request.head.method == endpoint.method() {
-        proper_answer(core, endpoint, request, fault)
+        dispatch(state, endpoint, request, fault)
     } else {
-        wrong_method(endpoint, request)
+        method_not_allowed(endpoint, request)
     };
     if let Some(seconds) = fault.retry_after {
-        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    answer
+    response
 }
 
-fn proper_answer(core: &Core, endpoint: Endpoint, request: &Request, fault: &Fault) -> Answer {
+fn dispatch(state: &OperatorState, endpoint: Endpoint, request: &Request, fault: &EndpointFault) -> HttpResponse {
     match endpoint {
-        Endpoint::Discovery => json(&openid::discovery(core, fault)),
-        Endpoint::Jwks => json(&core.key.jwks()),
-        Endpoint::Authorize => openid::authorize(core, request, fault),
-        Endpoint::Token => openid::token(core, request, fault),
-        Endpoint::BackchannelAuthorize => openid::backchannel_authorize(core, request),
-        Endpoint::VerifyNumber => api::answer(request, || api::verify_number(core, request)),
-        Endpoint::DevicePhoneNumber => api::answer(request, || api::device_phone_number(core, request)),
-        Endpoint::CheckSimSwap => api::answer(request, || api::check_sim_swap(core, request)),
-        Endpoint::RetrieveSimSwapDate => api::answer(request, || api::retrieve_sim_swap_date(core, request)),
+        Endpoint::Discovery => json_response(&openid::discovery(state, fault)),
+        Endpoint::Jwks => json_response(&state.signing_key.jwks()),
+        Endpoint::Authorize => openid::authorize(state, request, fault),
+        Endpoint::Token => openid::token(state, request, fault),
+        Endpoint::BackchannelAuthorize => openid::backchannel_authorize(state, request),
+        Endpoint::VerifyNumber => api::respond(request, || api::verify_number(state, request)),
+        Endpoint::DevicePhoneNumber => api::respond(request, || api::device_phone_number(state, request)),
+        Endpoint::CheckSimSwap => api::respond(request, || api::check_sim_swap(state, request)),
+        Endpoint::RetrieveSimSwapDate => api::respond(request, || api::retrieve_sim_swap_date(state, request)),
     }
 }
 
-/// An answer that a fault asks for.
-fn failure(endpoint: Endpoint, request: &Request, status: StatusCode) -> Answer {
+/// Response of a fault.
+fn simulated_error(endpoint: Endpoint, request: &Request, status: StatusCode) -> HttpResponse {
     if endpoint.is_api() {
-        api::refuse(request, &api::Problem::Simulated(status))
+        api::error_response(request, &api::CamaraError::Simulated(status))
     } else {
-        openid::simulated_failure(status)
+        openid::simulated_error_response(status)
     }
 }
 
-fn wrong_method(endpoint: Endpoint, request: &Request) -> Answer {
-    let mut answer = if endpoint.is_api() {
-        api::refuse(request, &api::Problem::MethodNotAllowed)
+fn method_not_allowed(endpoint: Endpoint, request: &Request) -> HttpResponse {
+    let mut response = if endpoint.is_api() {
+        api::error_response(request, &api::CamaraError::MethodNotAllowed)
     } else {
-        page(StatusCode::METHOD_NOT_ALLOWED, "this is asked in another way")
+        text_response(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
     };
     if let Ok(method) = HeaderValue::from_str(endpoint.method().as_str()) {
-        answer.headers_mut().insert(ALLOW, method);
+        response.headers_mut().insert(ALLOW, method);
     }
-    answer
+    response
 }

@@ -1,10 +1,10 @@
-//! What a client asks for: scopes of the APIs, one purpose, and perhaps an ID token.
+//! OAuth scopes: API scopes, purpose and `openid`.
 
 use serde::{Deserialize, Serialize};
 
-use super::openid::{ErrorCode, Refusal};
+use super::openid::{OAuthError, OAuthErrorCode};
 
-/// A scope of the APIs that this operator has.
+/// An API scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Scope {
     /// `number-verification:verify`
@@ -33,35 +33,35 @@ impl Scope {
         }
     }
 
-    /// Tokens with such a scope are good for one call.
+    /// Tokens with such a scope are single-use.
     fn is_number_verification(self) -> bool {
         matches!(self, Self::VerifyNumber | Self::ReadDeviceNumber)
     }
 }
 
-/// What was asked for, and may be.
+/// A validated `scope` parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Scopes {
-    /// As it was written, which is how it is granted.
+    /// Text of the parameter, echoed in the token response.
     written: String,
     openid: bool,
     apis: Vec<Scope>,
 }
 
 impl Scopes {
-    /// Reads `openid dpv:Purpose scope scope` and, as some operators have it, `dpv:Purpose#scope`.
-    pub(super) fn parse(written: &str, allowed: &[Scope]) -> Result<Self, Refusal> {
+    /// Parses `openid dpv:Purpose scope scope` and the variant `dpv:Purpose#scope` of some operators.
+    pub(super) fn parse(written: &str, allowed: &[Scope]) -> Result<Self, OAuthError> {
         let mut openid = false;
         let mut apis = vec![];
         let mut purpose = None;
         for word in written.split(' ').filter(|word| !word.is_empty()) {
             let mut name = Some(word);
             if let Some(rest) = word.strip_prefix("dpv:") {
-                let (asked, scope) = rest.split_once('#').map_or((rest, None), |(asked, scope)| (asked, Some(scope)));
-                if asked.is_empty() || purpose.is_some_and(|known| known != asked) {
-                    return Err(invalid("exactly one purpose is needed"));
+                let (value, scope) = rest.split_once('#').map_or((rest, None), |(value, scope)| (value, Some(scope)));
+                if value.is_empty() || purpose.is_some_and(|known| known != value) {
+                    return Err(invalid("exactly one purpose (dpv:) is required"));
                 }
-                purpose = Some(asked);
+                purpose = Some(value);
                 name = scope;
             }
             match name {
@@ -70,39 +70,39 @@ impl Scopes {
                 Some(name) => match allowed.iter().find(|scope| scope.as_str() == name) {
                     Some(scope) if apis.contains(scope) => {}
                     Some(scope) => apis.push(*scope),
-                    None => return Err(invalid("a scope is unknown, or not for this client")),
+                    None => return Err(invalid("unknown scope, or not allowed for this client")),
                 },
             }
         }
         if purpose.is_none() {
-            return Err(invalid("exactly one purpose is needed"));
+            return Err(invalid("exactly one purpose (dpv:) is required"));
         }
         Ok(Self { written: written.to_owned(), openid, apis })
     }
 
-    pub(super) fn as_written(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         &self.written
     }
 
-    pub(super) fn openid(&self) -> bool {
+    pub(super) fn includes_openid(&self) -> bool {
         self.openid
     }
 
-    pub(super) fn include_any(&self, scopes: &[Scope]) -> bool {
+    pub(super) fn includes_any(&self, scopes: &[Scope]) -> bool {
         self.apis.iter().any(|scope| scopes.contains(scope))
     }
 
-    pub(super) fn are_only(&self, scope: Scope) -> bool {
+    pub(super) fn is_only(&self, scope: Scope) -> bool {
         self.apis == [scope]
     }
 
-    pub(super) fn are_for_one_call(&self) -> bool {
+    pub(super) fn require_single_use_token(&self) -> bool {
         self.apis.iter().any(|scope| scope.is_number_verification())
     }
 }
 
-fn invalid(why: &'static str) -> Refusal {
-    Refusal::new(ErrorCode::InvalidScope, why)
+fn invalid(description: &'static str) -> OAuthError {
+    OAuthError::new(OAuthErrorCode::InvalidScope, description)
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
     const ALLOWED: &[Scope] = &[Scope::VerifyNumber, Scope::SimSwap];
 
     #[test]
-    fn scopes_are_read_in_both_styles() {
+    fn both_scope_styles_are_parsed() {
         for (written, openid, apis) in [
             ("openid dpv:FraudPreventionAndDetection number-verification:verify", true, vec![Scope::VerifyNumber]),
             ("dpv:FraudPreventionAndDetection#number-verification:verify", false, vec![Scope::VerifyNumber]),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn other_scopes_are_refused() {
+    fn invalid_scopes_are_rejected() {
         for written in [
             "",
             "openid sim-swap",
@@ -137,7 +137,7 @@ mod tests {
             "dpv:A unheard-of",
             "dpv:A#",
         ] {
-            assert_eq!(Scopes::parse(written, ALLOWED).unwrap_err().code, ErrorCode::InvalidScope, "{written}");
+            assert_eq!(Scopes::parse(written, ALLOWED).unwrap_err().code, OAuthErrorCode::InvalidScope, "{written}");
         }
     }
 }

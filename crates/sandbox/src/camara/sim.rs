@@ -1,4 +1,4 @@
-//! Simulated SIMs. Every number has one, and its last two digits decide what happens to it.
+//! Simulated SIMs. The last two digits of a number select its behaviour.
 
 use std::{fmt, str::FromStr};
 
@@ -6,69 +6,65 @@ use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The number of a SIM, in E.164 form with its plus sign.
+/// Phone number in E.164 format with plus sign.
 #[derive(Clone, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct PhoneNumber(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a phone number is a plus sign and 5 to 15 digits, of which the first is not 0")]
-pub struct NotANumber;
+#[error("invalid phone number: must be a plus sign and 5 to 15 digits, the first not 0")]
+pub struct InvalidPhoneNumber;
 
 impl FromStr for PhoneNumber {
-    type Err = NotANumber;
+    type Err = InvalidPhoneNumber;
 
-    fn from_str(text: &str) -> Result<Self, NotANumber> {
-        let digits = text.strip_prefix('+').ok_or(NotANumber)?;
-        let shape_is_right = (5..=15).contains(&digits.len())
+    fn from_str(text: &str) -> Result<Self, InvalidPhoneNumber> {
+        let digits = text.strip_prefix('+').ok_or(InvalidPhoneNumber)?;
+        let is_valid = (5..=15).contains(&digits.len())
             && !digits.starts_with('0')
             && digits.bytes().all(|octet| octet.is_ascii_digit());
-        if shape_is_right { Ok(Self(text.to_owned())) } else { Err(NotANumber) }
+        if is_valid { Ok(Self(text.to_owned())) } else { Err(InvalidPhoneNumber) }
     }
 }
 
-/// Masked, so that a number never reaches a log by accident.
+/// Masked, to keep numbers out of logs.
 impl fmt::Debug for PhoneNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PhoneNumber(…{:02})", self.last_two_digits())
     }
 }
 
-/// What becomes of a device that is to be recognised by its SIM.
+/// Result of recognising a device by its SIM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recognition {
-    /// It is recognised, and has the number that its SIM has.
-    Right,
-    /// It is recognised as some other device.
-    Wrong,
-    /// It is recognised, but its subscription does not have the service.
+    Recognised,
+    /// Recognised as a different device.
+    OtherDevice,
+    /// Recognised, but the service is not available for the subscription.
     NotApplicable,
-    /// Nobody ever answers.
-    Silence,
-    OutOfTime,
+    NoResponse,
+    Timeout,
     Failure,
 }
 
-/// What the operator knows of the changes of a number's SIM.
+/// SIM history of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SimHistory {
-    /// The first SIM is still in use.
     NeverChanged,
-    /// The SIM was changed [`RECENTLY`](Self::RECENTLY).
     ChangedRecently,
-    /// Nothing is known from before so many days.
-    Forgotten {
+    /// Changes before the monitored period are not recorded.
+    NotMonitored {
         monitored_days: i64,
     },
     NotApplicable,
     UnknownNumber,
-    OutOfTime,
+    Timeout,
     Unavailable,
     Failure,
 }
 
 impl SimHistory {
-    /// Twenty hours ago, in seconds: long enough for "within a day" not to be "within twelve hours".
-    pub(super) const RECENTLY: i64 = 20 * 3600;
+    /// 20 hours in seconds: within a day, but not within twelve hours.
+    pub(super) const RECENT_CHANGE_AGE: i64 = 20 * 3600;
 }
 
 impl PhoneNumber {
@@ -79,20 +75,20 @@ impl PhoneNumber {
     pub(super) fn recognition(&self) -> Recognition {
         match self.last_two_digits() {
             99 | 93 => Recognition::Failure,
-            98 => Recognition::Silence,
+            98 => Recognition::NoResponse,
             97 | 94 => Recognition::NotApplicable,
-            95 => Recognition::OutOfTime,
-            even if even % 2 == 0 => Recognition::Right,
-            _ => Recognition::Wrong,
+            95 => Recognition::Timeout,
+            even if even % 2 == 0 => Recognition::Recognised,
+            _ => Recognition::OtherDevice,
         }
     }
 
     pub(super) fn sim_history(&self) -> SimHistory {
         match self.last_two_digits() {
             99 => SimHistory::Failure,
-            98 => SimHistory::Forgotten { monitored_days: 400 },
+            98 => SimHistory::NotMonitored { monitored_days: 400 },
             97 => SimHistory::NotApplicable,
-            95 => SimHistory::OutOfTime,
+            95 => SimHistory::Timeout,
             94 => SimHistory::UnknownNumber,
             93 => SimHistory::Unavailable,
             even if even % 2 == 0 => SimHistory::NeverChanged,
@@ -100,7 +96,7 @@ impl PhoneNumber {
         }
     }
 
-    /// Whether this is the SHA-256 of the number, in hexadecimal digits of either case.
+    /// Compares the SHA-256 of the number, in hexadecimal digits of either case.
     pub(super) fn hashes_to(&self, hexadecimal: &str) -> bool {
         let mut hash = String::new();
         for octet in digest(&SHA256, self.0.as_bytes()).as_ref() {
@@ -120,31 +116,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_parsed_as_camara_writes_them() {
-        for good in ["+12345", "+990123456789012"] {
-            assert!(good.parse::<PhoneNumber>().is_ok(), "{good}");
+    fn phone_numbers_are_parsed() {
+        for valid in ["+12345", "+990123456789012"] {
+            assert!(valid.parse::<PhoneNumber>().is_ok(), "{valid}");
         }
-        for bad in ["", "+", "12345", "+1234", "+01234", "+1234567890123456", "+12a45", "+1234５", " +12345"] {
-            assert_eq!(bad.parse::<PhoneNumber>(), Err(NotANumber), "{bad}");
+        for invalid in ["", "+", "12345", "+1234", "+01234", "+1234567890123456", "+12a45", "+1234５", " +12345"] {
+            assert_eq!(invalid.parse::<PhoneNumber>(), Err(InvalidPhoneNumber), "{invalid}");
         }
     }
 
     #[test]
-    fn the_last_two_digits_decide() {
-        use Recognition::{Failure, NotApplicable, OutOfTime, Right, Silence, Wrong};
-        let forgotten = SimHistory::Forgotten { monitored_days: 400 };
+    fn last_two_digits_select_the_behaviour() {
+        use Recognition::{Failure, NoResponse, NotApplicable, OtherDevice, Recognised, Timeout};
+        let not_monitored = SimHistory::NotMonitored { monitored_days: 400 };
         for (suffix, recognition, history) in [
             ("99", Failure, SimHistory::Failure),
-            ("98", Silence, forgotten),
+            ("98", NoResponse, not_monitored),
             ("97", NotApplicable, SimHistory::NotApplicable),
-            ("96", Right, SimHistory::NeverChanged),
-            ("95", OutOfTime, SimHistory::OutOfTime),
+            ("96", Recognised, SimHistory::NeverChanged),
+            ("95", Timeout, SimHistory::Timeout),
             ("94", NotApplicable, SimHistory::UnknownNumber),
             ("93", Failure, SimHistory::Unavailable),
-            ("92", Right, SimHistory::NeverChanged),
-            ("91", Wrong, SimHistory::ChangedRecently),
-            ("00", Right, SimHistory::NeverChanged),
-            ("89", Wrong, SimHistory::ChangedRecently),
+            ("92", Recognised, SimHistory::NeverChanged),
+            ("91", OtherDevice, SimHistory::ChangedRecently),
+            ("00", Recognised, SimHistory::NeverChanged),
+            ("89", OtherDevice, SimHistory::ChangedRecently),
         ] {
             let number: PhoneNumber = format!("+9901234{suffix}").parse().unwrap();
             assert_eq!((number.recognition(), number.sim_history()), (recognition, history), "{suffix}");
@@ -152,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_known_in_either_case() {
+    fn hash_is_case_insensitive() {
         // By `printf +123456789 | sha256sum`.
         let hash = "b49f9168e8a886ffd61a090b51a26e117717f5f6fa804af49ea67043a2bfa4f0";
         let number: PhoneNumber = "+123456789".parse().unwrap();
@@ -161,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_masked() {
+    fn debug_masks_the_number() {
         let number: PhoneNumber = "+123456789".parse().unwrap();
         assert_eq!(format!("{number:?}"), "PhoneNumber(…89)");
     }

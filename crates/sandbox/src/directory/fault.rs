@@ -1,4 +1,4 @@
-//! What can go wrong with a directory. It goes wrong until another fault is set, or until the directory recovers.
+//! Faults of a directory, active until replaced or cleared.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -6,69 +6,68 @@ use std::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DirectoryFault {
     Enum(EnumFault),
     Hlr(HlrFault),
 }
 
-/// What goes wrong with answers by DNS.
+/// Faults of ENUM responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnumFault {
-    /// No datagram is long enough: the answer comes over TCP only.
+    /// UDP responses are truncated; TCP works.
     Truncated,
-    /// Whoever asks may not, as where his address is not known.
+    /// As for an unknown client address.
     Refused,
     ServerFailure,
-    /// Nobody ever answers.
-    Silent,
-    Late(Duration),
+    NoResponse,
+    Delayed(Duration),
 }
 
-/// What goes wrong with answers by HTTP.
+/// Faults of HLR responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HlrFault {
     InternalError,
-    /// And when to come again, in seconds.
+    /// `retry_after` in seconds.
     TooManyRequests {
         retry_after: u32,
     },
-    /// The request is taken, and never answered.
+    /// The request gets no response.
     Hang,
-    /// The body is of as many octets, and not one of them makes sense.
-    Garbage,
+    /// Garbage of the same length.
+    GarbledBody,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Faults(Mutex<Set>);
+pub(super) struct ActiveFaults(Mutex<FaultState>);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Set {
-    by_dns: Option<EnumFault>,
-    by_http: Option<HlrFault>,
+struct FaultState {
+    enum_fault: Option<EnumFault>,
+    hlr_fault: Option<HlrFault>,
 }
 
-impl Faults {
-    pub(super) fn set(&self, fault: Fault) {
-        let mut set = self.lock();
+impl ActiveFaults {
+    pub(super) fn set(&self, fault: DirectoryFault) {
+        let mut state = self.lock();
         match fault {
-            Fault::Enum(fault) => set.by_dns = Some(fault),
-            Fault::Hlr(fault) => set.by_http = Some(fault),
+            DirectoryFault::Enum(fault) => state.enum_fault = Some(fault),
+            DirectoryFault::Hlr(fault) => state.hlr_fault = Some(fault),
         }
     }
 
     pub(super) fn clear(&self) {
-        *self.lock() = Set::default();
+        *self.lock() = FaultState::default();
     }
 
-    pub(super) fn by_dns(&self) -> Option<EnumFault> {
-        self.lock().by_dns
+    pub(super) fn enum_fault(&self) -> Option<EnumFault> {
+        self.lock().enum_fault
     }
 
-    pub(super) fn by_http(&self) -> Option<HlrFault> {
-        self.lock().by_http
+    pub(super) fn hlr_fault(&self) -> Option<HlrFault> {
+        self.lock().hlr_fault
     }
 
-    fn lock(&self) -> MutexGuard<'_, Set> {
+    fn lock(&self) -> MutexGuard<'_, FaultState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

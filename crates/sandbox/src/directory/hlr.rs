@@ -1,4 +1,4 @@
-//! The register of who has which number and whether his phone is on, as it is asked by HTTP.
+//! HLR lookups over HTTP.
 
 use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 
@@ -16,72 +16,71 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
 use url::form_urlencoded;
 
-use super::{Core, HlrFault, State, Subscriber};
-use crate::{camara::PhoneNumber, doorway::take_in};
+use super::{DirectoryState, HlrFault, Subscriber, SubscriberState};
+use crate::{accept::accept_connections, camara::PhoneNumber};
 
-pub(super) const PATH: &str = "/hlr";
+pub(super) const HLR_PATH: &str = "/hlr";
 
-const READ_PATIENCE: Duration = Duration::from_secs(10);
-const LARGEST_HEAD: usize = 16 * 1024;
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-type Answer = Response<Full<Bytes>>;
+type HlrResponse = Response<Full<Bytes>>;
 
-/// Takes connections in until the directory stops.
-pub(super) async fn listen(listener: TcpListener, core: Arc<Core>, tasks: TaskTracker) {
-    let (most, stop) = (core.config.connections, core.stop.clone());
-    take_in(listener, most, stop, tasks, |stream| serve(stream, Arc::clone(&core))).await;
+pub(super) async fn listen(listener: TcpListener, state: Arc<DirectoryState>, tasks: TaskTracker) {
+    let (max_connections, stop) = (state.config.max_connections, state.stop.clone());
+    accept_connections(listener, max_connections, stop, tasks, |stream| serve(stream, Arc::clone(&state))).await;
 }
 
-async fn serve(stream: TcpStream, core: Arc<Core>) {
-    // Small answers that are waited for: the usual gathering only makes them late.
+async fn serve(stream: TcpStream, state: Arc<DirectoryState>) {
+    // Nagle's algorithm would delay small responses.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(async |request| Ok::<_, Infallible>(exchange(&core, &request).await));
+    let service = service_fn(async |request| Ok::<_, Infallible>(handle_request(&state, &request).await));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(READ_PATIENCE)
-        .max_buf_size(LARGEST_HEAD)
+        .header_read_timeout(READ_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)
         .await;
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection to the simulated HLR broke");
+        tracing::debug!(%error, "sandbox HLR connection failed");
     }
 }
 
-async fn exchange(core: &Core, request: &Request<Incoming>) -> Answer {
-    core.observer.count(|counts| counts.lookups += 1);
-    match core.faults.by_http() {
-        None => answer(core, request),
-        Some(HlrFault::InternalError) => problem(StatusCode::INTERNAL_SERVER_ERROR, "something broke"),
+async fn handle_request(state: &DirectoryState, request: &Request<Incoming>) -> HlrResponse {
+    state.observer.count(|counts| counts.hlr_requests += 1);
+    match state.faults.hlr_fault() {
+        None => respond(state, request),
+        Some(HlrFault::InternalError) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error"),
         Some(HlrFault::TooManyRequests { retry_after }) => {
-            let busy = problem(StatusCode::TOO_MANY_REQUESTS, "too many questions");
-            with(busy, RETRY_AFTER, HeaderValue::from(retry_after))
+            let busy = error_response(StatusCode::TOO_MANY_REQUESTS, "too many requests");
+            with_header(busy, RETRY_AFTER, HeaderValue::from(retry_after))
         }
         Some(HlrFault::Hang) => pending().await,
-        Some(HlrFault::Garbage) => garbled(&answer(core, request)),
+        Some(HlrFault::GarbledBody) => garble(&respond(state, request)),
     }
 }
 
-fn answer(core: &Core, request: &Request<Incoming>) -> Answer {
-    if !has_secret(core, request) {
-        core.observer.count(|counts| counts.without_secret += 1);
-        let stranger = problem(StatusCode::UNAUTHORIZED, "the secret is missing, or is another one");
-        return with(stranger, WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+fn respond(state: &DirectoryState, request: &Request<Incoming>) -> HlrResponse {
+    if !is_authorized(state, request) {
+        state.observer.count(|counts| counts.unauthorized += 1);
+        let unauthorized = error_response(StatusCode::UNAUTHORIZED, "missing or invalid bearer token");
+        return with_header(unauthorized, WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    if request.uri().path() != PATH {
-        return problem(StatusCode::NOT_FOUND, "there is nothing here");
+    if request.uri().path() != HLR_PATH {
+        return error_response(StatusCode::NOT_FOUND, "not found");
     }
     if request.method() != Method::GET {
-        let wrong = problem(StatusCode::METHOD_NOT_ALLOWED, "numbers are asked for by GET");
-        return with(wrong, ALLOW, HeaderValue::from_static("GET"));
+        let response = error_response(StatusCode::METHOD_NOT_ALLOWED, "method not allowed; use GET");
+        return with_header(response, ALLOW, HeaderValue::from_static("GET"));
     }
-    match number(request.uri().query().unwrap_or_default()) {
-        Some(number) => json_answer(StatusCode::OK, &told(core, &number)),
-        None => problem(StatusCode::BAD_REQUEST, "`number` is to be one number in E.164 form"),
+    match parse_number(request.uri().query().unwrap_or_default()) {
+        Some(number) => json_response(StatusCode::OK, &lookup_json(state, &number)),
+        None => error_response(StatusCode::BAD_REQUEST, "`number` must be a single phone number in E.164 format"),
     }
 }
 
-fn has_secret(core: &Core, request: &Request<Incoming>) -> bool {
-    let Some(secret) = &core.config.secret else { return true };
+fn is_authorized(state: &DirectoryState, request: &Request<Incoming>) -> bool {
+    let Some(secret) = &state.config.secret else { return true };
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = header.and_then(|header| header.split_once(' ')).filter(|(scheme, _)| is_bearer(scheme));
     given.is_some_and(|(_, given)| verify_slices_are_equal(given.trim().as_bytes(), secret.as_bytes()).is_ok())
@@ -91,19 +90,19 @@ fn is_bearer(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("bearer")
 }
 
-/// The number that is asked for. Its plus may have become a space, or have been left out.
-fn number(query: &str) -> Option<PhoneNumber> {
+/// The plus sign may be missing, or decoded as a space.
+fn parse_number(query: &str) -> Option<PhoneNumber> {
     let mut values = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == "number");
     let (Some((_, value)), None) = (values.next(), values.next()) else { return None };
     let digits = value.strip_prefix(['+', ' ']).unwrap_or(&value);
     format!("+{digits}").parse().ok()
 }
 
-fn told(core: &Core, number: &PhoneNumber) -> Value {
-    match core.register.find(number.as_str().trim_start_matches('+')) {
+fn lookup_json(state: &DirectoryState, number: &PhoneNumber) -> Value {
+    match state.subscribers.find(number.as_str().trim_start_matches('+')) {
         Some(Subscriber { network, ported_from, state, .. }) => json!({
             "number": number.as_str(),
-            "status": if *state == State::Absent { "absent" } else { "present" },
+            "status": if *state == SubscriberState::Absent { "absent" } else { "present" },
             "mcc": network.mcc(),
             "mnc": network.mnc(),
             "ported": ported_from.is_some(),
@@ -115,30 +114,30 @@ fn told(core: &Core, number: &PhoneNumber) -> Value {
     }
 }
 
-fn problem(status: StatusCode, error: &str) -> Answer {
-    json_answer(status, &json!({ "error": error }))
+fn error_response(status: StatusCode, error: &str) -> HlrResponse {
+    json_response(status, &json!({ "error": error }))
 }
 
-/// As long as it would have been.
-fn garbled(answer: &Answer) -> Answer {
-    let length = hyper::body::Body::size_hint(answer.body()).lower();
-    written(answer.status(), "}".repeat(usize::try_from(length).unwrap_or_default()))
+/// Garbage of the same length.
+fn garble(response: &HlrResponse) -> HlrResponse {
+    let length = hyper::body::Body::size_hint(response.body()).lower();
+    json_text_response(response.status(), "}".repeat(usize::try_from(length).unwrap_or_default()))
 }
 
-fn json_answer(status: StatusCode, body: &Value) -> Answer {
-    written(status, body.to_string())
+fn json_response(status: StatusCode, body: &Value) -> HlrResponse {
+    json_text_response(status, body.to_string())
 }
 
-fn written(status: StatusCode, body: String) -> Answer {
-    let mut answer = Response::new(Full::from(body));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // It is about a person.
-    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    answer
+fn json_text_response(status: StatusCode, body: String) -> HlrResponse {
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // The response is personal data.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
-fn with(mut answer: Answer, name: http::HeaderName, value: HeaderValue) -> Answer {
-    answer.headers_mut().insert(name, value);
-    answer
+fn with_header(mut response: HlrResponse, name: http::HeaderName, value: HeaderValue) -> HlrResponse {
+    response.headers_mut().insert(name, value);
+    response
 }

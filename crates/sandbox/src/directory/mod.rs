@@ -1,17 +1,16 @@
-//! An operator's number directory: which network serves a number, told by ENUM (RFC 6116, over DNS) and by an HLR (over
-//! HTTP), out of one table of subscribers.
+//! Simulated number directory: the network of a number by ENUM (RFC 6116) and by HLR lookups over HTTP, from one
+//! subscriber table.
 //!
-//! ENUM tells what a portability database knows: whose a number is. It does not know whether a phone is on. Names of
-//! numbers that nobody has do not exist; the zone answers for all below its suffix and refuses what is elsewhere.
-//! Datagrams and TCP have the same port.
+//! ENUM simulates a portability database: it has the network of a number, but not whether the phone is on. Names of
+//! unassigned numbers do not exist; names outside of the zone are refused. UDP and TCP use the same port.
 //!
-//! The HLR is asked by `GET /hlr?number=%2B447700900123`, with the secret as a bearer token if there is one, and answers
-//! in JSON: `number`, `status` (`present`, `absent` or `unknown`), `mcc`, `mnc`, `ported`, and `ported_from` where it is.
+//! HLR requests are `GET /hlr?number=%2B447700900123`, with the optional secret as bearer token. The JSON response has
+//! `number`, `status` (`present`, `absent` or `unknown`), `mcc`, `mnc`, `ported` and `ported_from`.
 //!
-//! Everything is bounded: connections, messages, answers that are late.
+//! Connections, messages and delayed responses are bounded.
 //!
-//! Deliberately absent: TLS, DNSSEC, zone transfers, other records than NAPTR and the zone's SOA, and changes to the
-//! table while it runs.
+//! Deliberately absent: TLS, DNSSEC, zone transfers, records other than NAPTR and SOA, and changes of the table while
+//! running.
 
 mod dns;
 mod fault;
@@ -30,49 +29,48 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
     dns::RecordStyle,
-    fault::{EnumFault, Fault, HlrFault},
-    observer::Counts,
-    subscriber::{NetworkCodes, NotANetwork, NotASubscriber, State, Subscriber},
+    fault::{DirectoryFault, EnumFault, HlrFault},
+    observer::DirectoryCounts,
+    subscriber::{InvalidNetworkCodes, InvalidSubscriber, NetworkCodes, Subscriber, SubscriberState},
 };
-use self::{dns::Zone, fault::Faults, observer::Observer, subscriber::Register};
+use self::{dns::Zone, fault::ActiveFaults, observer::DirectoryObserver, subscriber::SubscriberTable};
 
-/// What a directory is like.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DirectoryConfig {
-    /// Where it answers by DNS. Port 0 takes any that is free; `None`: nowhere.
+    /// Listen address of DNS. Port 0 selects a free port; `None` disables ENUM.
     pub enum_listen: Option<SocketAddr>,
-    /// Where it answers by HTTP, likewise.
+    /// Listen address of HTTP. Port 0 selects a free port; `None` disables the HLR.
     pub hlr_listen: Option<SocketAddr>,
-    /// Of several with one number, the last counts.
+    /// The last of several entries for a number counts.
     pub subscribers: Vec<Subscriber>,
-    /// What those bring who ask the HLR, as a bearer token. `None`: nothing is asked of them.
+    /// Bearer token of HLR clients; `None`: no authentication.
     pub secret: Option<String>,
-    /// What numbers become names under.
+    /// ENUM suffix.
     pub suffix: String,
     pub records: RecordStyle,
-    /// The database knows of ported numbers only: others have a name and no records.
+    /// Only ported numbers have records.
     pub ported_only: bool,
-    /// Connections at a time, for each of the two; those above are closed at once.
-    pub connections: usize,
+    /// For each of DNS and HTTP; further connections are closed immediately.
+    pub max_connections: usize,
 }
 
 impl Default for DirectoryConfig {
     fn default() -> Self {
-        let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Self {
-            enum_listen: Some(anywhere),
-            hlr_listen: Some(anywhere),
+            enum_listen: Some(loopback),
+            hlr_listen: Some(loopback),
             subscribers: vec![],
             secret: None,
             suffix: "e164.arpa".to_owned(),
             records: RecordStyle::default(),
             ported_only: false,
-            connections: 64,
+            max_connections: 64,
         }
     }
 }
 
-/// Without the secret, and without numbers.
+/// Hides the secret and the numbers.
 impl fmt::Debug for DirectoryConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DirectoryConfig")
@@ -84,23 +82,23 @@ impl fmt::Debug for DirectoryConfig {
     }
 }
 
-/// A running directory. It stops when it is dropped; [`shutdown`](Self::shutdown) also waits until it has.
+/// A running directory. Stops when dropped; [`shutdown`](Self::shutdown) also waits for its tasks.
 #[derive(Debug)]
 pub struct Directory {
     dns_address: Option<SocketAddr>,
     hlr_address: Option<SocketAddr>,
-    core: Arc<Core>,
+    state: Arc<DirectoryState>,
     tasks: TaskTracker,
 }
 
-/// What all questions share.
+/// State shared by all requests.
 #[derive(Debug)]
-struct Core {
+struct DirectoryState {
     config: DirectoryConfig,
-    register: Register,
+    subscribers: SubscriberTable,
     zone: Zone,
-    faults: Faults,
-    observer: Observer,
+    faults: ActiveFaults,
+    observer: DirectoryObserver,
     stop: CancellationToken,
 }
 
@@ -116,57 +114,56 @@ impl Directory {
         };
         let dns_address = dns.as_ref().map(|(_, listener)| listener.local_addr()).transpose()?;
         let hlr_address = hlr.as_ref().map(TcpListener::local_addr).transpose()?;
-        let core = Arc::new(Core {
-            register: Register::new(&config.subscribers),
+        let state = Arc::new(DirectoryState {
+            subscribers: SubscriberTable::new(&config.subscribers),
             zone: Zone::new(&config).ok_or(io::ErrorKind::InvalidInput)?,
-            faults: Faults::default(),
-            observer: Observer::default(),
+            faults: ActiveFaults::default(),
+            observer: DirectoryObserver::default(),
             stop: CancellationToken::new(),
             config,
         });
         let tasks = TaskTracker::new();
         if let Some((socket, listener)) = dns {
-            tasks.spawn(dns::answer_datagrams(socket, Arc::clone(&core), tasks.clone()));
-            tasks.spawn(dns::listen(listener, Arc::clone(&core), tasks.clone()));
+            tasks.spawn(dns::serve_udp(socket, Arc::clone(&state), tasks.clone()));
+            tasks.spawn(dns::serve_tcp(listener, Arc::clone(&state), tasks.clone()));
         }
         if let Some(listener) = hlr {
-            tasks.spawn(hlr::listen(listener, Arc::clone(&core), tasks.clone()));
+            tasks.spawn(hlr::listen(listener, Arc::clone(&state), tasks.clone()));
         }
-        Ok(Self { dns_address, hlr_address, core, tasks })
+        Ok(Self { dns_address, hlr_address, state, tasks })
     }
 
-    /// Where it answers by DNS, both ways.
+    /// DNS address, UDP and TCP.
     pub fn dns_address(&self) -> Option<SocketAddr> {
         self.dns_address
     }
 
-    /// Where the HLR is asked, with `?number=` and a number to follow.
+    /// HLR URL without the query `?number=`.
     pub fn hlr_url(&self) -> Option<String> {
-        self.hlr_address.map(|address| format!("http://{address}{}", hlr::PATH))
+        self.hlr_address.map(|address| format!("http://{address}{}", hlr::HLR_PATH))
     }
 
-    /// From now on, all answers of its kind have this fault, which takes the place of another one.
-    pub fn set_fault(&self, fault: Fault) {
-        self.core.faults.set(fault);
+    /// Replaces the fault of ENUM or of the HLR.
+    pub fn set_fault(&self, fault: DirectoryFault) {
+        self.state.faults.set(fault);
     }
 
-    /// From now on, everything works.
-    pub fn recover(&self) {
-        self.core.faults.clear();
+    pub fn clear_faults(&self) {
+        self.state.faults.clear();
     }
 
-    pub fn counts(&self) -> Counts {
-        self.core.observer.counts()
+    pub fn counts(&self) -> DirectoryCounts {
+        self.state.observer.counts()
     }
 
-    /// Waits until the counts are as wished.
-    pub async fn wait_until(&self, wished: impl FnMut(&Counts) -> bool) -> Counts {
-        self.core.observer.wait_until(wished).await
+    /// Waits until the counts match.
+    pub async fn wait_until(&self, predicate: impl FnMut(&DirectoryCounts) -> bool) -> DirectoryCounts {
+        self.state.observer.wait_until(predicate).await
     }
 
-    /// Breaks all connections, and waits until nothing of it is left.
+    /// Closes all connections and waits for all tasks.
     pub async fn shutdown(&self) {
-        self.core.stop.cancel();
+        self.state.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -174,6 +171,6 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        self.core.stop.cancel();
+        self.state.stop.cancel();
     }
 }

@@ -1,34 +1,34 @@
-//! How often a directory was asked.
+//! Request counts of a directory.
 
 use tokio::sync::watch;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Questions by DNS that came in a datagram.
-    pub by_datagram: u64,
-    /// Questions by DNS that came over TCP.
-    pub over_tcp: u64,
-    /// Requests to the HLR, answered or not.
-    pub lookups: u64,
-    /// Those of them that did not bring the secret.
-    pub without_secret: u64,
+pub struct DirectoryCounts {
+    /// DNS queries over UDP.
+    pub udp_queries: u64,
+    /// DNS queries over TCP.
+    pub tcp_queries: u64,
+    /// HLR requests, with or without a response.
+    pub hlr_requests: u64,
+    /// HLR requests without the valid secret.
+    pub unauthorized: u64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Observer(watch::Sender<Counts>);
+pub(super) struct DirectoryObserver(watch::Sender<DirectoryCounts>);
 
-impl Observer {
-    pub(super) fn count(&self, change: impl FnOnce(&mut Counts)) {
+impl DirectoryObserver {
+    pub(super) fn count(&self, change: impl FnOnce(&mut DirectoryCounts)) {
         self.0.send_modify(change);
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> DirectoryCounts {
         *self.0.borrow()
     }
 
-    pub(super) async fn wait_until(&self, mut wished: impl FnMut(&Counts) -> bool) -> Counts {
+    pub(super) async fn wait_until(&self, mut predicate: impl FnMut(&DirectoryCounts) -> bool) -> DirectoryCounts {
         let mut changes = self.0.subscribe();
-        // There is always a sender: this observer has it.
-        changes.wait_for(|counts| wished(counts)).await.map_or_else(|_| self.counts(), |counts| *counts)
+        // The sender is never dropped.
+        changes.wait_for(|counts| predicate(counts)).await.map_or_else(|_| self.counts(), |counts| *counts)
     }
 }

@@ -1,4 +1,4 @@
-//! Whom a directory knows: numbers, the networks that serve them, and whether their phones are on.
+//! Subscriber table: numbers, their networks and phone states.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -6,37 +6,37 @@ use thiserror::Error;
 
 use crate::camara::PhoneNumber;
 
-/// A number, and what is known of it. Written in words: `+447700900124 23410 ported-from 23430 absent`.
+/// A subscriber. Text format: `+447700900124 23410 ported-from 23430 absent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscriber {
     pub number: PhoneNumber,
-    /// Who serves it.
+    /// Serving network.
     pub network: NetworkCodes,
-    /// Whose range it is of, if that is another network.
+    /// Network of the number range, if the number was ported.
     pub ported_from: Option<NetworkCodes>,
-    pub state: State,
+    pub state: SubscriberState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum SubscriberState {
     Present,
-    /// The phone is off. There is a subscriber all the same.
+    /// The phone is off.
     Absent,
-    /// Nobody has the number, or nobody does any more.
+    /// The number is not assigned.
     Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "a subscriber is a number and its network, such as `+447700900123 23430`, then `ported-from` and another network if \
-     it was ported, then `absent` or `unknown` if it is"
+    "invalid subscriber; use a number and its network, such as `+447700900123 23430`, then optionally \
+     `ported-from` and another network, then optionally `absent` or `unknown`"
 )]
-pub struct NotASubscriber;
+pub struct InvalidSubscriber;
 
 impl Subscriber {
-    /// One that is present, and was never ported.
+    /// A present subscriber whose number is not ported.
     pub fn new(number: PhoneNumber, network: NetworkCodes) -> Self {
-        Self { number, network, ported_from: None, state: State::Present }
+        Self { number, network, ported_from: None, state: SubscriberState::Present }
     }
 
     pub(super) fn digits(&self) -> &str {
@@ -45,30 +45,30 @@ impl Subscriber {
 }
 
 impl FromStr for Subscriber {
-    type Err = NotASubscriber;
+    type Err = InvalidSubscriber;
 
-    fn from_str(text: &str) -> Result<Self, NotASubscriber> {
+    fn from_str(text: &str) -> Result<Self, InvalidSubscriber> {
         let mut words = text.split_ascii_whitespace().peekable();
-        let number = words.next().and_then(|word| word.parse().ok()).ok_or(NotASubscriber)?;
-        let network = |word: Option<&str>| word.and_then(|word| word.parse().ok()).ok_or(NotASubscriber);
+        let number = words.next().and_then(|word| word.parse().ok()).ok_or(InvalidSubscriber)?;
+        let network = |word: Option<&str>| word.and_then(|word| word.parse().ok()).ok_or(InvalidSubscriber);
         let mut subscriber = Self::new(number, network(words.next())?);
         if words.next_if_eq(&"ported-from").is_some() {
             let from = network(words.next())?;
-            // Who ports a number takes it elsewhere.
+            // A number cannot be ported to the same network.
             subscriber.ported_from = Some(from).filter(|from| *from != subscriber.network);
-            subscriber.ported_from.as_ref().ok_or(NotASubscriber)?;
+            subscriber.ported_from.as_ref().ok_or(InvalidSubscriber)?;
         }
         subscriber.state = match words.next() {
-            None | Some("present") => State::Present,
-            Some("absent") => State::Absent,
-            Some("unknown") => State::Unknown,
-            Some(_) => return Err(NotASubscriber),
+            None | Some("present") => SubscriberState::Present,
+            Some("absent") => SubscriberState::Absent,
+            Some("unknown") => SubscriberState::Unknown,
+            Some(_) => return Err(InvalidSubscriber),
         };
-        if words.next().is_none() { Ok(subscriber) } else { Err(NotASubscriber) }
+        if words.next().is_none() { Ok(subscriber) } else { Err(InvalidSubscriber) }
     }
 }
 
-/// A network by its mobile country code and its mobile network code, written in a row. `02` and `002` are not the same.
+/// MCC and MNC of a network, written without a separator. MNC `02` differs from `002`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkCodes {
     country: Box<str>,
@@ -76,19 +76,19 @@ pub struct NetworkCodes {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a network is a country code of three digits and a network code of two or three, in a row")]
-pub struct NotANetwork;
+#[error("invalid network; use a 3-digit MCC followed by a 2- or 3-digit MNC")]
+pub struct InvalidNetworkCodes;
 
 impl FromStr for NetworkCodes {
-    type Err = NotANetwork;
+    type Err = InvalidNetworkCodes;
 
-    fn from_str(text: &str) -> Result<Self, NotANetwork> {
+    fn from_str(text: &str) -> Result<Self, InvalidNetworkCodes> {
         let are_digits = text.bytes().all(|octet| octet.is_ascii_digit());
         match text.split_at_checked(3) {
             Some((country, network)) if are_digits && (2..=3).contains(&network.len()) => {
                 Ok(Self { country: country.into(), network: network.into() })
             }
-            _ => Err(NotANetwork),
+            _ => Err(InvalidNetworkCodes),
         }
     }
 }
@@ -110,34 +110,34 @@ impl fmt::Display for NetworkCodes {
     }
 }
 
-/// The subscribers by their digits. A number whose state is unknown is as good as one that was never heard of.
-pub(super) struct Register(BTreeMap<String, Subscriber>);
+/// Subscribers by digits, without those whose state is `Unknown`.
+pub(super) struct SubscriberTable(BTreeMap<String, Subscriber>);
 
-impl Register {
+impl SubscriberTable {
     pub(super) fn new(subscribers: &[Subscriber]) -> Self {
-        let are_there = subscribers.iter().filter(|subscriber| subscriber.state != State::Unknown);
-        Self(are_there.map(|subscriber| (subscriber.digits().to_owned(), subscriber.clone())).collect())
+        let assigned = subscribers.iter().filter(|subscriber| subscriber.state != SubscriberState::Unknown);
+        Self(assigned.map(|subscriber| (subscriber.digits().to_owned(), subscriber.clone())).collect())
     }
 
     pub(super) fn find(&self, digits: &str) -> Option<&Subscriber> {
         self.0.get(digits)
     }
 
-    /// Whether some number begins so.
-    pub(super) fn has_beginning(&self, digits: &str) -> bool {
+    /// Some number starts with these digits.
+    pub(super) fn has_prefix(&self, digits: &str) -> bool {
         self.0.range(digits.to_owned()..).next().is_some_and(|(number, _)| number.starts_with(digits))
     }
 }
 
-/// Full of numbers.
-impl fmt::Debug for Register {
+/// Hides the numbers.
+impl fmt::Debug for SubscriberTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Register({} subscribers)", self.0.len())
+        write!(f, "SubscriberTable({} subscribers)", self.0.len())
     }
 }
 
-/// The digits of an ENUM name, which stand there backwards.
-pub(super) fn digits_of<'a>(labels: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<String> {
+/// Digits of an ENUM name, whose labels are in reverse order.
+pub(super) fn parse_enum_labels<'a>(labels: impl DoubleEndedIterator<Item = &'a [u8]>) -> Option<String> {
     let mut digits = String::new();
     for label in labels.rev() {
         match label {
@@ -153,13 +153,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subscribers_are_written_in_words() {
+    fn subscribers_are_parsed() {
         for (text, network, ported_from, state) in [
-            ("+447700900123 23430", "23430", None, State::Present),
-            ("  +447700900123\t23430  present ", "23430", None, State::Present),
-            ("+447700900124 23410 ported-from 23430", "23410", Some("23430"), State::Present),
-            ("+447700900125 23430 absent", "23430", None, State::Absent),
-            ("+12015550123 310260 ported-from 31026 unknown", "310260", Some("31026"), State::Unknown),
+            ("+447700900123 23430", "23430", None, SubscriberState::Present),
+            ("  +447700900123\t23430  present ", "23430", None, SubscriberState::Present),
+            ("+447700900124 23410 ported-from 23430", "23410", Some("23430"), SubscriberState::Present),
+            ("+447700900125 23430 absent", "23430", None, SubscriberState::Absent),
+            ("+12015550123 310260 ported-from 31026 unknown", "310260", Some("31026"), SubscriberState::Unknown),
         ] {
             let subscriber: Subscriber = text.parse().unwrap();
             assert_eq!(subscriber.network.to_string(), network, "{text}");
@@ -180,21 +180,21 @@ mod tests {
             "+447700900123 23430 off",
             "+447700900123 23430 absent absent",
         ] {
-            assert_eq!(text.parse::<Subscriber>(), Err(NotASubscriber), "{text}");
+            assert_eq!(text.parse::<Subscriber>(), Err(InvalidSubscriber), "{text}");
         }
     }
 
     #[test]
-    fn numbers_are_masked() {
+    fn debug_masks_numbers() {
         let subscriber: Subscriber = "+447700900123 23430".parse().unwrap();
-        let register = Register::new(std::slice::from_ref(&subscriber));
-        assert_eq!(format!("{register:?}"), "Register(1 subscribers)");
+        let subscribers = SubscriberTable::new(std::slice::from_ref(&subscriber));
+        assert_eq!(format!("{subscribers:?}"), "SubscriberTable(1 subscribers)");
         assert!(!format!("{subscriber:?}").contains("77009"));
     }
 
     #[test]
-    fn names_are_numbers_backwards() {
-        let digits = |labels: &[&str]| digits_of(labels.iter().map(|label| label.as_bytes()));
+    fn enum_labels_are_reversed() {
+        let digits = |labels: &[&str]| parse_enum_labels(labels.iter().map(|label| label.as_bytes()));
         assert_eq!(digits(&["3", "2", "1"]).as_deref(), Some("123"));
         assert_eq!(digits(&[]).as_deref(), Some(""));
         for labels in [&["12"][..], &["x"], &["1", ""], &["é"]] {

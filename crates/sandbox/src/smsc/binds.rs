@@ -1,4 +1,4 @@
-//! The binds that take messages, and whose turn it is.
+//! Round robin over the binds that receive messages.
 
 use std::{
     future::pending,
@@ -9,54 +9,54 @@ use ringtrue_smpp::session::Link;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// A bind that takes messages.
+/// A bind that receives messages.
 #[derive(Clone, Debug)]
-pub(super) struct Receiver {
+pub(super) struct ReceiverBind {
     pub(super) link: Link,
-    /// Cancelled to break the link without a word.
-    pub(super) cut: CancellationToken,
-    /// Tells this receiver from all others.
+    /// Cancelled to drop the connection without unbind.
+    pub(super) disconnect: CancellationToken,
+    /// Number of the connection; unique.
     pub(super) connection: u64,
 }
 
-impl Receiver {
-    pub(super) fn is_up(&self) -> bool {
-        !self.cut.is_cancelled()
+impl ReceiverBind {
+    pub(super) fn is_connected(&self) -> bool {
+        !self.disconnect.is_cancelled()
     }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Binds {
-    receivers: watch::Sender<Vec<Receiver>>,
-    turn: AtomicUsize,
+    receivers: watch::Sender<Vec<ReceiverBind>>,
+    next_index: AtomicUsize,
 }
 
 impl Binds {
-    /// Lets a receiver have messages, for as long as the registration is kept.
-    pub(super) fn register(&self, receiver: Receiver) -> Registration<'_> {
+    /// Adds a receiver until the registration is dropped.
+    pub(super) fn register(&self, receiver: ReceiverBind) -> Registration<'_> {
         let connection = receiver.connection;
         self.receivers.send_modify(|receivers| receivers.push(receiver));
         Registration { binds: self, connection }
     }
 
-    /// The next receiver in turn. Waits while there is none.
-    pub(super) async fn next(&self) -> Receiver {
+    /// The next receiver; waits while there is none.
+    pub(super) async fn next_receiver(&self) -> ReceiverBind {
         let mut changes = self.receivers.subscribe();
-        let Ok(receivers) = changes.wait_for(|receivers| receivers.iter().any(Receiver::is_up)).await else {
-            // There is always a sender: these binds have it.
+        let Ok(receivers) = changes.wait_for(|receivers| receivers.iter().any(ReceiverBind::is_connected)).await else {
+            // The sender is never dropped.
             return pending().await;
         };
-        let up: Vec<_> = receivers.iter().filter(|receiver| receiver.is_up()).collect();
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        // A link may be cut on another thread after `wait_for` has looked.
-        match up.get(turn % up.len().max(1)) {
-            Some(receiver) => Receiver::clone(receiver),
-            None => receivers[turn % receivers.len()].clone(),
+        let connected: Vec<_> = receivers.iter().filter(|receiver| receiver.is_connected()).collect();
+        let next_index = self.next_index.fetch_add(1, Ordering::Relaxed);
+        // A connection may be dropped on another thread after `wait_for`.
+        match connected.get(next_index % connected.len().max(1)) {
+            Some(receiver) => ReceiverBind::clone(receiver),
+            None => receivers[next_index % receivers.len()].clone(),
         }
     }
 }
 
-/// Ends the registration of a receiver, however its connection ends.
+/// Removes the receiver when dropped.
 #[derive(Debug)]
 pub(super) struct Registration<'a> {
     binds: &'a Binds,

@@ -1,10 +1,10 @@
-//! Connections of those who want our messages: taking them in, binding, and running their sessions.
+//! Connections of ESMEs: accepts them, handles the bind and runs the session.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use ringtrue_smpp::{
-    pdu::{BindMode, BindReply, CommandStatus, Tag, Tlvs, VERSION_3_4},
-    session::{Answer, Application, BindError, BindOffer, Event, Incoming, Link, Session},
+    pdu::{BindMode, BindResponseBody, CommandStatus, TlvTag, Tlvs, VERSION_3_4},
+    session::{BindError, Link, MessageRequest, MessageResponse, PendingBind, RequestHandler, Session, SessionEvent},
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -13,38 +13,37 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Centre, binds::Receiver};
+use super::{SmscState, binds::ReceiverBind};
 
-/// How long to leave a listener alone that cannot accept.
-const BREATH: Duration = Duration::from_millis(100);
+/// Delay after a failed accept.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Takes connections in until the centre stops.
-pub(super) async fn listen(listener: TcpListener, centre: Arc<Centre>, tasks: TaskTracker) {
-    let room = Arc::new(Semaphore::new(centre.config.connections));
+pub(super) async fn listen(listener: TcpListener, state: Arc<SmscState>, tasks: TaskTracker) {
+    let permits = Arc::new(Semaphore::new(state.config.max_connections));
     let mut connections = 0;
     loop {
         let accepted = tokio::select! {
-            () = centre.stop.cancelled() => return,
+            () = state.stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "the message centre cannot accept connections");
-                sleep(BREATH).await;
+                tracing::warn!(%error, "sandbox SMSC accept failed");
+                sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-            // Closed at once, so that the peer knows; one that waits in the backlog does not.
-            centre.observer.count(|counts| counts.turned_away += 1);
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+            // Closed immediately instead of waiting in the backlog, so that the peer notices.
+            state.observer.count(|counts| counts.connections_rejected += 1);
             continue;
         };
         connections += 1;
-        let (centre, number) = (Arc::clone(&centre), connections);
+        let (state, number) = (Arc::clone(&state), connections);
         tasks.spawn(async move {
-            Connection { number, peer, cut: centre.link_token(), centre: &centre }.run(stream).await;
-            drop(place);
+            Connection { number, peer, disconnect: state.connection_token(), state: &state }.run(stream).await;
+            drop(permit);
         });
     }
 }
@@ -52,93 +51,95 @@ pub(super) async fn listen(listener: TcpListener, centre: Arc<Centre>, tasks: Ta
 struct Connection<'a> {
     number: u64,
     peer: SocketAddr,
-    cut: CancellationToken,
-    centre: &'a Centre,
+    disconnect: CancellationToken,
+    state: &'a SmscState,
 }
 
 impl Connection<'_> {
     async fn run(&self, stream: TcpStream) {
-        // Small messages that wait for their answers: the usual gathering only makes them late.
+        // Nagle's algorithm would delay small messages.
         let _ = stream.set_nodelay(true);
-        let (mut session, link) = Session::new(stream, self.centre.config.session);
-        let admitted = tokio::select! {
-            admitted = self.bind(&mut session) => admitted,
-            () = self.cut.cancelled() => return,
-            () = self.centre.stop.cancelled() => return,
+        let (mut session, link) = Session::new(stream, self.state.config.session);
+        let bound = tokio::select! {
+            bound = self.bind(&mut session) => bound,
+            () = self.disconnect.cancelled() => return,
+            () = self.state.stop.cancelled() => return,
         };
-        match admitted {
+        match bound {
             Ok(mode) => self.run_bound(session, link, mode).await,
-            Err(error) => tracing::debug!(peer.address = %self.peer, %error, "a connection ended without a bind"),
+            Err(error) => tracing::debug!(peer.address = %self.peer, %error, "sandbox SMSC bind failed"),
         }
     }
 
     async fn bind(&self, session: &mut Session<TcpStream>) -> Result<BindMode, BindError> {
-        let offer = session.await_bind().await?;
-        let mode = offer.mode;
-        if let Err(status) = self.judge(&offer) {
-            self.centre.observer.count(|counts| counts.binds_refused += 1);
-            session.refuse(offer, status).await?;
-            return Err(BindError::Refused(status));
+        let pending = session.wait_for_bind().await?;
+        let mode = pending.mode;
+        if let Err(status) = self.check_bind(&pending) {
+            self.state.observer.count(|counts| counts.binds_rejected += 1);
+            session.reject_bind(pending, status).await?;
+            return Err(BindError::Rejected(status));
         }
-        let tlvs = Tlvs::default().with(Tag::SC_INTERFACE_VERSION, [VERSION_3_4]);
-        session.admit(offer, BindReply { system_id: self.centre.config.system_id.clone(), tlvs }).await?;
+        let tlvs = Tlvs::default().with(TlvTag::SC_INTERFACE_VERSION, [VERSION_3_4]);
+        session.accept_bind(pending, BindResponseBody { system_id: self.state.config.system_id.clone(), tlvs }).await?;
         Ok(mode)
     }
 
-    fn judge(&self, offer: &BindOffer) -> Result<(), CommandStatus> {
-        let config = &self.centre.config;
-        if self.centre.refuses_binds() {
+    fn check_bind(&self, pending: &PendingBind) -> Result<(), CommandStatus> {
+        let config = &self.state.config;
+        if self.state.refuses_binds() {
             Err(CommandStatus::BIND_FAILED)
-        } else if offer.bind.system_id != config.system_id {
+        } else if pending.bind.system_id != config.system_id {
             Err(CommandStatus::INVALID_SYSTEM_ID)
-        } else if offer.bind.password != config.password {
+        } else if pending.bind.password != config.password {
             Err(CommandStatus::INVALID_PASSWORD)
         } else {
             Ok(())
         }
     }
 
-    /// A transmitter is welcome and gets nothing.
+    /// Transmitters are accepted, but receive no messages.
     async fn run_bound(&self, session: Session<TcpStream>, link: Link, mode: BindMode) {
-        let receiver = Receiver { link: link.clone(), cut: self.cut.clone(), connection: self.number };
-        let registration = (mode != BindMode::Transmitter).then(|| self.centre.binds.register(receiver));
-        self.centre.observer.count(|counts| counts.binds += 1);
-        tracing::info!(peer.address = %self.peer, bind.mode = ?mode, "a bind was made");
+        let receiver =
+            ReceiverBind { link: link.clone(), disconnect: self.disconnect.clone(), connection: self.number };
+        let registration = (mode != BindMode::Transmitter).then(|| self.state.binds.register(receiver));
+        self.state.observer.count(|counts| counts.binds += 1);
+        tracing::info!(peer.address = %self.peer, bind.mode = ?mode, "sandbox SMSC bind accepted");
 
-        let farewell = async {
-            self.centre.stop.cancelled().await;
-            let _ = timeout(self.centre.config.farewell, link.unbind()).await;
+        let graceful_unbind = async {
+            self.state.stop.cancelled().await;
+            let _ = timeout(self.state.config.unbind_timeout, link.unbind()).await;
         };
-        let desk = Desk { mode };
+        let handler = EsmeRequestHandler { mode };
         tokio::select! {
             biased;
-            ended = session.run(&desk) => {
-                tracing::info!(peer.address = %self.peer, bind.end = ?ended, "a bind has ended");
+            ended = session.run(&handler) => {
+                tracing::info!(peer.address = %self.peer, bind.end = ?ended, "sandbox SMSC session ended");
             }
-            () = self.cut.cancelled() => tracing::info!(peer.address = %self.peer, "a link was cut"),
-            () = farewell => tracing::info!(peer.address = %self.peer, "a bind was given up"),
+            () = self.disconnect.cancelled() => tracing::info!(peer.address = %self.peer, "sandbox SMSC connection dropped"),
+            () = graceful_unbind => tracing::info!(peer.address = %self.peer, "sandbox SMSC unbind timed out"),
         }
         drop(registration);
-        self.centre.observer.count(|counts| counts.binds -= 1);
+        self.state.observer.count(|counts| counts.binds -= 1);
     }
 }
 
-/// Answers what a peer sends. This centre carries messages from handsets, and none to them.
-struct Desk {
+/// Rejects message requests of ESMEs: there is no delivery to handsets.
+struct EsmeRequestHandler {
     mode: BindMode,
 }
 
-impl Application for Desk {
-    async fn on_request(&self, request: Incoming) -> Answer {
+impl RequestHandler for EsmeRequestHandler {
+    async fn on_request(&self, request: MessageRequest) -> MessageResponse {
         match (request, self.mode) {
-            (Incoming::SubmitSm(_) | Incoming::DataSm(_), BindMode::Transmitter | BindMode::Transceiver) => {
-                CommandStatus::SUBMIT_FAILED.into()
-            }
+            (
+                MessageRequest::SubmitSm(_) | MessageRequest::DataSm(_),
+                BindMode::Transmitter | BindMode::Transceiver,
+            ) => CommandStatus::SUBMIT_FAILED.into(),
             _ => CommandStatus::INCORRECT_BIND_STATUS.into(),
         }
     }
 
-    fn on_event(&self, event: Event) {
-        tracing::debug!(link.event = ?event, "something happened on a link");
+    fn on_event(&self, event: SessionEvent) {
+        tracing::debug!(link.event = ?event, "sandbox SMSC session event");
     }
 }

@@ -1,4 +1,4 @@
-//! The way of one SMS: message after message, each until it is answered.
+//! Delivery of one SMS: sends its messages one after the other, with retries.
 
 use std::time::Duration;
 
@@ -6,75 +6,71 @@ use ringtrue_smpp::{pdu::CommandStatus, session::RequestError};
 use tokio::{sync::oneshot, time::sleep};
 
 use super::{
-    Behaviour,
-    binds::{Binds, Receiver},
-    composition::Outgoing,
-    observer::Observer,
+    FaultScript,
+    binds::{Binds, ReceiverBind},
+    message_encoding::OutboundMessage,
+    observer::SmscObserver,
 };
 
-/// How an SMS ended.
+/// Outcome of an SMS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The receiver took all of it.
+pub enum DeliveryOutcome {
+    /// The receiver accepted all messages.
     Acknowledged,
-    /// The receiver does not want it, and was spared the rest.
+    /// The receiver rejected a message; the rest was not sent.
     Rejected(CommandStatus),
-    /// It was tried as often as allowed; this came of the last attempt.
-    GaveUp(Setback),
-    /// The message centre stopped first.
+    /// The last attempt failed with this.
+    RetriesExhausted(AttemptFailure),
+    /// The SMSC stopped first.
     Stopped,
 }
 
-/// Why a message has to be sent again.
+/// Failure of an attempt that is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setback {
-    /// The receiver cannot take it now.
-    PutOff(CommandStatus),
-    LinkLost,
-    /// The receiver did not respond in time, or not sensibly.
+pub enum AttemptFailure {
+    TemporaryError(CommandStatus),
+    ConnectionLost,
+    /// No valid response in time.
     NoResponse,
 }
 
-/// What a sender holds of an SMS on its way. Dropping it changes nothing for the SMS.
+/// Handle of a sent SMS. Dropping it does not cancel the delivery.
 #[derive(Debug)]
-pub struct Ticket {
+pub struct DeliveryHandle {
     pub(super) id: u64,
-    pub(super) outcome: oneshot::Receiver<Outcome>,
+    pub(super) outcome: oneshot::Receiver<DeliveryOutcome>,
 }
 
-impl Ticket {
-    /// The number of the SMS, as in its [`Record`](super::Record).
+impl DeliveryHandle {
+    /// Id of the SMS, as in its [`SmsRecord`](super::SmsRecord).
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Waits for its end.
-    pub async fn delivered(self) -> Outcome {
-        self.outcome.await.unwrap_or(Outcome::Stopped)
+    pub async fn wait_for_outcome(self) -> DeliveryOutcome {
+        self.outcome.await.unwrap_or(DeliveryOutcome::Stopped)
     }
 }
 
-/// How often, and how soon again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Persistence {
-    pub(super) attempts: u32,
+pub(super) struct RetryPolicy {
+    pub(super) max_attempts: u32,
     pub(super) delay: Duration,
 }
 
-/// An SMS on its way.
 pub(super) struct Delivery<'a> {
     pub(super) id: u64,
     pub(super) binds: &'a Binds,
-    pub(super) observer: &'a Observer,
-    pub(super) persistence: Persistence,
-    pub(super) behaviour: &'a Behaviour,
-    pub(super) links_to_lose: u32,
-    pub(super) answers_to_lose: u32,
+    pub(super) observer: &'a SmscObserver,
+    pub(super) retry_policy: RetryPolicy,
+    pub(super) faults: &'a FaultScript,
+    pub(super) connection_drops: u32,
+    pub(super) lost_responses: u32,
 }
 
 impl Delivery<'_> {
-    pub(super) async fn run(mut self, messages: &[Outgoing]) -> Outcome {
-        for _copy in 0..=self.behaviour.extra_copies {
+    pub(super) async fn run(mut self, messages: &[OutboundMessage]) -> DeliveryOutcome {
+        for _copy in 0..=self.faults.extra_copies {
             let mut receiver = None;
             for message in messages {
                 if let Err(outcome) = self.deliver(message, &mut receiver).await {
@@ -82,72 +78,82 @@ impl Delivery<'_> {
                 }
             }
         }
-        Outcome::Acknowledged
+        DeliveryOutcome::Acknowledged
     }
 
-    /// Sends one message until it is taken. The parts of an SMS stay with a receiver for as long as there is one.
-    async fn deliver(&mut self, message: &Outgoing, kept: &mut Option<Receiver>) -> Result<(), Outcome> {
+    /// Sends one message until it is accepted. All parts of an SMS use one receiver while it is connected.
+    async fn deliver(
+        &mut self,
+        message: &OutboundMessage,
+        current_receiver: &mut Option<ReceiverBind>,
+    ) -> Result<(), DeliveryOutcome> {
         let mut attempts = 0;
         loop {
-            let receiver = match kept.take().filter(|receiver| receiver.is_up() && !self.behaviour.scattered) {
+            let receiver = match current_receiver
+                .take()
+                .filter(|receiver| receiver.is_connected() && !self.faults.spread_over_binds)
+            {
                 Some(receiver) => receiver,
-                None => self.binds.next().await,
+                None => self.binds.next_receiver().await,
             };
             attempts += 1;
-            self.observer.attempted(self.id);
-            let setback = match self.attempt(message, &receiver).await {
-                Attempt::Taken => {
-                    *kept = Some(receiver);
+            self.observer.record_attempt(self.id);
+            let failure = match self.send_once(message, &receiver).await {
+                AttemptResult::Accepted => {
+                    *current_receiver = Some(receiver);
                     return Ok(());
                 }
-                Attempt::Rejected(status) => return Err(Outcome::Rejected(status)),
-                Attempt::Failed(setback) => setback,
+                AttemptResult::Rejected(status) => return Err(DeliveryOutcome::Rejected(status)),
+                AttemptResult::Failed(failure) => failure,
             };
-            // Before anyone learns of the setback, so that who moves the clock on hearing of it moves it for us too.
-            let pause = sleep(self.persistence.delay);
-            self.observer.count(|counts| counts.setbacks += 1);
-            tracing::debug!(sms.id = self.id, sms.attempts = attempts, sms.setback = ?setback, "an SMS was not taken");
-            if attempts >= self.persistence.attempts {
-                return Err(Outcome::GaveUp(setback));
+            // Started before the failure is counted, so that a test that then advances the clock also advances this.
+            let pause = sleep(self.retry_policy.delay);
+            self.observer.count(|counts| counts.failed_attempts += 1);
+            tracing::debug!(
+                sms.id = self.id, sms.attempts = attempts, sms.failure = ?failure,
+                "sandbox SMS delivery attempt failed"
+            );
+            if attempts >= self.retry_policy.max_attempts {
+                return Err(DeliveryOutcome::RetriesExhausted(failure));
             }
             pause.await;
         }
     }
 
-    async fn attempt(&mut self, message: &Outgoing, receiver: &Receiver) -> Attempt {
-        let response = message.over(&receiver.link).await;
-        if self.links_to_lose > 0 {
-            // The response is there and nobody has looked at it: to the receiver, it was lost with the link.
-            self.links_to_lose -= 1;
-            receiver.cut.cancel();
-            return Attempt::Failed(Setback::LinkLost);
+    async fn send_once(&mut self, message: &OutboundMessage, receiver: &ReceiverBind) -> AttemptResult {
+        let response = message.send_over(&receiver.link).await;
+        if self.connection_drops > 0 {
+            // Ignores the response, as if it were lost with the connection.
+            self.connection_drops -= 1;
+            receiver.disconnect.cancel();
+            return AttemptResult::Failed(AttemptFailure::ConnectionLost);
         }
-        if self.answers_to_lose > 0 {
-            self.answers_to_lose -= 1;
-            return Attempt::Failed(Setback::LinkLost);
+        if self.lost_responses > 0 {
+            self.lost_responses -= 1;
+            return AttemptResult::Failed(AttemptFailure::ConnectionLost);
         }
         match response {
-            Ok(()) => Attempt::Taken,
-            Err(RequestError::Refused(
+            Ok(()) => AttemptResult::Accepted,
+            Err(RequestError::Rejected(
                 status @ (CommandStatus::RECEIVER_TEMPORARY_ERROR
                 | CommandStatus::MESSAGE_QUEUE_FULL
                 | CommandStatus::THROTTLED),
-            )) => Attempt::Failed(Setback::PutOff(status)),
-            Err(RequestError::Refused(status)) => Attempt::Rejected(status),
-            Err(RequestError::Closed) => Attempt::Failed(Setback::LinkLost),
-            // What cannot be written is refused by `send`, so the last of these does not come here.
+            )) => AttemptResult::Failed(AttemptFailure::TemporaryError(status)),
+            Err(RequestError::Rejected(status)) => AttemptResult::Rejected(status),
+            Err(RequestError::Closed) => AttemptResult::Failed(AttemptFailure::ConnectionLost),
+            // `Encode` does not occur here, because `send` rejects unencodable messages.
             Err(
                 RequestError::TimedOut
-                | RequestError::Unexpected(_)
-                | RequestError::Malformed(_)
-                | RequestError::Unwritable(_),
-            ) => Attempt::Failed(Setback::NoResponse),
+                | RequestError::UnexpectedResponse(_)
+                | RequestError::Decode(_)
+                | RequestError::Encode(_),
+            ) => AttemptResult::Failed(AttemptFailure::NoResponse),
         }
     }
 }
 
-enum Attempt {
-    Taken,
+enum AttemptResult {
+    Accepted,
     Rejected(CommandStatus),
-    Failed(Setback),
+    Failed(AttemptFailure),
 }

@@ -1,22 +1,21 @@
-//! A message centre: it takes SMS from simulated handsets and delivers them to those who have bound to it.
+//! Simulated SMSC: delivers SMS of simulated handsets to bound ESMEs.
 //!
-//! Each SMS is composed when it is sent, with its faults, and has a task of its own that brings it to its end: waits
-//! for a bind, sends message after message, and sends again what was put off, not answered, or lost with a link.
-//! Receivers take turns. The parts of an SMS go one after the other over one bind, unless asked otherwise, so what a
-//! receiver sees of a single SMS is the same in every run; two SMS may overtake each other, as on a real network.
+//! An SMS is encoded when it is sent, with its faults. Its own task waits for a bind, sends the messages, and retries
+//! after temporary errors, timeouts and lost connections. Receivers are used in round robin. The parts of an SMS are
+//! sent in order over one bind, unless scripted otherwise, so that runs are reproducible; different SMS may overtake
+//! each other, as on a real network.
 //!
-//! Everything is bounded: connections, SMS on their way, attempts, and what is remembered. Handsets may belong to
-//! accounts, which have a share of the queue each.
+//! Connections, queued SMS, attempts and records are bounded. Handsets may belong to accounts, each with a share of the
+//! queue.
 //!
-//! Deliberately absent: messages to handsets (`submit_sm` is answered with a failure), TLS, more than one system
-//! id, and keeping the queue over a restart.
+//! Deliberately absent: messages to handsets (`submit_sm` fails), TLS, more than one `system_id`, and persistence.
 
 mod alphabet;
-mod behaviour;
 mod binds;
-mod composition;
 mod connection;
 mod delivery;
+mod fault_script;
+mod message_encoding;
 mod observer;
 mod queue;
 mod sms;
@@ -31,50 +30,47 @@ use std::{
     time::Duration,
 };
 
-use ringtrue_smpp::{pdu::Tag, session};
+use ringtrue_smpp::{pdu::TlvTag, session};
 use tokio::{net::TcpListener, sync::oneshot, time::sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
     alphabet::Alphabet,
-    behaviour::{Behaviour, Carriage},
-    delivery::{Outcome, Setback, Ticket},
-    observer::{Counts, Observer, Record},
+    delivery::{AttemptFailure, DeliveryHandle, DeliveryOutcome},
+    fault_script::{ConcatenationMode, FaultScript},
+    observer::{SmsRecord, SmscCounts, SmscObserver},
     queue::{Account, QueueLimits},
-    sms::{Party, SendError, Sms},
+    sms::{SendError, Sms, SmsAddress},
 };
 use self::{
     binds::Binds,
-    delivery::{Delivery, Persistence},
-    queue::Queue,
+    delivery::{Delivery, RetryPolicy},
+    queue::SmsQueue,
 };
-use crate::random::Random;
+use crate::random::SeededRandom;
 
-/// What a message centre is like.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SmscConfig {
-    /// Port 0 takes any that is free.
+    /// Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Whom it lets bind, and what it calls itself.
+    /// `system_id` of ESMEs and of the SMSC.
     pub system_id: String,
-    /// At most eight characters, which is all that a bind can carry.
+    /// At most 8 characters, the limit of SMPP.
     pub password: String,
-    pub session: session::Config,
-    /// Connections at a time; those above are closed at once.
-    pub connections: usize,
-    /// SMS on their way at a time.
+    pub session: session::SessionConfig,
+    /// Further connections are closed immediately.
+    pub max_connections: usize,
     pub queue: QueueLimits,
-    /// The TLV that names the account of the handset, in sixteen octets. Without this, it is not told.
-    pub account_tag: Option<Tag>,
-    /// How often a message is sent at most.
-    pub attempts: u32,
-    /// How long after a failed attempt it is sent again.
+    /// TLV for the account of the handset, in 16 octets; `None`: not sent.
+    pub account_tag: Option<TlvTag>,
+    /// For each message.
+    pub max_attempts: u32,
     pub retry_delay: Duration,
-    /// How long those who are bound may take to let go, when the centre stops.
-    pub farewell: Duration,
-    /// How many SMS the observer remembers.
-    pub remembered: usize,
-    /// What decides everything that is left to chance.
+    /// Timeout of the unbind on shutdown.
+    pub unbind_timeout: Duration,
+    /// Maximum number of records of the observer.
+    pub max_records: usize,
+    /// Seed of random faults.
     pub seed: u64,
 }
 
@@ -84,14 +80,14 @@ impl Default for SmscConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             system_id: "sandbox".to_owned(),
             password: "sandbox".to_owned(),
-            session: session::Config::default(),
-            connections: 64,
+            session: session::SessionConfig::default(),
+            max_connections: 64,
             queue: QueueLimits::default(),
             account_tag: None,
-            attempts: 10,
+            max_attempts: 10,
             retry_delay: Duration::from_secs(1),
-            farewell: Duration::from_secs(1),
-            remembered: 100,
+            unbind_timeout: Duration::from_secs(1),
+            max_records: 100,
             seed: 0,
         }
     }
@@ -107,25 +103,25 @@ impl fmt::Debug for SmscConfig {
     }
 }
 
-/// A running message centre. It stops when it is dropped; [`shutdown`](Self::shutdown) also waits until it has.
+/// A running SMSC. Stops when dropped; [`shutdown`](Self::shutdown) also waits for its tasks.
 #[derive(Debug)]
 pub struct Smsc {
     address: SocketAddr,
-    centre: Arc<Centre>,
+    state: Arc<SmscState>,
     tasks: TaskTracker,
-    queue: Arc<Queue>,
+    queue: Arc<SmsQueue>,
     last_id: AtomicU64,
 }
 
-/// What connections and deliveries share.
+/// State shared by connections and deliveries.
 #[derive(Debug)]
-struct Centre {
+struct SmscState {
     config: SmscConfig,
     binds: Binds,
-    observer: Observer,
+    observer: SmscObserver,
     refuses_binds: AtomicBool,
-    /// Cancelled to cut all links that there are; then another takes its place.
-    links: Mutex<CancellationToken>,
+    /// Parent token of all connections; replaced after cancellation.
+    connections: Mutex<CancellationToken>,
     stop: CancellationToken,
 }
 
@@ -133,80 +129,83 @@ impl Smsc {
     pub async fn start(config: SmscConfig) -> io::Result<Self> {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;
-        let queue = Queue::new(config.queue);
-        let centre = Arc::new(Centre {
-            observer: Observer::new(config.remembered),
+        let queue = SmsQueue::new(config.queue);
+        let state = Arc::new(SmscState {
+            observer: SmscObserver::new(config.max_records),
             config,
             binds: Binds::default(),
             refuses_binds: AtomicBool::new(false),
-            links: Mutex::default(),
+            connections: Mutex::default(),
             stop: CancellationToken::new(),
         });
         let tasks = TaskTracker::new();
-        tasks.spawn(connection::listen(listener, Arc::clone(&centre), tasks.clone()));
-        Ok(Self { address, centre, tasks, queue, last_id: AtomicU64::new(0) })
+        tasks.spawn(connection::listen(listener, Arc::clone(&state), tasks.clone()));
+        Ok(Self { address, state, tasks, queue, last_id: AtomicU64::new(0) })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes an SMS from a handset. To be called within the runtime.
-    pub fn send(&self, sms: Sms) -> Result<Ticket, SendError> {
-        if self.centre.stop.is_cancelled() {
+    /// Sends an SMS from a handset. Must be called within a Tokio runtime.
+    pub fn send(&self, sms: Sms) -> Result<DeliveryHandle, SendError> {
+        if self.state.stop.is_cancelled() {
             return Err(SendError::Stopped);
         }
-        let place = self.queue.enter(sms.account)?;
+        let slot = self.queue.reserve(sms.account)?;
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        // Sixteen bits of the number tie the parts together, as a handset would count them.
+        // The concatenation reference increments, as on a handset.
         let [.., high, low] = id.to_be_bytes();
-        let mut random = Random::new(self.centre.config.seed, id);
-        let messages =
-            composition::compose(&sms, u16::from_be_bytes([high, low]), self.centre.config.account_tag, &mut random)?;
+        let mut random = SeededRandom::new(self.state.config.seed, id);
+        let messages = message_encoding::encode_sms(
+            &sms,
+            u16::from_be_bytes([high, low]),
+            self.state.config.account_tag,
+            &mut random,
+        )?;
 
-        self.centre.observer.sent(id, &sms);
-        let (ended, outcome) = oneshot::channel();
-        let centre = Arc::clone(&self.centre);
-        // It begins to be late now, not when the task is first run.
-        let late = sleep(sms.behaviour.late);
+        self.state.observer.record_sent(id, &sms);
+        let (outcome_sender, outcome) = oneshot::channel();
+        let state = Arc::clone(&self.state);
+        // The delay starts now, not when the task first runs.
+        let delay = sleep(sms.faults.delay);
         self.tasks.spawn(async move {
             let delivery = async {
-                late.await;
-                let _permit = place.delivery_permit().await;
-                centre.delivery(id, &sms.behaviour).run(&messages).await
+                delay.await;
+                let _permit = slot.delivery_permit().await;
+                state.delivery(id, &sms.faults).run(&messages).await
             };
-            let outcome = centre.stop.run_until_cancelled(delivery).await.unwrap_or(Outcome::Stopped);
-            drop(place);
-            centre.observer.ended(id, outcome);
-            // The sender may not care.
-            let _ = ended.send(outcome);
+            let outcome = state.stop.run_until_cancelled(delivery).await.unwrap_or(DeliveryOutcome::Stopped);
+            drop(slot);
+            state.observer.record_outcome(id, outcome);
+            // The handle may have been dropped.
+            let _ = outcome_sender.send(outcome);
         });
-        Ok(Ticket { id, outcome })
+        Ok(DeliveryHandle { id, outcome })
     }
 
-    /// Cuts every link there is, without unbinding.
-    pub fn drop_links(&self) {
-        let mut links = self.centre.links.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *links).cancel();
+    /// Drops all connections without unbind.
+    pub fn drop_connections(&self) {
+        let mut connections = self.state.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *connections).cancel();
     }
 
-    /// From now on refuses every bind with `ESME_RBINDFAIL`, or no longer does. Binds that there are stay.
-    pub fn refuse_binds(&self, refuse: bool) {
-        self.centre.refuses_binds.store(refuse, Ordering::Relaxed);
+    /// Rejects new binds with `ESME_RBINDFAIL` while set.
+    pub fn set_refuse_binds(&self, refuse: bool) {
+        self.state.refuses_binds.store(refuse, Ordering::Relaxed);
     }
 
-    pub fn observer(&self) -> Observer {
-        self.centre.observer.clone()
+    pub fn observer(&self) -> SmscObserver {
+        self.state.observer.clone()
     }
 
-    pub fn counts(&self) -> Counts {
-        self.centre.observer.counts()
+    pub fn counts(&self) -> SmscCounts {
+        self.state.observer.counts()
     }
 
-    /// Gives up what is on its way, unbinds, and waits until nothing of it is left.
+    /// Stops deliveries, unbinds, and waits for all tasks.
     pub async fn shutdown(&self) {
-        self.centre.stop.cancel();
+        self.state.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
     }
@@ -214,29 +213,29 @@ impl Smsc {
 
 impl Drop for Smsc {
     fn drop(&mut self) {
-        self.centre.stop.cancel();
+        self.state.stop.cancel();
     }
 }
 
-impl Centre {
+impl SmscState {
     fn refuses_binds(&self) -> bool {
         self.refuses_binds.load(Ordering::Relaxed)
     }
 
-    /// What cuts a new link.
-    fn link_token(&self) -> CancellationToken {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner).child_token()
+    /// Token that drops a new connection.
+    fn connection_token(&self) -> CancellationToken {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).child_token()
     }
 
-    fn delivery<'a>(&'a self, id: u64, behaviour: &'a Behaviour) -> Delivery<'a> {
+    fn delivery<'a>(&'a self, id: u64, faults: &'a FaultScript) -> Delivery<'a> {
         Delivery {
             id,
             binds: &self.binds,
             observer: &self.observer,
-            persistence: Persistence { attempts: self.config.attempts, delay: self.config.retry_delay },
-            behaviour,
-            links_to_lose: behaviour.links_to_lose,
-            answers_to_lose: behaviour.answers_to_lose,
+            retry_policy: RetryPolicy { max_attempts: self.config.max_attempts, delay: self.config.retry_delay },
+            faults,
+            connection_drops: faults.connection_drops,
+            lost_responses: faults.lost_responses,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the message centre has seen: for tests, and for a page that shows it.
+//! Counts and records of SMS, for tests and for display.
 
 use std::{
     collections::VecDeque,
@@ -8,47 +8,45 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{Outcome, Party, Sms};
+use super::{DeliveryOutcome, Sms, SmsAddress};
 
-/// How many of everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Binds that there are now, of every kind.
+pub struct SmscCounts {
+    /// Current binds of every mode.
     pub binds: usize,
-    /// Binds that were refused.
-    pub binds_refused: u64,
-    /// Connections that were closed at once, because there were too many.
-    pub turned_away: u64,
-    /// SMS that have not come to their end.
+    pub binds_rejected: u64,
+    /// Connections closed because of the limit.
+    pub connections_rejected: u64,
+    /// SMS without an outcome.
     pub queued: usize,
-    /// SMS that a receiver has taken.
+    /// SMS accepted by a receiver.
     pub delivered: u64,
-    /// SMS that a receiver did not want.
-    pub refused: u64,
-    /// SMS that were tried too often.
-    pub given_up: u64,
-    /// Messages that were put on a link, each part and copy and repetition counted.
+    /// SMS rejected by a receiver.
+    pub rejected: u64,
+    /// SMS whose attempts are exhausted.
+    pub retries_exhausted: u64,
+    /// Sent messages, including parts, copies and retries.
     pub attempts: u64,
-    /// Attempts that are, or would be, followed by another.
-    pub setbacks: u64,
+    /// Attempts that failed temporarily.
+    pub failed_attempts: u64,
 }
 
-/// An SMS, and what became of it.
+/// A sent SMS and its outcome.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct SmsRecord {
     pub id: u64,
-    pub from: Party,
-    pub to: Party,
+    pub from: SmsAddress,
+    pub to: SmsAddress,
     pub text: String,
     pub attempts: u32,
-    /// None while it is on its way.
-    pub outcome: Option<Outcome>,
+    /// `None` while it is queued.
+    pub outcome: Option<DeliveryOutcome>,
 }
 
-/// Tells of the text how long it is, never what it says.
-impl fmt::Debug for Record {
+/// Shows the length of the text, never the text.
+impl fmt::Debug for SmsRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Record")
+        f.debug_struct("SmsRecord")
             .field("id", &self.id)
             .field("from", &self.from)
             .field("to", &self.to)
@@ -59,45 +57,45 @@ impl fmt::Debug for Record {
     }
 }
 
-/// Looks on. Clones see the same, also after the message centre has stopped.
+/// Observer of an SMSC. Clones share the data, which stays available after a shutdown.
 #[derive(Clone, Debug)]
-pub struct Observer {
-    counts: Arc<watch::Sender<Counts>>,
-    records: Arc<Mutex<VecDeque<Record>>>,
-    remembered: usize,
+pub struct SmscObserver {
+    counts: Arc<watch::Sender<SmscCounts>>,
+    records: Arc<Mutex<VecDeque<SmsRecord>>>,
+    max_records: usize,
 }
 
-impl Observer {
-    pub(super) fn new(remembered: usize) -> Self {
-        Self { counts: Arc::default(), records: Arc::default(), remembered }
+impl SmscObserver {
+    pub(super) fn new(max_records: usize) -> Self {
+        Self { counts: Arc::default(), records: Arc::default(), max_records }
     }
 
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> SmscCounts {
         *self.counts.borrow()
     }
 
-    /// Waits until the counts are as wished.
-    pub async fn wait_until(&self, mut wished: impl FnMut(&Counts) -> bool) -> Counts {
+    /// Waits until the counts match.
+    pub async fn wait_until(&self, mut predicate: impl FnMut(&SmscCounts) -> bool) -> SmscCounts {
         let mut changes = self.counts.subscribe();
-        // There is always a sender: this observer has it.
-        changes.wait_for(|counts| wished(counts)).await.map_or_else(|_| self.counts(), |counts| *counts)
+        // The sender is never dropped.
+        changes.wait_for(|counts| predicate(counts)).await.map_or_else(|_| self.counts(), |counts| *counts)
     }
 
-    /// The last messages, oldest first.
-    pub fn messages(&self) -> Vec<Record> {
+    /// Recent SMS, oldest first.
+    pub fn sent_sms(&self) -> Vec<SmsRecord> {
         self.records().iter().cloned().collect()
     }
 
-    pub(super) fn count(&self, change: impl FnOnce(&mut Counts)) {
+    pub(super) fn count(&self, change: impl FnOnce(&mut SmscCounts)) {
         self.counts.send_modify(change);
     }
 
-    pub(super) fn sent(&self, id: u64, sms: &Sms) {
+    pub(super) fn record_sent(&self, id: u64, sms: &Sms) {
         let mut records = self.records();
-        while records.len() >= self.remembered.max(1) {
+        while records.len() >= self.max_records.max(1) {
             records.pop_front();
         }
-        records.push_back(Record {
+        records.push_back(SmsRecord {
             id,
             from: sms.from.clone(),
             to: sms.to.clone(),
@@ -109,32 +107,32 @@ impl Observer {
         self.count(|counts| counts.queued += 1);
     }
 
-    pub(super) fn attempted(&self, id: u64) {
-        self.amend(id, |record| record.attempts += 1);
+    pub(super) fn record_attempt(&self, id: u64) {
+        self.update_record(id, |record| record.attempts += 1);
         self.count(|counts| counts.attempts += 1);
     }
 
-    pub(super) fn ended(&self, id: u64, outcome: Outcome) {
-        self.amend(id, |record| record.outcome = Some(outcome));
+    pub(super) fn record_outcome(&self, id: u64, outcome: DeliveryOutcome) {
+        self.update_record(id, |record| record.outcome = Some(outcome));
         self.count(|counts| {
             counts.queued -= 1;
             match outcome {
-                Outcome::Acknowledged => counts.delivered += 1,
-                Outcome::Rejected(_) => counts.refused += 1,
-                Outcome::GaveUp(_) => counts.given_up += 1,
-                Outcome::Stopped => {}
+                DeliveryOutcome::Acknowledged => counts.delivered += 1,
+                DeliveryOutcome::Rejected(_) => counts.rejected += 1,
+                DeliveryOutcome::RetriesExhausted(_) => counts.retries_exhausted += 1,
+                DeliveryOutcome::Stopped => {}
             }
         });
     }
 
-    /// Changes a record, if it is still remembered. Those that still move are mostly the newest.
-    fn amend(&self, id: u64, change: impl FnOnce(&mut Record)) {
+    /// Updates a record, if it is still kept; searches from the newest.
+    fn update_record(&self, id: u64, change: impl FnOnce(&mut SmsRecord)) {
         if let Some(record) = self.records().iter_mut().rev().find(|record| record.id == id) {
             change(record);
         }
     }
 
-    fn records(&self) -> MutexGuard<'_, VecDeque<Record>> {
+    fn records(&self) -> MutexGuard<'_, VecDeque<SmsRecord>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

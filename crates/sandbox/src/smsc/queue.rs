@@ -1,7 +1,7 @@
-//! The queue of SMS on their way, and everybody's share of it.
+//! Bounded queue of SMS, with shares for accounts and groups.
 //!
-//! Handsets belong to accounts, and accounts to groups. No account can fill the queue, nor keep the links busy: SMS that
-//! are late, lost or many delay those of their own account only.
+//! Handsets belong to accounts, and accounts to groups. An account can neither fill the queue nor block the
+//! connections: its SMS delay only its own.
 
 use std::{
     collections::HashMap,
@@ -12,21 +12,21 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::SendError;
 
-/// Whom a handset belongs to.
+/// Owner of a handset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Account {
     pub id: u128,
-    /// Accounts of one group have a share of the queue together.
+    /// Accounts of a group share a limit.
     pub group: u128,
 }
 
-/// How many SMS may be on their way.
+/// Limits of queued SMS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     pub total: usize,
     pub per_group: usize,
     pub per_account: usize,
-    /// Of those, how many are being delivered at a time.
+    /// Concurrent deliveries of an account.
     pub deliveries_per_account: usize,
 }
 
@@ -37,31 +37,31 @@ impl Default for QueueLimits {
 }
 
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct SmsQueue {
     limits: QueueLimits,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     total: usize,
     groups: HashMap<u128, usize>,
-    accounts: HashMap<u128, Share>,
+    accounts: HashMap<u128, AccountShare>,
 }
 
 #[derive(Debug)]
-struct Share {
+struct AccountShare {
     queued: usize,
     deliveries: Arc<Semaphore>,
 }
 
-impl Queue {
+impl SmsQueue {
     pub(super) fn new(limits: QueueLimits) -> Arc<Self> {
         Arc::new(Self { limits, state: Mutex::default() })
     }
 
-    /// A place in the queue. SMS without an account have no share of their own.
-    pub(super) fn enter(self: &Arc<Self>, account: Option<Account>) -> Result<Place, SendError> {
+    /// Reserves a slot. SMS without an account count only towards the total.
+    pub(super) fn reserve(self: &Arc<Self>, account: Option<Account>) -> Result<QueueSlot, SendError> {
         let QueueLimits { total, per_group, per_account, deliveries_per_account } = self.limits;
         let mut state = self.lock();
         if state.total >= total {
@@ -69,13 +69,13 @@ impl Queue {
         }
         let mut deliveries = None;
         if let Some(Account { id, group }) = account {
-            let of_group = state.groups.get(&group).copied().unwrap_or_default();
-            let of_account = state.accounts.get(&id).map_or(0, |share| share.queued);
-            if of_group >= per_group || of_account >= per_account {
+            let group_queued = state.groups.get(&group).copied().unwrap_or_default();
+            let account_queued = state.accounts.get(&id).map_or(0, |share| share.queued);
+            if group_queued >= per_group || account_queued >= per_account {
                 return Err(SendError::AccountFull);
             }
             *state.groups.entry(group).or_default() += 1;
-            let share = state.accounts.entry(id).or_insert_with(|| Share {
+            let share = state.accounts.entry(id).or_insert_with(|| AccountShare {
                 queued: 0,
                 deliveries: Arc::new(Semaphore::new(deliveries_per_account.max(1))),
             });
@@ -84,31 +84,31 @@ impl Queue {
         }
         state.total += 1;
         drop(state);
-        Ok(Place { queue: Arc::clone(self), account, deliveries })
+        Ok(QueueSlot { queue: Arc::clone(self), account, deliveries })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A place in the queue, until it is dropped.
+/// A slot in the queue; dropping it releases the slot.
 #[derive(Debug)]
-pub(super) struct Place {
-    queue: Arc<Queue>,
+pub(super) struct QueueSlot {
+    queue: Arc<SmsQueue>,
     account: Option<Account>,
     deliveries: Option<Arc<Semaphore>>,
 }
 
-impl Place {
-    /// Waits until the account may have one more SMS delivered.
+impl QueueSlot {
+    /// Waits for a delivery permit of the account.
     pub(super) async fn delivery_permit(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         self.deliveries.as_ref()?.acquire().await.ok()
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
         state.total -= 1;
@@ -133,16 +133,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_more_than_a_share() {
-        let queue = Queue::new(QueueLimits { total: 6, per_group: 3, per_account: 2, ..QueueLimits::default() });
+    fn shares_are_limited() {
+        let queue = SmsQueue::new(QueueLimits { total: 6, per_group: 3, per_account: 2, ..QueueLimits::default() });
         let account = |id, group| Some(Account { id, group });
-        let mut places: Vec<Place> =
-            [account(1, 1), account(1, 1), account(2, 1)].map(|account| queue.enter(account).unwrap()).into();
-        assert_eq!(queue.enter(account(1, 1)).err(), Some(SendError::AccountFull));
-        assert_eq!(queue.enter(account(3, 1)).err(), Some(SendError::AccountFull), "the group is full");
-        places.extend([account(4, 2), account(4, 2), None].map(|account| queue.enter(account).unwrap()));
-        assert_eq!(queue.enter(account(5, 3)).err(), Some(SendError::QueueFull));
-        places.clear();
+        let mut slots: Vec<QueueSlot> =
+            [account(1, 1), account(1, 1), account(2, 1)].map(|account| queue.reserve(account).unwrap()).into();
+        assert_eq!(queue.reserve(account(1, 1)).err(), Some(SendError::AccountFull));
+        assert_eq!(queue.reserve(account(3, 1)).err(), Some(SendError::AccountFull), "the group is full");
+        slots.extend([account(4, 2), account(4, 2), None].map(|account| queue.reserve(account).unwrap()));
+        assert_eq!(queue.reserve(account(5, 3)).err(), Some(SendError::QueueFull));
+        slots.clear();
         let state = queue.lock();
         assert_eq!((state.total, state.groups.len(), state.accounts.len()), (0, 0, 0));
     }

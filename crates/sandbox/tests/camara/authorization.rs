@@ -1,41 +1,45 @@
-use ringtrue_sandbox::camara::{Client, OperatorConfig, Scope};
+use ringtrue_sandbox::camara::{OAuthClient, OperatorConfig, Scope};
 
-use crate::{EVEN, ODD, REDIRECT_URI, SHARE, SIM_SWAP, VERIFY, World, asking, but};
+use crate::{EVEN, Fixture, ODD, REDIRECT_URI, SHARE, SIM_SWAP, VERIFY, authorization_parameters, with_parameter};
 
 const BOTH: &str =
     "openid dpv:ServiceProvision number-verification:verify number-verification:device-phone-number:read";
 
 #[tokio::test]
-async fn a_device_comes_back_with_a_code() {
-    let world = World::start().await;
+async fn device_is_redirected_with_a_code() {
+    let fixture = Fixture::start().await;
     let hashed = "dpv:FraudPreventionAndDetection#number-verification:verify";
     let hint = format!("tel:{EVEN}");
     for parameters in [
-        asking(EVEN, VERIFY),
-        asking(&hint, VERIFY),
-        asking(EVEN, hashed),
-        asking(EVEN, SIM_SWAP),
-        but(asking(EVEN, VERIFY), "prompt", "none"),
-        but(asking(EVEN, VERIFY), "response_mode", "query"),
-        but(asking(EVEN, VERIFY), "acr_values", "2"),
-        but(but(asking(EVEN, VERIFY), "code_challenge", ""), "code_challenge_method", ""),
-        but(but(asking(EVEN, VERIFY), "state", ""), "nonce", ""),
+        authorization_parameters(EVEN, VERIFY),
+        authorization_parameters(&hint, VERIFY),
+        authorization_parameters(EVEN, hashed),
+        authorization_parameters(EVEN, SIM_SWAP),
+        with_parameter(authorization_parameters(EVEN, VERIFY), "prompt", "none"),
+        with_parameter(authorization_parameters(EVEN, VERIFY), "response_mode", "query"),
+        with_parameter(authorization_parameters(EVEN, VERIFY), "acr_values", "2"),
+        with_parameter(
+            with_parameter(authorization_parameters(EVEN, VERIFY), "code_challenge", ""),
+            "code_challenge_method",
+            "",
+        ),
+        with_parameter(with_parameter(authorization_parameters(EVEN, VERIFY), "state", ""), "nonce", ""),
     ] {
-        let reply = world.authorize(&parameters).await;
-        assert_eq!(reply.header("cache-control"), Some("no-store"));
-        let back = reply.sent_back();
-        assert!(back["code"].len() >= 43, "{parameters:?}");
-        assert_eq!(back["iss"], world.operator.issuer());
-        assert_eq!(back["from"], "operator");
+        let response = fixture.authorize(&parameters).await;
+        assert_eq!(response.header("cache-control"), Some("no-store"));
+        let redirect = response.redirect_parameters();
+        assert!(redirect["code"].len() >= 43, "{parameters:?}");
+        assert_eq!(redirect["iss"], fixture.operator.issuer());
+        assert_eq!(redirect["from"], "operator");
         let state = parameters.iter().find(|(name, _)| *name == "state").map(|(_, state)| *state);
-        assert_eq!(back.get("state").map(String::as_str), state);
-        assert!(!back.contains_key("error"));
+        assert_eq!(redirect.get("state").map(String::as_str), state);
+        assert!(!redirect.contains_key("error"));
     }
 }
 
 #[tokio::test]
-async fn the_last_two_digits_of_the_sim_decide() {
-    let world = World::start().await;
+async fn last_two_digits_select_the_outcome() {
+    let fixture = Fixture::start().await;
     for (sim, scope, expected) in [
         ("+990123456799", VERIFY, "server_error"),
         ("+990123456797", VERIFY, ""),
@@ -50,83 +54,94 @@ async fn the_last_two_digits_of_the_sim_decide() {
         (ODD, SHARE, "login_required"),
         (ODD, BOTH, ""),
     ] {
-        let back = world.sent_back(&asking(sim, scope)).await;
-        let error = back.get("error").map_or("", String::as_str);
+        let redirect = fixture.redirect_parameters(&authorization_parameters(sim, scope)).await;
+        let error = redirect.get("error").map_or("", String::as_str);
         assert_eq!(error, expected, "{sim} {scope}");
-        assert_eq!(back.contains_key("code"), expected.is_empty(), "{sim} {scope}");
-        assert_eq!((back["state"].as_str(), back["iss"].as_str()), ("the state", world.operator.issuer()));
+        assert_eq!(redirect.contains_key("code"), expected.is_empty(), "{sim} {scope}");
+        assert_eq!((redirect["state"].as_str(), redirect["iss"].as_str()), ("the state", fixture.operator.issuer()));
     }
 }
 
 #[tokio::test]
-async fn a_silent_network_sends_nobody_back() {
-    let world = World::start().await;
-    let reply = world.authorize(&asking("+990123456798", VERIFY)).await;
-    assert_eq!((reply.status, reply.text()), (200, "the simulated network stays silent"));
-    assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"));
-    assert_eq!(reply.header("location"), None);
+async fn network_timeout_causes_no_redirect() {
+    let fixture = Fixture::start().await;
+    let response = fixture.authorize(&authorization_parameters("+990123456798", VERIFY)).await;
+    assert_eq!((response.status, response.text()), (200, "simulated network timeout: no redirect"));
+    assert_eq!(response.header("content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(response.header("location"), None);
 }
 
 #[tokio::test]
-async fn a_device_that_names_no_sim_has_the_usual_one() {
-    let nameless = but(asking(EVEN, VERIFY), "login_hint", "");
-    let world = World::start().await;
-    assert_eq!(world.sent_back(&nameless).await["error"], "login_required");
+async fn default_sim_applies_without_login_hint() {
+    let without_hint = with_parameter(authorization_parameters(EVEN, VERIFY), "login_hint", "");
+    let fixture = Fixture::start().await;
+    assert_eq!(fixture.redirect_parameters(&without_hint).await["error"], "login_required");
     let config = OperatorConfig { default_sim: Some(EVEN.parse().unwrap()), ..OperatorConfig::default() };
-    let world = World::with(config).await;
-    assert!(world.sent_back(&nameless).await.contains_key("code"));
+    let fixture = Fixture::with_config(config).await;
+    assert!(fixture.redirect_parameters(&without_hint).await.contains_key("code"));
 }
 
 #[tokio::test]
-async fn a_bad_request_is_told_to_the_client() {
+async fn invalid_request_is_reported_by_redirect() {
     let config = OperatorConfig {
-        clients: vec![Client::new("limited").redirecting_to(REDIRECT_URI).limited_to(&[Scope::VerifyNumber])],
+        clients: vec![OAuthClient::new("limited").with_redirect_uri(REDIRECT_URI).with_scopes(&[Scope::VerifyNumber])],
         ..OperatorConfig::default()
     };
-    let world = World::with(config).await;
-    let good = || asking(EVEN, VERIFY);
+    let fixture = Fixture::with_config(config).await;
+    let valid = || authorization_parameters(EVEN, VERIFY);
     for (parameters, expected) in [
-        (but(good(), "response_type", ""), "invalid_request"),
-        (but(good(), "response_type", "token"), "unsupported_response_type"),
-        (but(good(), "response_type", "code id_token"), "unsupported_response_type"),
-        (but(good(), "response_mode", "fragment"), "invalid_request"),
-        (but(good(), "prompt", "login"), "interaction_required"),
-        (but(good(), "prompt", "none consent"), "invalid_request"),
-        (but(good(), "scope", ""), "invalid_scope"),
-        (but(good(), "scope", "openid number-verification:verify"), "invalid_scope"),
-        (but(good(), "scope", "dpv:A dpv:B number-verification:verify"), "invalid_scope"),
-        (but(good(), "scope", "dpv:A offline_access"), "invalid_scope"),
-        (but(asking(EVEN, SHARE), "client_id", "limited"), "invalid_scope"),
-        (but(good(), "code_challenge_method", "plain"), "invalid_request"),
-        (but(good(), "code_challenge_method", ""), "invalid_request"),
-        (but(good(), "code_challenge", ""), "invalid_request"),
-        (but(good(), "code_challenge", "short"), "invalid_request"),
-        (but(but(but(good(), "code_challenge", ""), "code_challenge_method", ""), "nonce", ""), "invalid_request"),
-        (but(good(), "login_hint", "tel:123"), "invalid_request"),
-        (but(good(), "login_hint", "nobody"), "invalid_request"),
-        (but(good(), "request_uri", "https://client.example/request"), "request_uri_not_supported"),
-        ([good(), vec![("scope", VERIFY)]].concat(), "invalid_request"),
+        (with_parameter(valid(), "response_type", ""), "invalid_request"),
+        (with_parameter(valid(), "response_type", "token"), "unsupported_response_type"),
+        (with_parameter(valid(), "response_type", "code id_token"), "unsupported_response_type"),
+        (with_parameter(valid(), "response_mode", "fragment"), "invalid_request"),
+        (with_parameter(valid(), "prompt", "login"), "interaction_required"),
+        (with_parameter(valid(), "prompt", "none consent"), "invalid_request"),
+        (with_parameter(valid(), "scope", ""), "invalid_scope"),
+        (with_parameter(valid(), "scope", "openid number-verification:verify"), "invalid_scope"),
+        (with_parameter(valid(), "scope", "dpv:A dpv:B number-verification:verify"), "invalid_scope"),
+        (with_parameter(valid(), "scope", "dpv:A offline_access"), "invalid_scope"),
+        (with_parameter(authorization_parameters(EVEN, SHARE), "client_id", "limited"), "invalid_scope"),
+        (with_parameter(valid(), "code_challenge_method", "plain"), "invalid_request"),
+        (with_parameter(valid(), "code_challenge_method", ""), "invalid_request"),
+        (with_parameter(valid(), "code_challenge", ""), "invalid_request"),
+        (with_parameter(valid(), "code_challenge", "short"), "invalid_request"),
+        (
+            with_parameter(
+                with_parameter(with_parameter(valid(), "code_challenge", ""), "code_challenge_method", ""),
+                "nonce",
+                "",
+            ),
+            "invalid_request",
+        ),
+        (with_parameter(valid(), "login_hint", "tel:123"), "invalid_request"),
+        (with_parameter(valid(), "login_hint", "unknown"), "invalid_request"),
+        (with_parameter(valid(), "request_uri", "https://client.example/request"), "request_uri_not_supported"),
+        ([valid(), vec![("scope", VERIFY)]].concat(), "invalid_request"),
     ] {
-        let back = world.sent_back(&parameters).await;
-        assert_eq!(back["error"], expected, "{parameters:?}");
-        assert_eq!((back["state"].as_str(), back["iss"].as_str()), ("the state", world.operator.issuer()));
-        assert!(!back.contains_key("code"));
+        let redirect = fixture.redirect_parameters(&parameters).await;
+        assert_eq!(redirect["error"], expected, "{parameters:?}");
+        assert_eq!((redirect["state"].as_str(), redirect["iss"].as_str()), ("the state", fixture.operator.issuer()));
+        assert!(!redirect.contains_key("code"));
     }
 }
 
 #[tokio::test]
-async fn nobody_is_sent_to_where_no_client_is_known() {
-    let world = World::start().await;
+async fn unregistered_redirect_uri_causes_no_redirect() {
+    let fixture = Fixture::start().await;
     for parameters in [
-        but(asking(EVEN, VERIFY), "client_id", ""),
-        but(asking(EVEN, VERIFY), "client_id", "nobody"),
-        but(asking(EVEN, VERIFY), "redirect_uri", ""),
-        but(asking(EVEN, VERIFY), "redirect_uri", "https://client.example/back"),
-        but(asking(EVEN, VERIFY), "redirect_uri", "https://client.example/back?from=operator&more"),
-        but(asking(EVEN, VERIFY), "redirect_uri", "https://attacker.example/"),
+        with_parameter(authorization_parameters(EVEN, VERIFY), "client_id", ""),
+        with_parameter(authorization_parameters(EVEN, VERIFY), "client_id", "unknown"),
+        with_parameter(authorization_parameters(EVEN, VERIFY), "redirect_uri", ""),
+        with_parameter(authorization_parameters(EVEN, VERIFY), "redirect_uri", "https://client.example/back"),
+        with_parameter(
+            authorization_parameters(EVEN, VERIFY),
+            "redirect_uri",
+            "https://client.example/back?from=operator&more",
+        ),
+        with_parameter(authorization_parameters(EVEN, VERIFY), "redirect_uri", "https://attacker.example/"),
     ] {
-        let reply = world.authorize(&parameters).await;
-        assert_eq!(reply.status, 400, "{parameters:?}");
-        assert_eq!(reply.header("location"), None);
+        let response = fixture.authorize(&parameters).await;
+        assert_eq!(response.status, 400, "{parameters:?}");
+        assert_eq!(response.header("location"), None);
     }
 }

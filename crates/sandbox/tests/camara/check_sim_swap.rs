@@ -1,33 +1,33 @@
-//! The scenarios of CAMARA's `sim-swap-checkSimSwap.feature`, under their names.
+//! Scenarios of CAMARA's `sim-swap-checkSimSwap.feature`.
 
 use ringtrue_sandbox::camara::{Endpoint, OperatorConfig};
 use serde_json::{Value, json};
 
 use crate::{
-    Bearer::{self, Client, Expired, Network, Nonsense, Nothing},
-    EVEN, ODD, SIM_SWAP, VERIFY, World,
-    wire::Reply,
+    Bearer::{self, Client, Expired, Invalid, Missing, Network},
+    EVEN, Fixture, ODD, SIM_SWAP, VERIFY,
+    http_client::TestResponse,
 };
 
 const HOUR: i64 = 3600;
 
-impl World {
-    async fn check(&self, bearer: Bearer, body: &Value) -> Reply {
+impl Fixture {
+    async fn check(&self, bearer: Bearer, body: &Value) -> TestResponse {
         self.call(Endpoint::CheckSimSwap, bearer, &body.to_string()).await
     }
 
-    /// A world where the SIM of this number was changed so many hours ago.
-    async fn swapped(number: &str, hours: i64) -> Self {
-        let world = Self::start().await;
-        world.operator.swap(&number.parse().unwrap());
-        world.advance(hours * HOUR);
-        world
+    /// Starts with a SIM swap this number of hours ago.
+    async fn with_swap(number: &str, hours: i64) -> Self {
+        let fixture = Self::start().await;
+        fixture.operator.swap_sim(&number.parse().unwrap());
+        fixture.advance(hours * HOUR);
+        fixture
     }
 }
 
 #[tokio::test]
 async fn every_success_scenario() {
-    // The number's SIM was changed so many hours ago, or never.
+    // Hours since the SIM swap, or `None`.
     let mut scenarios = vec![
         ("check_sim_swap_1_generic_success_scenario", None, json!({}), false),
         ("check_sim_swap_2_valid_sim_swap_no_max_age", Some(240), json!({}), true),
@@ -41,27 +41,27 @@ async fn every_success_scenario() {
         scenarios.push(("check_sim_swap_7_no_sim_swap_with_max_age", None, json!({ "maxAge": hours - 1 }), false));
     }
     for (scenario, hours, mut body, swapped) in scenarios {
-        let world = match hours {
-            Some(hours) => World::swapped(EVEN, hours).await,
-            None => World::start().await,
+        let fixture = match hours {
+            Some(hours) => Fixture::with_swap(EVEN, hours).await,
+            None => Fixture::start().await,
         };
-        let three_legged = world.check(Network(EVEN, SIM_SWAP), &body).await;
+        let three_legged = fixture.check(Network(EVEN, SIM_SWAP), &body).await;
         body["phoneNumber"] = EVEN.into();
-        let two_legged = world.check(Client(SIM_SWAP), &body).await;
-        for reply in [three_legged, two_legged] {
-            reply.assert_is_camara(scenario);
-            assert_eq!(reply.json(), json!({ "swapped": swapped }), "{scenario} {body}");
+        let two_legged = fixture.check(Client(SIM_SWAP), &body).await;
+        for response in [three_legged, two_legged] {
+            response.assert_camara_conventions(scenario);
+            assert_eq!(response.json(), json!({ "swapped": swapped }), "{scenario} {body}");
         }
     }
 }
 
 #[tokio::test]
 async fn every_error_scenario() {
-    let good = || json!({ "phoneNumber": EVEN });
+    let valid = || json!({ "phoneNumber": EVEN });
     let scenarios: [(&str, Bearer, Value, u16, &str); 10] = [
-        ("check_sim_swap_401.1_no_authorization_header", Nothing, good(), 401, "UNAUTHENTICATED"),
-        ("check_sim_swap_401.2_expired_access_token", Expired(SIM_SWAP), good(), 401, "UNAUTHENTICATED"),
-        ("check_sim_swap_401.3_invalid_access_token", Nonsense, good(), 401, "UNAUTHENTICATED"),
+        ("check_sim_swap_401.1_no_authorization_header", Missing, valid(), 401, "UNAUTHENTICATED"),
+        ("check_sim_swap_401.2_expired_access_token", Expired(SIM_SWAP), valid(), 401, "UNAUTHENTICATED"),
+        ("check_sim_swap_401.3_invalid_access_token", Invalid, valid(), 401, "UNAUTHENTICATED"),
         (
             "check_sim_swap_400.1_invalid_max_age",
             Client(SIM_SWAP),
@@ -93,7 +93,7 @@ async fn every_error_scenario() {
         (
             "check_sim_swap_C02.03_unnecessary_phone_number",
             Network(EVEN, SIM_SWAP),
-            good(),
+            valid(),
             422,
             "UNNECESSARY_IDENTIFIER",
         ),
@@ -106,27 +106,27 @@ async fn every_error_scenario() {
             "SERVICE_NOT_APPLICABLE",
         ),
     ];
-    let world = World::start().await;
+    let fixture = Fixture::start().await;
     for (scenario, bearer, body, status, code) in scenarios {
-        let reply = world.check(bearer, &body).await;
-        reply.assert_is_camara(scenario);
-        assert_eq!(reply.error(), (status, code.to_owned()), "{scenario}");
+        let response = fixture.check(bearer, &body).await;
+        response.assert_camara_conventions(scenario);
+        assert_eq!(response.error(), (status, code.to_owned()), "{scenario}");
     }
 }
 
 #[tokio::test]
 async fn check_sim_swap_400_3_max_age_out_of_monitored_period() {
-    let world = World::with(OperatorConfig { monitored_days: Some(30), ..OperatorConfig::default() }).await;
-    let ask = |hours: i64| json!({ "phoneNumber": ODD, "maxAge": hours });
-    let reply = world.check(Client(SIM_SWAP), &ask(30 * 24 + 1)).await;
-    reply.assert_is_camara("check_sim_swap_400.3_max_age_out_of_monitored_period");
-    assert_eq!(reply.error(), (400, "OUT_OF_RANGE".into()));
-    assert_eq!(world.check(Client(SIM_SWAP), &ask(30 * 24)).await.json(), json!({ "swapped": true }));
+    let fixture = Fixture::with_config(OperatorConfig { monitored_days: Some(30), ..OperatorConfig::default() }).await;
+    let request = |hours: i64| json!({ "phoneNumber": ODD, "maxAge": hours });
+    let response = fixture.check(Client(SIM_SWAP), &request(30 * 24 + 1)).await;
+    response.assert_camara_conventions("check_sim_swap_400.3_max_age_out_of_monitored_period");
+    assert_eq!(response.error(), (400, "OUT_OF_RANGE".into()));
+    assert_eq!(fixture.check(Client(SIM_SWAP), &request(30 * 24)).await.json(), json!({ "swapped": true }));
 }
 
 #[tokio::test]
-async fn the_age_is_a_whole_number_of_hours_up_to_a_hundred_days() {
-    let world = World::start().await;
+async fn max_age_is_validated() {
+    let fixture = Fixture::start().await;
     for (age, expected) in [
         (json!(1), None),
         (json!(2400), None),
@@ -138,17 +138,17 @@ async fn the_age_is_a_whole_number_of_hours_up_to_a_hundred_days() {
         (json!([]), Some("INVALID_ARGUMENT")),
         (json!({}), Some("INVALID_ARGUMENT")),
     ] {
-        let reply = world.check(Client(SIM_SWAP), &json!({ "phoneNumber": EVEN, "maxAge": age })).await;
+        let response = fixture.check(Client(SIM_SWAP), &json!({ "phoneNumber": EVEN, "maxAge": age })).await;
         match expected {
-            None => assert_eq!(reply.status, 200, "{age}"),
-            Some(code) => assert_eq!(reply.error(), (400, code.to_owned()), "{age}"),
+            None => assert_eq!(response.status, 200, "{age}"),
+            Some(code) => assert_eq!(response.error(), (400, code.to_owned()), "{age}"),
         }
     }
 }
 
 #[tokio::test]
-async fn each_operation_has_a_scope_of_its_own_and_one_with_the_other() {
-    let world = World::start().await;
+async fn scopes_are_checked_for_each_operation() {
+    let fixture = Fixture::start().await;
     let body = json!({ "phoneNumber": EVEN }).to_string();
     for (endpoint, scope, status) in [
         (Endpoint::CheckSimSwap, "dpv:A sim-swap:check", 200),
@@ -159,11 +159,11 @@ async fn each_operation_has_a_scope_of_its_own_and_one_with_the_other() {
         (Endpoint::RetrieveSimSwapDate, "dpv:A sim-swap", 200),
         (Endpoint::RetrieveSimSwapDate, "dpv:A sim-swap:check", 403),
     ] {
-        let reply = world.call(endpoint, Client(scope), &body).await;
-        assert_eq!(reply.status, status, "{endpoint:?} {scope}");
+        let response = fixture.call(endpoint, Client(scope), &body).await;
+        assert_eq!(response.status, status, "{endpoint:?} {scope}");
         if status == 403 {
-            assert_eq!(reply.error().1, "PERMISSION_DENIED");
+            assert_eq!(response.error().1, "PERMISSION_DENIED");
         }
     }
-    assert_eq!(world.check(Network(EVEN, VERIFY), &json!({})).await.error(), (403, "PERMISSION_DENIED".into()));
+    assert_eq!(fixture.check(Network(EVEN, VERIFY), &json!({})).await.error(), (403, "PERMISSION_DENIED".into()));
 }

@@ -1,23 +1,23 @@
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jsonwebtoken::Algorithm;
-use ringtrue_sandbox::camara::{Client, Endpoint, OperatorConfig};
+use ringtrue_sandbox::camara::{Endpoint, OAuthClient, OperatorConfig};
 use serde_json::{Value, json};
 
-use crate::{CLIENT, SECRET, SIM_SWAP, World, basic, signer::Signer, wire::Reply};
+use crate::{CLIENT, Fixture, SECRET, SIM_SWAP, basic, http_client::TestResponse, signer::Signer};
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-impl World {
-    async fn ask(&self, headers: &[(&str, &str)], more: &[(&str, &str)]) -> Reply {
+impl Fixture {
+    async fn request_token(&self, headers: &[(&str, &str)], more: &[(&str, &str)]) -> TestResponse {
         let parameters = [&[("grant_type", "client_credentials"), ("scope", SIM_SWAP)], more].concat();
         self.post_with(Endpoint::Token, headers, &parameters).await
     }
 
-    async fn ask_signed(&self, assertion: &str) -> Reply {
-        self.ask(&[], &[("client_assertion_type", ASSERTION_TYPE), ("client_assertion", assertion)]).await
+    async fn request_token_with_assertion(&self, assertion: &str) -> TestResponse {
+        self.request_token(&[], &[("client_assertion_type", ASSERTION_TYPE), ("client_assertion", assertion)]).await
     }
 
-    fn proof(&self, more: &Value) -> Value {
+    fn assertion_claims(&self, more: &Value) -> Value {
         let mut claims = json!({ "sub": CLIENT });
         claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.claims(Endpoint::Token, &claims)
@@ -25,16 +25,16 @@ impl World {
 }
 
 #[tokio::test]
-async fn by_secret() {
-    let world = World::start().await;
+async fn client_secret_is_accepted() {
+    let fixture = Fixture::start().await;
     let header = basic(CLIENT, SECRET);
-    assert_eq!(world.ask(&[("authorization", &header)], &[]).await.status, 200);
-    assert_eq!(world.ask(&[("authorization", &header)], &[("client_id", CLIENT)]).await.status, 200);
-    assert_eq!(world.ask(&[], &[("client_id", CLIENT), ("client_secret", SECRET)]).await.status, 200);
+    assert_eq!(fixture.request_token(&[("authorization", &header)], &[]).await.status, 200);
+    assert_eq!(fixture.request_token(&[("authorization", &header)], &[("client_id", CLIENT)]).await.status, 200);
+    assert_eq!(fixture.request_token(&[], &[("client_id", CLIENT), ("client_secret", SECRET)]).await.status, 200);
 }
 
 #[tokio::test]
-async fn by_signature_of_every_kind() {
+async fn every_signing_algorithm_is_accepted() {
     for (name, signer) in [
         ("ES256", Signer::es256()),
         ("RS256", Signer::rsa(Algorithm::RS256)),
@@ -43,37 +43,40 @@ async fn by_signature_of_every_kind() {
     ] {
         let decoy = Signer::es256();
         let keys = json!({ "keys": [decoy.jwk, signer.jwk, { "kty": "RSA", "use": "enc" }] });
-        let client = Client::new("signing").with_keys(&keys).unwrap();
-        let world = World::with(OperatorConfig { clients: vec![client], ..OperatorConfig::default() }).await;
+        let client = OAuthClient::new("signing").with_keys(&keys).unwrap();
+        let fixture = Fixture::with_config(OperatorConfig { clients: vec![client], ..OperatorConfig::default() }).await;
         let claims = json!({ "iss": "signing", "sub": "signing" });
-        let reply = world.ask_signed(&signer.sign(&world.proof(&claims))).await;
-        assert_eq!(reply.status, 200, "{name}: {reply:?}");
-        let reply = world.ask_signed(&world.signer.sign(&world.proof(&claims))).await;
-        assert_eq!(reply.error(), (401, "invalid_client".into()), "{name}");
+        let response = fixture.request_token_with_assertion(&signer.sign(&fixture.assertion_claims(&claims))).await;
+        assert_eq!(response.status, 200, "{name}: {response:?}");
+        let response =
+            fixture.request_token_with_assertion(&fixture.signer.sign(&fixture.assertion_claims(&claims))).await;
+        assert_eq!(response.error(), (401, "invalid_client".into()), "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_proof_is_for_the_endpoint_or_the_issuer() {
-    let world = World::start().await;
+async fn audience_may_be_endpoint_or_issuer() {
+    let fixture = Fixture::start().await;
     for audience in [
-        json!(world.operator.issuer()),
-        json!(world.operator.url(Endpoint::Token)),
-        json!(["https://elsewhere.example", world.operator.issuer()]),
+        json!(fixture.operator.issuer()),
+        json!(fixture.operator.url(Endpoint::Token)),
+        json!(["https://elsewhere.example", fixture.operator.issuer()]),
     ] {
-        let reply = world.ask_signed(&world.signer.sign(&world.proof(&json!({ "aud": audience })))).await;
-        assert_eq!(reply.status, 200, "{audience}");
+        let response = fixture
+            .request_token_with_assertion(&fixture.signer.sign(&fixture.assertion_claims(&json!({ "aud": audience }))))
+            .await;
+        assert_eq!(response.status, 200, "{audience}");
     }
 }
 
 #[tokio::test]
-async fn a_flawed_proof_is_none() {
-    let world = World::start().await;
-    let now = world.now();
-    for flaw in [
-        json!({ "iss": "nobody" }),
+async fn invalid_assertions_are_rejected() {
+    let fixture = Fixture::start().await;
+    let now = fixture.now();
+    for claims in [
+        json!({ "iss": "unknown" }),
         json!({ "iss": null }),
-        json!({ "sub": "nobody" }),
+        json!({ "sub": "unknown" }),
         json!({ "sub": null }),
         json!({ "aud": "https://elsewhere.example" }),
         json!({ "aud": [] }),
@@ -87,59 +90,60 @@ async fn a_flawed_proof_is_none() {
         json!({ "jti": null }),
         json!({ "jti": "" }),
     ] {
-        let reply = world.ask_signed(&world.signer.sign(&world.proof(&flaw))).await;
-        assert_eq!(reply.error(), (401, "invalid_client".into()), "{flaw}");
+        let response =
+            fixture.request_token_with_assertion(&fixture.signer.sign(&fixture.assertion_claims(&claims))).await;
+        assert_eq!(response.error(), (401, "invalid_client".into()), "{claims}");
     }
 }
 
 #[tokio::test]
-async fn a_proof_is_good_once() {
-    let world = World::start().await;
-    let proof = world.signer.sign(&world.proof(&json!({})));
-    assert_eq!(world.ask_signed(&proof).await.status, 200);
-    assert_eq!(world.ask_signed(&proof).await.error(), (401, "invalid_client".into()));
-    world.advance(299);
-    assert_eq!(world.ask_signed(&proof).await.error(), (401, "invalid_client".into()));
+async fn assertion_is_single_use() {
+    let fixture = Fixture::start().await;
+    let assertion = fixture.signer.sign(&fixture.assertion_claims(&json!({})));
+    assert_eq!(fixture.request_token_with_assertion(&assertion).await.status, 200);
+    assert_eq!(fixture.request_token_with_assertion(&assertion).await.error(), (401, "invalid_client".into()));
+    fixture.advance(299);
+    assert_eq!(fixture.request_token_with_assertion(&assertion).await.error(), (401, "invalid_client".into()));
 }
 
 #[tokio::test]
-async fn who_does_not_authenticate_gets_nothing() {
-    let world = World::start().await;
+async fn missing_or_wrong_credentials_are_rejected() {
+    let fixture = Fixture::start().await;
     let wrong = basic(CLIENT, "wrong");
-    let nobody = basic("nobody", SECRET);
+    let unknown_client = basic("unknown", SECRET);
     let unreadable = format!("Basic {}", BASE64_STANDARD.encode("no colon"));
-    let signed_by_another = Signer::es256().sign(&world.proof(&json!({})));
+    let signed_by_another = Signer::es256().sign(&fixture.assertion_claims(&json!({})));
     for (headers, more) in [
         (vec![], vec![]),
         (vec![], vec![("client_id", CLIENT)]),
         (vec![("authorization", &*wrong)], vec![]),
-        (vec![("authorization", &*nobody)], vec![]),
+        (vec![("authorization", &*unknown_client)], vec![]),
         (vec![("authorization", &*unreadable)], vec![]),
         (vec![("authorization", "Basic !")], vec![]),
         (vec![], vec![("client_id", CLIENT), ("client_secret", "wrong")]),
         (vec![], vec![("client_secret", SECRET)]),
         (vec![], vec![("client_assertion", &*signed_by_another), ("client_assertion_type", ASSERTION_TYPE)]),
-        (vec![], vec![("client_assertion", "nonsense"), ("client_assertion_type", ASSERTION_TYPE)]),
+        (vec![], vec![("client_assertion", "invalid"), ("client_assertion_type", ASSERTION_TYPE)]),
         (vec![], vec![("client_assertion", &*signed_by_another)]),
     ] {
-        let reply = world.ask(&headers, &more).await;
-        assert_eq!(reply.error(), (401, "invalid_client".into()), "{headers:?} {more:?}");
-        assert!(reply.header("www-authenticate").is_some());
+        let response = fixture.request_token(&headers, &more).await;
+        assert_eq!(response.error(), (401, "invalid_client".into()), "{headers:?} {more:?}");
+        assert!(response.header("www-authenticate").is_some());
     }
 }
 
 #[tokio::test]
-async fn a_client_authenticates_in_one_way_and_as_itself() {
-    let world = World::start().await;
+async fn multiple_methods_and_other_client_ids_are_rejected() {
+    let fixture = Fixture::start().await;
     let header = basic(CLIENT, SECRET);
-    let twice = world.ask(&[("authorization", &header)], &[("client_secret", SECRET)]).await;
+    let twice = fixture.request_token(&[("authorization", &header)], &[("client_secret", SECRET)]).await;
     assert_eq!(twice.error(), (400, "invalid_request".into()));
-    let as_another = world.ask(&[("authorization", &header)], &[("client_id", "nobody")]).await;
+    let as_another = fixture.request_token(&[("authorization", &header)], &[("client_id", "unknown")]).await;
     assert_eq!(as_another.error(), (401, "invalid_client".into()));
 }
 
 #[tokio::test]
-async fn keys_that_are_none_are_refused_beforehand() {
+async fn invalid_jwks_are_rejected() {
     for jwk in [
         json!({}),
         json!({ "keys": {} }),
@@ -148,6 +152,6 @@ async fn keys_that_are_none_are_refused_beforehand() {
         json!({ "kty": "RSA", "n": "AA" }),
         json!({ "kty": "oct", "k": "AA" }),
     ] {
-        assert!(Client::new("client").with_keys(&jwk).is_err(), "{jwk}");
+        assert!(OAuthClient::new("client").with_keys(&jwk).is_err(), "{jwk}");
     }
 }

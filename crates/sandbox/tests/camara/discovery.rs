@@ -1,16 +1,16 @@
-use ringtrue_sandbox::camara::{Client, Endpoint, OperatorConfig};
+use ringtrue_sandbox::camara::{Endpoint, OAuthClient, OperatorConfig};
 use serde_json::json;
 
-use crate::{REDIRECT_URI, VERIFY, World, asking, but};
+use crate::{Fixture, REDIRECT_URI, VERIFY, authorization_parameters, with_parameter};
 
 #[tokio::test]
-async fn the_provider_says_what_it_can_do() {
-    let world = World::start().await;
-    let issuer = world.operator.issuer().to_owned();
-    assert_eq!(issuer, format!("http://{}", world.operator.address()));
-    let reply = world.get("/.well-known/openid-configuration").await;
-    assert_eq!(reply.header("content-type"), Some("application/json"));
-    let said = reply.json();
+async fn discovery_document_is_complete() {
+    let fixture = Fixture::start().await;
+    let issuer = fixture.operator.issuer().to_owned();
+    assert_eq!(issuer, format!("http://{}", fixture.operator.address()));
+    let response = fixture.get("/.well-known/openid-configuration").await;
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    let metadata = response.json();
     for (name, expected) in [
         ("issuer", json!(issuer)),
         ("authorization_endpoint", json!(format!("{issuer}/authorize"))),
@@ -30,34 +30,36 @@ async fn the_provider_says_what_it_can_do() {
             json!(["private_key_jwt", "client_secret_basic", "client_secret_post"]),
         ),
     ] {
-        assert_eq!(said[name], expected, "{name}");
+        assert_eq!(metadata[name], expected, "{name}");
     }
-    let grants = said["grant_types_supported"].as_array().unwrap();
+    let grants = metadata["grant_types_supported"].as_array().unwrap();
     assert_eq!(grants.len(), 4);
 }
 
 #[tokio::test]
-async fn the_keys_are_public_halves_only() {
-    let world = World::start().await;
-    let keys = world.get("/jwks").await.json();
+async fn jwks_has_no_private_key() {
+    let fixture = Fixture::start().await;
+    let keys = fixture.get("/jwks").await.json();
     let key = keys["keys"][0].as_object().unwrap();
     assert_eq!((&key["kty"], &key["crv"], &key["alg"]), (&json!("EC"), &json!("P-256"), &json!("ES256")));
     assert!(!key.contains_key("d"));
 }
 
 #[tokio::test]
-async fn an_operator_can_have_another_name_and_another_door_for_devices() {
+async fn issuer_and_authorization_endpoint_are_configurable() {
     let config = OperatorConfig {
         issuer: Some("https://operator.example/oidc".into()),
         authorization_endpoint: Some("https://devices.example/authorize".into()),
-        clients: vec![Client::new("other").redirecting_to(REDIRECT_URI)],
+        clients: vec![OAuthClient::new("other").with_redirect_uri(REDIRECT_URI)],
         ..OperatorConfig::default()
     };
-    let world = World::with(config).await;
-    assert_eq!(world.operator.url(Endpoint::Token), "https://operator.example/oidc/token");
-    let said = world.get("/.well-known/openid-configuration").await.json();
-    assert_eq!(said["authorization_endpoint"], "https://devices.example/authorize");
-    assert_eq!(said["jwks_uri"], "https://operator.example/oidc/jwks");
-    let back = world.sent_back(&but(asking("tel:+99012340", VERIFY), "client_id", "other")).await;
-    assert_eq!(back["iss"], "https://operator.example/oidc");
+    let fixture = Fixture::with_config(config).await;
+    assert_eq!(fixture.operator.url(Endpoint::Token), "https://operator.example/oidc/token");
+    let metadata = fixture.get("/.well-known/openid-configuration").await.json();
+    assert_eq!(metadata["authorization_endpoint"], "https://devices.example/authorize");
+    assert_eq!(metadata["jwks_uri"], "https://operator.example/oidc/jwks");
+    let redirect = fixture
+        .redirect_parameters(&with_parameter(authorization_parameters("tel:+99012340", VERIFY), "client_id", "other"))
+        .await;
+    assert_eq!(redirect["iss"], "https://operator.example/oidc");
 }

@@ -2,15 +2,15 @@ use std::time::Duration;
 
 use http::StatusCode;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, jwk::Jwk};
-use ringtrue_sandbox::camara::{Endpoint, Fault};
+use ringtrue_sandbox::camara::{Endpoint, EndpointFault};
 use serde_json::Value;
 
-use crate::{Bearer, CORRELATOR, EVEN, SIM_SWAP, VERIFY, World, asking, wire};
+use crate::{Bearer, CORRELATOR, EVEN, Fixture, SIM_SWAP, VERIFY, authorization_parameters, http_client};
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-impl World {
-    /// The claims of an ID token, if its signature is good.
+impl Fixture {
+    /// Claims of an ID token, if its signature is valid.
     async fn claims_of(&self, token: &str) -> Option<Value> {
         let keys = self.get("/jwks").await.json();
         let key: Jwk = serde_json::from_value(keys["keys"][0].clone()).unwrap();
@@ -22,24 +22,28 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_fault_comes_as_often_as_it_is_to() {
-    let world = World::start().await;
-    world.operator.befall_next(2, Endpoint::Discovery, Fault::new().status(StatusCode::SERVICE_UNAVAILABLE));
+async fn fault_applies_to_the_given_number_of_responses() {
+    let fixture = Fixture::start().await;
+    fixture.operator.set_fault_for_next(
+        2,
+        Endpoint::Discovery,
+        EndpointFault::new().status(StatusCode::SERVICE_UNAVAILABLE),
+    );
     for expected in [503, 503, 200, 200] {
-        assert_eq!(world.get(DISCOVERY).await.status, expected);
+        assert_eq!(fixture.get(DISCOVERY).await.status, expected);
     }
-    world.operator.befall(Endpoint::Discovery, Fault::new().status(StatusCode::INTERNAL_SERVER_ERROR));
+    fixture.operator.set_fault(Endpoint::Discovery, EndpointFault::new().status(StatusCode::INTERNAL_SERVER_ERROR));
     for _ in 0..5 {
-        assert_eq!(world.get(DISCOVERY).await.status, 500);
-        assert_eq!(world.get("/jwks").await.status, 200);
+        assert_eq!(fixture.get(DISCOVERY).await.status, 500);
+        assert_eq!(fixture.get("/jwks").await.status, 200);
     }
-    world.operator.recover();
-    assert_eq!(world.get(DISCOVERY).await.status, 200);
+    fixture.operator.clear_faults();
+    assert_eq!(fixture.get(DISCOVERY).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_status_comes_with_the_error_that_goes_with_it() {
-    let world = World::start().await;
+async fn status_fault_has_a_matching_error() {
+    let fixture = Fixture::start().await;
     for (endpoint, status, code) in [
         (Endpoint::Token, 400, "invalid_request"),
         (Endpoint::Token, 401, "invalid_client"),
@@ -52,98 +56,103 @@ async fn a_status_comes_with_the_error_that_goes_with_it() {
         (Endpoint::CheckSimSwap, 503, "UNAVAILABLE"),
         (Endpoint::CheckSimSwap, 504, "TIMEOUT"),
     ] {
-        let fault = Fault::new().status(StatusCode::from_u16(status).unwrap()).retry_after(7);
-        world.operator.befall(endpoint, fault);
-        let reply = world.call_by(endpoint, None, "{}").await;
-        assert_eq!(reply.error(), (status, code.to_owned()));
-        assert_eq!(reply.header("retry-after"), Some("7"));
+        let fault = EndpointFault::new().status(StatusCode::from_u16(status).unwrap()).retry_after(7);
+        fixture.operator.set_fault(endpoint, fault);
+        let response = fixture.call_with_token(endpoint, None, "{}").await;
+        assert_eq!(response.error(), (status, code.to_owned()));
+        assert_eq!(response.header("retry-after"), Some("7"));
     }
 }
 
 #[tokio::test]
-async fn a_failed_call_does_not_use_a_token_up_and_a_lost_answer_does() {
-    let world = World::start().await;
+async fn only_processed_requests_consume_the_token() {
+    let fixture = Fixture::start().await;
     let body = format!(r#"{{"phoneNumber":"{EVEN}"}}"#);
-    let token = world.bearer(Bearer::Network(EVEN, VERIFY)).await.unwrap();
+    let token = fixture.access_token(Bearer::Network(EVEN, VERIFY)).await.unwrap();
     let authorization = format!("Bearer {token}");
     let headers = [("authorization", &*authorization), ("content-type", "application/json")];
     let path = Endpoint::VerifyNumber.path();
-    let ask = || wire::exchange(world.operator.address(), "POST", path, &headers, &body);
+    let verify = || http_client::send_request(fixture.operator.address(), "POST", path, &headers, &body);
 
-    world.operator.befall_next(1, Endpoint::VerifyNumber, Fault::new().status(StatusCode::BAD_GATEWAY));
-    assert_eq!(ask().await.unwrap().status, 502);
-    world.operator.befall_next(1, Endpoint::VerifyNumber, Fault::new().dropped());
-    assert!(ask().await.is_err());
-    world.operator.befall_next(1, Endpoint::VerifyNumber, Fault::new().lost());
-    assert!(ask().await.is_err());
-    assert_eq!(ask().await.unwrap().error(), (401, "UNAUTHENTICATED".into()));
+    fixture.operator.set_fault_for_next(
+        1,
+        Endpoint::VerifyNumber,
+        EndpointFault::new().status(StatusCode::BAD_GATEWAY),
+    );
+    assert_eq!(verify().await.unwrap().status, 502);
+    fixture.operator.set_fault_for_next(1, Endpoint::VerifyNumber, EndpointFault::new().connection_dropped());
+    assert!(verify().await.is_err());
+    fixture.operator.set_fault_for_next(1, Endpoint::VerifyNumber, EndpointFault::new().response_lost());
+    assert!(verify().await.is_err());
+    assert_eq!(verify().await.unwrap().error(), (401, "UNAUTHENTICATED".into()));
 }
 
 #[tokio::test]
-async fn a_garbled_body_is_no_json_and_a_padded_one_is_long() {
-    let world = World::start().await;
-    let right = world.get(DISCOVERY).await;
-    world.operator.befall_next(1, Endpoint::Discovery, Fault::new().garbled());
-    let garbled = world.get(DISCOVERY).await;
+async fn body_faults_change_the_body() {
+    let fixture = Fixture::start().await;
+    let regular = fixture.get(DISCOVERY).await;
+    fixture.operator.set_fault_for_next(1, Endpoint::Discovery, EndpointFault::new().garbled());
+    let garbled = fixture.get(DISCOVERY).await;
     assert_eq!((garbled.status, garbled.header("content-type")), (200, Some("application/json")));
-    assert_eq!(garbled.body.len(), right.body.len());
+    assert_eq!(garbled.body.len(), regular.body.len());
     assert!(serde_json::from_slice::<Value>(&garbled.body).is_err());
 
-    world.operator.befall_next(1, Endpoint::Discovery, Fault::new().padded_to(5_000_000));
-    let padded = world.get(DISCOVERY).await;
+    fixture.operator.set_fault_for_next(1, Endpoint::Discovery, EndpointFault::new().padded_to(5_000_000));
+    let padded = fixture.get(DISCOVERY).await;
     assert_eq!(padded.body.len(), 5_000_000);
-    assert_eq!(padded.json(), right.json());
+    assert_eq!(padded.json(), regular.json());
 }
 
 #[tokio::test]
-async fn a_late_answer_is_late() {
-    let world = World::start().await;
-    world.operator.befall_next(1, Endpoint::Jwks, Fault::new().late(Duration::from_hours(1)));
-    let late = tokio::select! {
-        _ = world.get("/jwks") => false,
-        () = world.operator.wait_for_requests(Endpoint::Jwks, 1) => true,
+async fn delayed_response_waits() {
+    let fixture = Fixture::start().await;
+    fixture.operator.set_fault_for_next(1, Endpoint::Jwks, EndpointFault::new().delayed_by(Duration::from_hours(1)));
+    let is_waiting = tokio::select! {
+        _ = fixture.get("/jwks") => false,
+        () = fixture.operator.wait_for_requests(Endpoint::Jwks, 1) => true,
     };
-    assert!(late);
-    assert_eq!(world.get("/jwks").await.status, 200);
-    assert_eq!(world.operator.requests(Endpoint::Jwks), 2);
+    assert!(is_waiting);
+    assert_eq!(fixture.get("/jwks").await.status, 200);
+    assert_eq!(fixture.operator.request_count(Endpoint::Jwks), 2);
 }
 
 #[tokio::test]
-async fn a_wrong_issuer_is_named_wherever_one_is() {
-    let world = World::start().await;
-    let wrong = || Fault::new().wrong_issuer();
+async fn wrong_issuer_appears_in_all_responses() {
+    let fixture = Fixture::start().await;
+    let fault = || EndpointFault::new().wrong_issuer();
     for endpoint in [Endpoint::Discovery, Endpoint::Authorize, Endpoint::Token] {
-        world.operator.befall(endpoint, wrong());
+        fixture.operator.set_fault(endpoint, fault());
     }
-    let someone_else = "https://someone-else.invalid";
-    assert_eq!(world.get(DISCOVERY).await.json()["issuer"], someone_else);
-    let back = world.sent_back(&asking(EVEN, VERIFY)).await;
-    assert_eq!(back["iss"], someone_else);
-    let issued = world.redeem(&back["code"]).await.json();
-    assert_eq!(world.claims_of(issued["id_token"].as_str().unwrap()).await.unwrap()["iss"], someone_else);
+    let wrong_issuer = "https://someone-else.invalid";
+    assert_eq!(fixture.get(DISCOVERY).await.json()["issuer"], wrong_issuer);
+    let redirect = fixture.redirect_parameters(&authorization_parameters(EVEN, VERIFY)).await;
+    assert_eq!(redirect["iss"], wrong_issuer);
+    let issued = fixture.redeem(&redirect["code"]).await.json();
+    assert_eq!(fixture.claims_of(issued["id_token"].as_str().unwrap()).await.unwrap()["iss"], wrong_issuer);
 }
 
 #[tokio::test]
-async fn id_tokens_can_be_wrong() {
-    let world = World::start().await;
-    world.operator.befall_next(1, Endpoint::Token, Fault::new().wrong_nonce());
-    let issued = world.redeem(&world.code(EVEN, VERIFY).await).await.json();
-    let claims = world.claims_of(issued["id_token"].as_str().unwrap()).await.unwrap();
+async fn id_token_faults_apply() {
+    let fixture = Fixture::start().await;
+    fixture.operator.set_fault_for_next(1, Endpoint::Token, EndpointFault::new().wrong_nonce());
+    let issued = fixture.redeem(&fixture.code(EVEN, VERIFY).await).await.json();
+    let claims = fixture.claims_of(issued["id_token"].as_str().unwrap()).await.unwrap();
     assert_ne!(claims["nonce"], "the nonce");
-    world.operator.befall_next(1, Endpoint::Token, Fault::new().badly_signed());
-    let issued = world.redeem(&world.code(EVEN, VERIFY).await).await.json();
-    assert!(world.claims_of(issued["id_token"].as_str().unwrap()).await.is_none());
+    fixture.operator.set_fault_for_next(1, Endpoint::Token, EndpointFault::new().invalid_signature());
+    let issued = fixture.redeem(&fixture.code(EVEN, VERIFY).await).await.json();
+    assert!(fixture.claims_of(issued["id_token"].as_str().unwrap()).await.is_none());
 }
 
 #[tokio::test]
-async fn what_was_asked_can_be_looked_up() {
-    let world = World::start().await;
-    world.call(Endpoint::CheckSimSwap, Bearer::Network(EVEN, SIM_SWAP), "{}").await;
-    world.operator.befall_next(1, Endpoint::Jwks, Fault::new().dropped());
-    assert!(wire::exchange(world.operator.address(), "GET", "/jwks", &[], "").await.is_err());
-    let seen: Vec<_> = world.operator.exchanges().into_iter().map(|one| (one.endpoint, one.status)).collect();
+async fn requests_are_recorded() {
+    let fixture = Fixture::start().await;
+    fixture.call(Endpoint::CheckSimSwap, Bearer::Network(EVEN, SIM_SWAP), "{}").await;
+    fixture.operator.set_fault_for_next(1, Endpoint::Jwks, EndpointFault::new().connection_dropped());
+    assert!(http_client::send_request(fixture.operator.address(), "GET", "/jwks", &[], "").await.is_err());
+    let recorded: Vec<_> =
+        fixture.operator.recorded_requests().into_iter().map(|one| (one.endpoint, one.status)).collect();
     assert_eq!(
-        seen,
+        recorded,
         [
             (Endpoint::Authorize, Some(StatusCode::FOUND)),
             (Endpoint::Token, Some(StatusCode::OK)),
@@ -151,6 +160,6 @@ async fn what_was_asked_can_be_looked_up() {
             (Endpoint::Jwks, None),
         ]
     );
-    assert_eq!(world.operator.exchanges()[2].correlator.as_deref(), Some(CORRELATOR));
-    assert_eq!(world.operator.requests(Endpoint::CheckSimSwap), 1);
+    assert_eq!(fixture.operator.recorded_requests()[2].correlator.as_deref(), Some(CORRELATOR));
+    assert_eq!(fixture.operator.request_count(Endpoint::CheckSimSwap), 1);
 }

@@ -1,18 +1,19 @@
-//! The operator's CAMARA side over loopback sockets, with clients that are written here and sign by `jsonwebtoken`.
+//! Tests of the simulated CAMARA operator over loopback sockets, with test clients that sign with `jsonwebtoken`.
 //!
-//! Each test has an operator of its own, and its clock stands still unless the test moves it.
+//! Each test has its own operator, whose clock only the test advances.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod authorization;
 mod backchannel;
-mod bounds;
 mod check_sim_swap;
 mod client_authentication;
 mod codes;
 mod discovery;
 mod faults;
+mod http_client;
 mod jwt_bearer;
+mod limits;
 mod number_verification;
 mod phone_number_share;
 mod phone_number_verify;
@@ -20,7 +21,6 @@ mod protocol;
 mod request_objects;
 mod retrieve_sim_swap_date;
 mod signer;
-mod wire;
 
 use std::{
     collections::HashMap,
@@ -31,17 +31,17 @@ use std::{
 };
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use http_client::TestResponse;
 use jiff::Timestamp;
-use ringtrue_sandbox::camara::{Client, Clock, Endpoint, Operator, OperatorConfig};
+use ringtrue_sandbox::camara::{Clock, Endpoint, OAuthClient, Operator, OperatorConfig};
 use serde_json::{Value, json};
 use signer::Signer;
 use url::{Url, form_urlencoded};
-use wire::Reply;
 
 const START: i64 = 1_800_000_000;
-/// A SIM that is recognised, and was never changed.
+/// A recognised SIM without a swap.
 const EVEN: &str = "+990123456700";
-/// A SIM that is taken for another, and was changed twenty hours ago.
+/// A SIM that is recognised as another one, and was swapped 20 hours ago.
 const ODD: &str = "+990123456701";
 const CLIENT: &str = "client";
 const SECRET: &str = "a secret & more";
@@ -54,40 +54,39 @@ const SHARE: &str = "openid dpv:FraudPreventionAndDetection number-verification:
 const SIM_SWAP: &str = "dpv:FraudPreventionAndDetection sim-swap";
 const CORRELATOR: &str = "b4333c46-49c0-4f62-80d7-f0ef930f1c46";
 
-/// What a request to an API carries as its token.
+/// Access token of an API request.
 #[derive(Clone, Copy, Debug)]
 enum Bearer {
-    Nothing,
-    Nonsense,
-    /// One that was good until a moment ago.
+    Missing,
+    Invalid,
     Expired(&'static str),
-    /// One for the SIM of a device that the network has recognised.
+    /// For a SIM recognised by the network: number and scope.
     Network(&'static str, &'static str),
-    /// One for a number that the client has named.
+    /// For a number named by the client: number and scope.
     Named(&'static str, &'static str),
-    /// One for the client itself.
+    /// Client credentials: scope.
     Client(&'static str),
 }
 
-struct World {
+struct Fixture {
     operator: Operator,
     clock: Arc<AtomicI64>,
     signer: Signer,
 }
 
-impl World {
+impl Fixture {
     async fn start() -> Self {
-        Self::with(OperatorConfig::default()).await
+        Self::with_config(OperatorConfig::default()).await
     }
 
-    /// With one more client, and the test's clock.
-    async fn with(mut config: OperatorConfig) -> Self {
+    /// Adds a client and sets the test clock.
+    async fn with_config(mut config: OperatorConfig) -> Self {
         let signer = Signer::es256();
         let clock = Arc::new(AtomicI64::new(START));
-        let hands = Arc::clone(&clock);
-        config.clock = Clock::new(move || Timestamp::from_second(hands.load(Ordering::Relaxed)).unwrap());
-        let client = Client::new(CLIENT).with_secret(SECRET).with_keys(&signer.jwk).unwrap();
-        config.clients.push(client.redirecting_to(REDIRECT_URI));
+        let test_clock = Arc::clone(&clock);
+        config.clock = Clock::new(move || Timestamp::from_second(test_clock.load(Ordering::Relaxed)).unwrap());
+        let client = OAuthClient::new(CLIENT).with_secret(SECRET).with_keys(&signer.jwk).unwrap();
+        config.clients.push(client.with_redirect_uri(REDIRECT_URI));
         Self { operator: Operator::start(config).await.unwrap(), clock, signer }
     }
 
@@ -99,51 +98,60 @@ impl World {
         self.clock.fetch_add(seconds, Ordering::Relaxed);
     }
 
-    async fn get(&self, target: &str) -> Reply {
-        wire::exchange(self.operator.address(), "GET", target, &[], "").await.unwrap()
+    async fn get(&self, target: &str) -> TestResponse {
+        http_client::send_request(self.operator.address(), "GET", target, &[], "").await.unwrap()
     }
 
-    /// A device at the authorization endpoint.
-    async fn authorize(&self, parameters: &[(&str, &str)]) -> Reply {
+    /// Requests the authorization endpoint as a device.
+    async fn authorize(&self, parameters: &[(&str, &str)]) -> TestResponse {
         let query = form(parameters);
         self.get(&format!("/authorize?{query}")).await
     }
 
-    /// What the device brings back.
-    async fn sent_back(&self, parameters: &[(&str, &str)]) -> HashMap<String, String> {
-        self.authorize(parameters).await.sent_back()
+    /// Parameters of the redirect.
+    async fn redirect_parameters(&self, parameters: &[(&str, &str)]) -> HashMap<String, String> {
+        self.authorize(parameters).await.redirect_parameters()
     }
 
     async fn code(&self, sim: &str, scope: &str) -> String {
-        self.sent_back(&asking(sim, scope)).await.remove("code").unwrap()
+        self.redirect_parameters(&authorization_parameters(sim, scope)).await.remove("code").unwrap()
     }
 
-    /// A client that authenticates by its secret.
-    async fn post(&self, endpoint: Endpoint, parameters: &[(&str, &str)]) -> Reply {
+    /// Authenticates with the client secret.
+    async fn post(&self, endpoint: Endpoint, parameters: &[(&str, &str)]) -> TestResponse {
         self.post_with(endpoint, &[("authorization", &basic(CLIENT, SECRET))], parameters).await
     }
 
-    async fn post_with(&self, endpoint: Endpoint, headers: &[(&str, &str)], parameters: &[(&str, &str)]) -> Reply {
+    async fn post_with(
+        &self,
+        endpoint: Endpoint,
+        headers: &[(&str, &str)],
+        parameters: &[(&str, &str)],
+    ) -> TestResponse {
         let headers: Vec<_> =
             headers.iter().copied().chain([("content-type", "application/x-www-form-urlencoded")]).collect();
-        wire::exchange(self.operator.address(), "POST", endpoint.path(), &headers, &form(parameters)).await.unwrap()
+        http_client::send_request(self.operator.address(), "POST", endpoint.path(), &headers, &form(parameters))
+            .await
+            .unwrap()
     }
 
-    async fn token(&self, parameters: &[(&str, &str)]) -> Reply {
+    async fn token(&self, parameters: &[(&str, &str)]) -> TestResponse {
         self.post(Endpoint::Token, parameters).await
     }
 
-    async fn redeem(&self, code: &str) -> Reply {
-        self.token(&redeeming(code)).await
+    async fn redeem(&self, code: &str) -> TestResponse {
+        self.token(&token_parameters(code)).await
     }
 
-    async fn bearer(&self, bearer: Bearer) -> Option<String> {
+    async fn access_token(&self, bearer: Bearer) -> Option<String> {
         let issued = match bearer {
-            Bearer::Nothing => return None,
-            Bearer::Nonsense => return Some("nonsense".to_owned()),
+            Bearer::Missing => return None,
+            Bearer::Invalid => return Some("invalid".to_owned()),
             Bearer::Expired(scope) => self.redeem(&self.code(EVEN, scope).await).await,
             Bearer::Network(sim, scope) => self.redeem(&self.code(sim, scope).await).await,
-            Bearer::Named(number, scope) => self.bear(&json!({ "sub": format!("tel:{number}"), "scope": scope })).await,
+            Bearer::Named(number, scope) => {
+                self.jwt_bearer(&json!({ "sub": format!("tel:{number}"), "scope": scope })).await
+            }
             Bearer::Client(scope) => self.token(&[("grant_type", "client_credentials"), ("scope", scope)]).await,
         };
         if matches!(bearer, Bearer::Expired(_)) {
@@ -152,15 +160,15 @@ impl World {
         Some(issued.json()["access_token"].as_str().unwrap().to_owned())
     }
 
-    /// Asks for a token by an assertion with these claims, and those that every assertion has.
-    async fn bear(&self, claims: &Value) -> Reply {
+    /// Requests a token by JWT bearer, with these claims in addition to the common ones.
+    async fn jwt_bearer(&self, claims: &Value) -> TestResponse {
         let assertion = self.signer.sign(&self.claims(Endpoint::Token, claims));
         let parameters =
             [("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"), ("assertion", assertion.as_str())];
         self.post_with(Endpoint::Token, &[], &parameters).await
     }
 
-    /// What every signed token has, with these on top. Those that are null are left out.
+    /// Common claims of assertions, overridden by `more`; null claims are removed.
     fn claims(&self, endpoint: Endpoint, more: &Value) -> Value {
         let now = self.now();
         let mut claims = json!({
@@ -177,21 +185,21 @@ impl World {
     }
 
     /// Calls an API.
-    async fn call(&self, endpoint: Endpoint, bearer: Bearer, body: &str) -> Reply {
-        self.call_by(endpoint, self.bearer(bearer).await.as_deref(), body).await
+    async fn call(&self, endpoint: Endpoint, bearer: Bearer, body: &str) -> TestResponse {
+        self.call_with_token(endpoint, self.access_token(bearer).await.as_deref(), body).await
     }
 
-    async fn call_by(&self, endpoint: Endpoint, token: Option<&str>, body: &str) -> Reply {
+    async fn call_with_token(&self, endpoint: Endpoint, token: Option<&str>, body: &str) -> TestResponse {
         let method = if endpoint == Endpoint::DevicePhoneNumber { "GET" } else { "POST" };
         let authorization = token.map(|token| format!("Bearer {token}"));
         let mut headers = vec![("content-type", "application/json"), ("x-correlator", CORRELATOR)];
         headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
-        wire::exchange(self.operator.address(), method, endpoint.path(), &headers, body).await.unwrap()
+        http_client::send_request(self.operator.address(), method, endpoint.path(), &headers, body).await.unwrap()
     }
 }
 
-/// The parameters that a device is sent with.
-fn asking<'a>(sim: &'a str, scope: &'a str) -> Vec<(&'a str, &'a str)> {
+/// Parameters of an authorization request.
+fn authorization_parameters<'a>(sim: &'a str, scope: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![
         ("response_type", "code"),
         ("client_id", CLIENT),
@@ -205,7 +213,7 @@ fn asking<'a>(sim: &'a str, scope: &'a str) -> Vec<(&'a str, &'a str)> {
     ]
 }
 
-fn redeeming(code: &str) -> Vec<(&str, &str)> {
+fn token_parameters(code: &str) -> Vec<(&str, &str)> {
     vec![
         ("grant_type", "authorization_code"),
         ("code", code),
@@ -214,8 +222,12 @@ fn redeeming(code: &str) -> Vec<(&str, &str)> {
     ]
 }
 
-/// The same parameters, but for one: another value, or none if it is empty.
-fn but<'a>(mut parameters: Vec<(&'a str, &'a str)>, name: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
+/// Replaces a parameter; an empty value removes it.
+fn with_parameter<'a>(
+    mut parameters: Vec<(&'a str, &'a str)>,
+    name: &'a str,
+    value: &'a str,
+) -> Vec<(&'a str, &'a str)> {
     parameters.retain(|(found, _)| *found != name);
     parameters.extend((!value.is_empty()).then_some((name, value)));
     parameters
@@ -230,16 +242,16 @@ fn basic(id: &str, secret: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret))))
 }
 
-impl Reply {
-    fn sent_back(&self) -> HashMap<String, String> {
+impl TestResponse {
+    fn redirect_parameters(&self) -> HashMap<String, String> {
         assert_eq!(self.status, 302, "{self:?}");
         let location = Url::parse(self.header("location").unwrap()).unwrap();
         assert!(location.as_str().starts_with(REDIRECT_URI), "{location}");
         location.query_pairs().into_owned().collect()
     }
 
-    /// Holds the answer of an API against what every one of them must be.
-    fn assert_is_camara(&self, scenario: &str) {
+    /// Checks the common properties of CAMARA API responses.
+    fn assert_camara_conventions(&self, scenario: &str) {
         assert_eq!(self.header("content-type"), Some("application/json"), "{scenario}");
         assert_eq!(self.header("x-correlator"), Some(CORRELATOR), "{scenario}");
         if self.status == 200 {

@@ -1,11 +1,11 @@
-//! The scenarios of CAMARA's `number-verification-phoneNumberShare.feature`, under their names.
+//! Scenarios of CAMARA's `number-verification-phoneNumberShare.feature`.
 
 use ringtrue_sandbox::camara::Endpoint;
 use serde_json::json;
 
 use crate::{
-    Bearer::{self, Expired, Named, Network, Nonsense, Nothing},
-    EVEN, SHARE, VERIFY, World,
+    Bearer::{self, Expired, Invalid, Missing, Named, Network},
+    EVEN, Fixture, SHARE, VERIFY,
 };
 
 #[tokio::test]
@@ -14,9 +14,9 @@ async fn every_scenario() {
     let scenarios: [(&str, Bearer, u16, &str); 7] = [
         ("phone_number_share_01_generic_success_scenario", Network(EVEN, SHARE), 200, ""),
         ("phone_number_share_02_success_scenario", Network(EVEN, SHARE), 200, ""),
-        ("phone_number_verify_401.1_no_authorization_header", Nothing, 401, "UNAUTHENTICATED"),
+        ("phone_number_verify_401.1_no_authorization_header", Missing, 401, "UNAUTHENTICATED"),
         ("phone_number_verify_401.2_expired_access_token", Expired(SHARE), 401, "UNAUTHENTICATED"),
-        ("phone_number_verify_401.3_invalid_access_token", Nonsense, 401, "UNAUTHENTICATED"),
+        ("phone_number_verify_401.3_invalid_access_token", Invalid, 401, "UNAUTHENTICATED"),
         ("phoneNumberShare_403.1_invalid_token_permissions", Network(EVEN, VERIFY), 403, "PERMISSION_DENIED"),
         (
             "phoneNumberShare_403.2_not_authenticated_using_network_or_sim_based_authentication",
@@ -25,14 +25,14 @@ async fn every_scenario() {
             NOT_BY_NETWORK,
         ),
     ];
-    let world = World::start().await;
+    let fixture = Fixture::start().await;
     for (scenario, bearer, status, code) in scenarios {
-        let reply = world.call(Endpoint::DevicePhoneNumber, bearer, "").await;
-        reply.assert_is_camara(scenario);
+        let response = fixture.call(Endpoint::DevicePhoneNumber, bearer, "").await;
+        response.assert_camara_conventions(scenario);
         if status == 200 {
-            assert_eq!(reply.json(), json!({ "devicePhoneNumber": EVEN }), "{scenario}");
+            assert_eq!(response.json(), json!({ "devicePhoneNumber": EVEN }), "{scenario}");
         } else {
-            assert_eq!(reply.error(), (status, code.to_owned()), "{scenario}");
+            assert_eq!(response.error(), (status, code.to_owned()), "{scenario}");
         }
     }
 }

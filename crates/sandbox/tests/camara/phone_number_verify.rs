@@ -1,11 +1,11 @@
-//! The scenarios of CAMARA's `number-verification-phoneNumberVerify.feature`, under their names.
+//! Scenarios of CAMARA's `number-verification-phoneNumberVerify.feature`.
 
 use ringtrue_sandbox::camara::Endpoint;
 use serde_json::{Value, json};
 
 use crate::{
-    Bearer::{self, Client, Expired, Named, Network, Nonsense, Nothing},
-    EVEN, SHARE, VERIFY, World,
+    Bearer::{self, Client, Expired, Invalid, Missing, Named, Network},
+    EVEN, Fixture, SHARE, VERIFY,
 };
 
 const TWO_LEGGED: &str = "dpv:FraudPreventionAndDetection number-verification:verify";
@@ -15,7 +15,6 @@ const HASH: &str = "e25e038e9f15e4fd6ef1829cda084f7b420f29e1d587d37492a471f652ab
 /// By `printf +990123456702 | sha256sum`.
 const ANOTHER_HASH: &str = "2e462d154a15df89e4b955a306e3ebe42b1bed4c81fe6295d3157bdd0c64654d";
 
-/// What is answered: a verdict, or an error.
 enum Expected {
     Verified(bool),
     Error(u16, &'static str),
@@ -25,12 +24,12 @@ enum Expected {
 async fn every_scenario() {
     use Expected::{Error, Verified};
     let body = |value: Value| value.to_string();
-    let good = || body(json!({ "phoneNumber": EVEN }));
+    let valid = || body(json!({ "phoneNumber": EVEN }));
     let unauthenticated = || Error(401, "UNAUTHENTICATED");
     let invalid = || Error(400, "INVALID_ARGUMENT");
     let scenarios: [(&str, Bearer, String, Expected); 15] = [
-        ("phone_number_verify_01_generic_success_scenario", Network(EVEN, VERIFY), good(), Verified(true)),
-        ("phone_number_verify.02_validate_phone_number_success_true", Network(EVEN, VERIFY), good(), Verified(true)),
+        ("phone_number_verify_01_generic_success_scenario", Network(EVEN, VERIFY), valid(), Verified(true)),
+        ("phone_number_verify.02_validate_phone_number_success_true", Network(EVEN, VERIFY), valid(), Verified(true)),
         (
             "phone_number_verify.03_validate_phone_number_success_false",
             Network(EVEN, VERIFY),
@@ -63,19 +62,19 @@ async fn every_scenario() {
             body(json!({ "phoneNumber": EVEN, "hashedPhoneNumber": HASH })),
             invalid(),
         ),
-        ("phone_number_verify_401.1_no_authorization_header", Nothing, good(), unauthenticated()),
-        ("phone_number_verify_401.2_expired_access_token", Expired(VERIFY), good(), unauthenticated()),
-        ("phone_number_verify_401.3_invalid_access_token", Nonsense, good(), unauthenticated()),
+        ("phone_number_verify_401.1_no_authorization_header", Missing, valid(), unauthenticated()),
+        ("phone_number_verify_401.2_expired_access_token", Expired(VERIFY), valid(), unauthenticated()),
+        ("phone_number_verify_401.3_invalid_access_token", Invalid, valid(), unauthenticated()),
         (
             "phoneNumberVerify_403.1_invalid_token_permissions",
             Network(EVEN, SHARE),
-            good(),
+            valid(),
             Error(403, "PERMISSION_DENIED"),
         ),
         (
             "phoneNumberVerify_403.2_not_authenticated_using_network_or_sim_based_authentication",
             Named(EVEN, VERIFY),
-            good(),
+            valid(),
             Error(403, "NUMBER_VERIFICATION.USER_NOT_AUTHENTICATED_BY_MOBILE_NETWORK"),
         ),
         (
@@ -85,22 +84,22 @@ async fn every_scenario() {
             invalid(),
         ),
     ];
-    let world = World::start().await;
+    let fixture = Fixture::start().await;
     for (scenario, bearer, body, expected) in scenarios {
-        let reply = world.call(Endpoint::VerifyNumber, bearer, &body).await;
-        reply.assert_is_camara(scenario);
+        let response = fixture.call(Endpoint::VerifyNumber, bearer, &body).await;
+        response.assert_camara_conventions(scenario);
         match expected {
             Verified(verified) => {
-                assert_eq!(reply.json(), json!({ "devicePhoneNumberVerified": verified }), "{scenario}");
+                assert_eq!(response.json(), json!({ "devicePhoneNumberVerified": verified }), "{scenario}");
             }
-            Error(status, code) => assert_eq!(reply.error(), (status, code.to_owned()), "{scenario}"),
+            Error(status, code) => assert_eq!(response.error(), (status, code.to_owned()), "{scenario}"),
         }
     }
 }
 
 #[tokio::test]
-async fn a_body_is_nothing_else_than_one_of_two_properties() {
-    let world = World::start().await;
+async fn invalid_bodies_are_rejected() {
+    let fixture = Fixture::start().await;
     for body in [
         json!({ "phoneNumber": EVEN, "more": 1 }),
         json!({ "phoneNumber": 990_123_456_700_u64 }),
@@ -114,17 +113,17 @@ async fn a_body_is_nothing_else_than_one_of_two_properties() {
         json!([EVEN]),
         json!(EVEN),
     ] {
-        let reply = world.call(Endpoint::VerifyNumber, Network(EVEN, VERIFY), &body.to_string()).await;
-        assert_eq!(reply.error(), (400, "INVALID_ARGUMENT".into()), "{body}");
+        let response = fixture.call(Endpoint::VerifyNumber, Network(EVEN, VERIFY), &body.to_string()).await;
+        assert_eq!(response.error(), (400, "INVALID_ARGUMENT".into()), "{body}");
     }
-    let reply = world.call(Endpoint::VerifyNumber, Network(EVEN, VERIFY), "{").await;
-    assert_eq!(reply.error(), (400, "INVALID_ARGUMENT".into()));
+    let response = fixture.call(Endpoint::VerifyNumber, Network(EVEN, VERIFY), "{").await;
+    assert_eq!(response.error(), (400, "INVALID_ARGUMENT".into()));
 }
 
 #[tokio::test]
-async fn a_hash_may_be_in_capitals() {
-    let world = World::start().await;
+async fn uppercase_hash_is_accepted() {
+    let fixture = Fixture::start().await;
     let body = json!({ "hashedPhoneNumber": HASH.to_uppercase() }).to_string();
-    let reply = world.call(Endpoint::VerifyNumber, Network(EVEN, VERIFY), &body).await;
-    assert_eq!(reply.json(), json!({ "devicePhoneNumberVerified": true }));
+    let response = fixture.call(Endpoint::VerifyNumber, Network(EVEN, VERIFY), &body).await;
+    assert_eq!(response.json(), json!({ "devicePhoneNumberVerified": true }));
 }

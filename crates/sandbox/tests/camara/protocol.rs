@@ -1,39 +1,39 @@
 use ringtrue_sandbox::camara::Endpoint;
 
-use crate::{Bearer, EVEN, SIM_SWAP, VERIFY, World, wire};
+use crate::{Bearer, EVEN, Fixture, SIM_SWAP, VERIFY, http_client};
 
 const APIS: [Endpoint; 4] =
     [Endpoint::VerifyNumber, Endpoint::DevicePhoneNumber, Endpoint::CheckSimSwap, Endpoint::RetrieveSimSwapDate];
 
 #[tokio::test]
-async fn a_correlator_comes_back_if_it_is_a_good_one() {
-    let world = World::start().await;
+async fn valid_correlator_is_echoed() {
+    let fixture = Fixture::start().await;
     let longest = "x".repeat(256);
     let too_long = "x".repeat(257);
     for endpoint in APIS {
         let method = if endpoint == Endpoint::DevicePhoneNumber { "GET" } else { "POST" };
-        let ask = async |correlator: Option<&str>| {
+        let send = async |correlator: Option<&str>| {
             let headers: Vec<_> = correlator.map(|value| ("x-correlator", value)).into_iter().collect();
-            wire::exchange(world.operator.address(), method, endpoint.path(), &headers, "").await.unwrap()
+            http_client::send_request(fixture.operator.address(), method, endpoint.path(), &headers, "").await.unwrap()
         };
-        for good in ["b4333c46-49c0-4f62-80d7-f0ef930f1c46", "aZ09-_:;./<>{}", &longest] {
-            let reply = ask(Some(good)).await;
-            assert_eq!((reply.status, reply.header("x-correlator")), (401, Some(good)));
+        for valid in ["b4333c46-49c0-4f62-80d7-f0ef930f1c46", "aZ09-_:;./<>{}", &longest] {
+            let response = send(Some(valid)).await;
+            assert_eq!((response.status, response.header("x-correlator")), (401, Some(valid)));
         }
-        for bad in ["with space", "quoted\"", "a,b", "#", &too_long] {
-            let reply = ask(Some(bad)).await;
-            assert_eq!(reply.error(), (400, "INVALID_ARGUMENT".into()), "{bad}");
-            assert_eq!(reply.header("x-correlator"), None);
+        for invalid in ["with space", "quoted\"", "a,b", "#", &too_long] {
+            let response = send(Some(invalid)).await;
+            assert_eq!(response.error(), (400, "INVALID_ARGUMENT".into()), "{invalid}");
+            assert_eq!(response.header("x-correlator"), None);
         }
         for none in [None, Some("")] {
-            assert_eq!((ask(none).await.status, ask(none).await.header("x-correlator")), (401, None));
+            assert_eq!((send(none).await.status, send(none).await.header("x-correlator")), (401, None));
         }
     }
 }
 
 #[tokio::test]
-async fn a_body_of_another_kind_is_refused() {
-    let world = World::start().await;
+async fn wrong_content_type_is_rejected() {
+    let fixture = Fixture::start().await;
     for (content_type, expected) in [
         (Some("application/json; charset=utf-8"), 200),
         (Some("Application/JSON"), 200),
@@ -41,66 +41,69 @@ async fn a_body_of_another_kind_is_refused() {
         (Some("application/x-www-form-urlencoded"), 415),
         (None, 415),
     ] {
-        let token = format!("Bearer {}", world.bearer(Bearer::Network(EVEN, VERIFY)).await.unwrap());
+        let token = format!("Bearer {}", fixture.access_token(Bearer::Network(EVEN, VERIFY)).await.unwrap());
         let mut headers = vec![("authorization", &*token)];
         headers.extend(content_type.map(|value| ("content-type", value)));
         let body = format!(r#"{{"phoneNumber":"{EVEN}"}}"#);
         let path = Endpoint::VerifyNumber.path();
-        let reply = wire::exchange(world.operator.address(), "POST", path, &headers, &body).await.unwrap();
-        assert_eq!(reply.status, expected, "{content_type:?}");
+        let response =
+            http_client::send_request(fixture.operator.address(), "POST", path, &headers, &body).await.unwrap();
+        assert_eq!(response.status, expected, "{content_type:?}");
         if expected == 415 {
-            assert_eq!(reply.error().1, "UNSUPPORTED_MEDIA_TYPE");
+            assert_eq!(response.error().1, "UNSUPPORTED_MEDIA_TYPE");
         }
     }
     let headers = [("content-type", "application/json")];
-    let reply = wire::exchange(world.operator.address(), "POST", "/token", &headers, "{}").await.unwrap();
-    assert_eq!(reply.error(), (400, "invalid_request".into()));
+    let response =
+        http_client::send_request(fixture.operator.address(), "POST", "/token", &headers, "{}").await.unwrap();
+    assert_eq!(response.error(), (400, "invalid_request".into()));
 }
 
 #[tokio::test]
-async fn other_methods_and_other_places_are_refused() {
-    let world = World::start().await;
-    let address = world.operator.address();
+async fn unknown_methods_and_paths_are_rejected() {
+    let fixture = Fixture::start().await;
+    let address = fixture.operator.address();
     for endpoint in Endpoint::ALL {
-        let reply = wire::exchange(address, "PUT", endpoint.path(), &[], "").await.unwrap();
-        assert_eq!(reply.status, 405, "{endpoint:?}");
-        assert!(["GET", "POST"].contains(&reply.header("allow").unwrap()), "{endpoint:?}");
+        let response = http_client::send_request(address, "PUT", endpoint.path(), &[], "").await.unwrap();
+        assert_eq!(response.status, 405, "{endpoint:?}");
+        assert!(["GET", "POST"].contains(&response.header("allow").unwrap()), "{endpoint:?}");
         if APIS.contains(&endpoint) {
-            assert_eq!(reply.error().1, "METHOD_NOT_ALLOWED");
+            assert_eq!(response.error().1, "METHOD_NOT_ALLOWED");
         }
     }
     for (path, is_api) in [("/", false), ("/userinfo", false), ("/sim-swap/v2/retrieve-age-band", true)] {
-        let reply = world.get(path).await;
-        assert_eq!(reply.status, 404, "{path}");
+        let response = fixture.get(path).await;
+        assert_eq!(response.status, 404, "{path}");
         if is_api {
-            assert_eq!(reply.error().1, "NOT_FOUND");
+            assert_eq!(response.error().1, "NOT_FOUND");
         }
     }
 }
 
 #[tokio::test]
-async fn a_token_is_taken_from_the_header_only() {
-    let world = World::start().await;
-    let token = world.bearer(Bearer::Network(EVEN, SIM_SWAP)).await.unwrap();
+async fn token_is_read_from_the_header_only() {
+    let fixture = Fixture::start().await;
+    let token = fixture.access_token(Bearer::Network(EVEN, SIM_SWAP)).await.unwrap();
     let path = format!("{}?access_token={token}", Endpoint::CheckSimSwap.path());
-    let reply = wire::exchange(world.operator.address(), "POST", &path, &[], "{}").await.unwrap();
-    assert_eq!(reply.error(), (401, "UNAUTHENTICATED".into()));
-    assert!(reply.header("www-authenticate").unwrap().starts_with("Bearer"));
+    let response = http_client::send_request(fixture.operator.address(), "POST", &path, &[], "{}").await.unwrap();
+    assert_eq!(response.error(), (401, "UNAUTHENTICATED".into()));
+    assert!(response.header("www-authenticate").unwrap().starts_with("Bearer"));
     for scheme in ["bearer", "BEARER"] {
         let authorization = format!("{scheme} {token}");
         let headers = [("authorization", &*authorization), ("content-type", "application/json")];
         let path = Endpoint::CheckSimSwap.path();
-        let reply = wire::exchange(world.operator.address(), "POST", path, &headers, "{}").await.unwrap();
-        assert_eq!(reply.status, 200, "{scheme}");
+        let response =
+            http_client::send_request(fixture.operator.address(), "POST", path, &headers, "{}").await.unwrap();
+        assert_eq!(response.status, 200, "{scheme}");
     }
 }
 
 #[tokio::test]
-async fn nothing_of_a_request_is_shown_by_debug() {
-    let world = World::start().await;
-    let code = world.code(EVEN, VERIFY).await;
-    let token = world.redeem(&code).await.json()["access_token"].as_str().unwrap().to_owned();
-    let shown = format!("{:?} {:?}", world.operator, world.operator.exchanges());
+async fn debug_hides_secrets() {
+    let fixture = Fixture::start().await;
+    let code = fixture.code(EVEN, VERIFY).await;
+    let token = fixture.redeem(&code).await.json()["access_token"].as_str().unwrap().to_owned();
+    let shown = format!("{:?} {:?}", fixture.operator, fixture.operator.recorded_requests());
     for secret in [EVEN, &EVEN[1..], &code, &token, crate::SECRET] {
         assert!(!shown.contains(secret), "{secret}");
     }

@@ -1,10 +1,13 @@
 use ringtrue_sandbox::camara::Endpoint;
 use serde_json::{Value, json};
 
-use crate::{CHALLENGE, CLIENT, EVEN, ODD, REDIRECT_URI, VERIFY, World, asking, but, signer::Signer};
+use crate::{
+    CHALLENGE, CLIENT, EVEN, Fixture, ODD, REDIRECT_URI, VERIFY, authorization_parameters, signer::Signer,
+    with_parameter,
+};
 
-/// What stands beside an object.
-fn beside(object: &str) -> Vec<(&str, &str)> {
+/// Query parameters of a request with an object.
+fn query_with(object: &str) -> Vec<(&str, &str)> {
     vec![
         ("response_type", "code"),
         ("client_id", CLIENT),
@@ -14,7 +17,7 @@ fn beside(object: &str) -> Vec<(&str, &str)> {
     ]
 }
 
-impl World {
+impl Fixture {
     fn object(&self, more: &Value) -> Value {
         let mut claims = json!({
             "response_type": "code",
@@ -33,62 +36,65 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_signed_request_counts_and_what_stands_beside_does_not() {
-    let world = World::start().await;
-    for more in [json!({}), json!({ "aud": world.operator.issuer() }), json!({ "aud": ["x", world.operator.issuer()] })]
+async fn request_object_overrides_query_parameters() {
+    let fixture = Fixture::start().await;
+    for more in
+        [json!({}), json!({ "aud": fixture.operator.issuer() }), json!({ "aud": ["x", fixture.operator.issuer()] })]
     {
-        let object = world.signer.sign(&world.object(&more));
-        let parameters = [beside(&object), vec![("state", "another state"), ("login_hint", "+990123456799")]].concat();
-        let back = world.sent_back(&parameters).await;
-        assert_eq!(back["state"], "the signed state");
-        let issued = world.redeem(&back["code"]).await;
+        let object = fixture.signer.sign(&fixture.object(&more));
+        let parameters =
+            [query_with(&object), vec![("state", "another state"), ("login_hint", "+990123456799")]].concat();
+        let redirect = fixture.redirect_parameters(&parameters).await;
+        assert_eq!(redirect["state"], "the signed state");
+        let issued = fixture.redeem(&redirect["code"]).await;
         assert_eq!(issued.status, 200, "{issued:?}");
     }
 }
 
 #[tokio::test]
-async fn the_sim_is_the_one_that_was_signed() {
-    let world = World::start().await;
+async fn login_hint_is_read_from_the_object() {
+    let fixture = Fixture::start().await;
     let scope = "openid dpv:A number-verification:device-phone-number:read";
-    let object = world.signer.sign(&world.object(&json!({ "login_hint": ODD, "scope": scope })));
-    let parameters = [but(beside(&object), "scope", scope), vec![("login_hint", EVEN)]].concat();
-    assert_eq!(world.sent_back(&parameters).await["error"], "login_required");
+    let object = fixture.signer.sign(&fixture.object(&json!({ "login_hint": ODD, "scope": scope })));
+    let parameters = [with_parameter(query_with(&object), "scope", scope), vec![("login_hint", EVEN)]].concat();
+    assert_eq!(fixture.redirect_parameters(&parameters).await["error"], "login_required");
 }
 
 #[tokio::test]
-async fn a_flawed_object_is_refused() {
-    let world = World::start().await;
-    let now = world.now();
-    for (flaw, more) in [
-        ("of another client", json!({ "iss": "nobody" })),
-        ("for another audience", json!({ "aud": "https://elsewhere.example" })),
-        ("for no audience", json!({ "aud": null })),
-        ("without a beginning", json!({ "iat": null })),
-        ("without an end", json!({ "exp": null })),
-        ("without a name", json!({ "jti": null })),
-        ("that has expired", json!({ "iat": now - 300, "exp": now })),
-        ("that lives too long", json!({ "exp": now + 301 })),
-        ("from the future", json!({ "iat": now + 60, "exp": now + 120 })),
-        ("not good yet", json!({ "nbf": now + 60 })),
-        ("with a time that is no number", json!({ "exp": "tomorrow" })),
-        ("that could pass for the client", json!({ "sub": CLIENT })),
-        ("within an object", json!({ "request": "x" })),
-        ("with another scope beside", json!({ "scope": "openid dpv:A sim-swap" })),
-        ("with another client beside", json!({ "client_id": "nobody" })),
-        ("with another address beside", json!({ "redirect_uri": "https://client.example/" })),
-        ("without a response type", json!({ "response_type": null })),
+async fn invalid_objects_are_rejected() {
+    let fixture = Fixture::start().await;
+    let now = fixture.now();
+    for (case, more) in [
+        ("other iss", json!({ "iss": "unknown" })),
+        ("other aud", json!({ "aud": "https://elsewhere.example" })),
+        ("no aud", json!({ "aud": null })),
+        ("no iat", json!({ "iat": null })),
+        ("no exp", json!({ "exp": null })),
+        ("no jti", json!({ "jti": null })),
+        ("expired", json!({ "iat": now - 300, "exp": now })),
+        ("lifetime too long", json!({ "exp": now + 301 })),
+        ("iat in the future", json!({ "iat": now + 60, "exp": now + 120 })),
+        ("nbf in the future", json!({ "nbf": now + 60 })),
+        ("exp is not a number", json!({ "exp": "tomorrow" })),
+        ("has sub", json!({ "sub": CLIENT })),
+        ("has request", json!({ "request": "x" })),
+        ("other scope in the query", json!({ "scope": "openid dpv:A sim-swap" })),
+        ("other client_id in the query", json!({ "client_id": "unknown" })),
+        ("other redirect_uri in the query", json!({ "redirect_uri": "https://client.example/" })),
+        ("no response_type", json!({ "response_type": null })),
     ] {
-        let object = world.signer.sign(&world.object(&more));
-        let back = world.sent_back(&[beside(&object), vec![("state", "beside")]].concat()).await;
-        assert_eq!(back["error"], "invalid_request_object", "an object {flaw}");
-        assert_eq!(back["state"], "beside", "an object {flaw}");
+        let object = fixture.signer.sign(&fixture.object(&more));
+        let redirect =
+            fixture.redirect_parameters(&[query_with(&object), vec![("state", "query state")]].concat()).await;
+        assert_eq!(redirect["error"], "invalid_request_object", "{case}");
+        assert_eq!(redirect["state"], "query state", "{case}");
     }
 }
 
 #[tokio::test]
-async fn an_object_needs_the_signature_of_the_client() {
-    let world = World::start().await;
-    let claims = world.object(&json!({}));
+async fn object_must_be_signed_by_the_client() {
+    let fixture = Fixture::start().await;
+    let claims = fixture.object(&json!({}));
     let by_another = Signer::es256().sign(&claims);
     let unsigned = {
         let (_, rest) = by_another.split_once('.').unwrap();
@@ -97,20 +103,24 @@ async fn an_object_needs_the_signature_of_the_client() {
         format!("eyJhbGciOiJub25lIn0.{claims}.")
     };
     for object in [&by_another, &unsigned, "not.a.token", "nothing"] {
-        assert_eq!(world.sent_back(&beside(object)).await["error"], "invalid_request_object", "{object}");
+        assert_eq!(
+            fixture.redirect_parameters(&query_with(object)).await["error"],
+            "invalid_request_object",
+            "{object}"
+        );
     }
 }
 
 #[tokio::test]
-async fn an_object_is_good_once() {
-    let world = World::start().await;
-    let object = world.signer.sign(&world.object(&json!({})));
-    assert!(world.sent_back(&beside(&object)).await.contains_key("code"));
-    assert_eq!(world.sent_back(&beside(&object)).await["error"], "invalid_request_object");
+async fn object_is_single_use() {
+    let fixture = Fixture::start().await;
+    let object = fixture.signer.sign(&fixture.object(&json!({})));
+    assert!(fixture.redirect_parameters(&query_with(&object)).await.contains_key("code"));
+    assert_eq!(fixture.redirect_parameters(&query_with(&object)).await["error"], "invalid_request_object");
 }
 
 #[tokio::test]
-async fn unsigned_requests_are_still_welcome() {
-    let world = World::start().await;
-    assert!(world.sent_back(&asking(EVEN, VERIFY)).await.contains_key("code"));
+async fn requests_without_object_are_accepted() {
+    let fixture = Fixture::start().await;
+    assert!(fixture.redirect_parameters(&authorization_parameters(EVEN, VERIFY)).await.contains_key("code"));
 }

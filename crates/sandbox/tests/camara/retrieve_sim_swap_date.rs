@@ -1,83 +1,83 @@
-//! The scenarios of CAMARA's `sim-swap-retrieveSimSwapDate.feature`, under their names.
+//! Scenarios of CAMARA's `sim-swap-retrieveSimSwapDate.feature`.
 
 use jiff::Timestamp;
 use ringtrue_sandbox::camara::{Endpoint, OperatorConfig};
 use serde_json::{Value, json};
 
 use crate::{
-    Bearer::{self, Client, Expired, Network, Nonsense, Nothing},
-    EVEN, ODD, SIM_SWAP, START, World,
-    wire::Reply,
+    Bearer::{self, Client, Expired, Invalid, Missing, Network},
+    EVEN, Fixture, ODD, SIM_SWAP, START,
+    http_client::TestResponse,
 };
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 
-impl World {
-    async fn retrieve_date(&self, bearer: Bearer, body: &Value) -> Reply {
+impl Fixture {
+    async fn retrieve_date(&self, bearer: Bearer, body: &Value) -> TestResponse {
         self.call(Endpoint::RetrieveSimSwapDate, bearer, &body.to_string()).await
     }
 
-    /// What is said of a number, whichever way it is asked.
+    /// Response for a number, equal for two-legged and three-legged tokens.
     async fn date(&self, scenario: &str, number: &'static str) -> Value {
         let three_legged = self.retrieve_date(Network(number, SIM_SWAP), &json!({})).await;
-        three_legged.assert_is_camara(scenario);
+        three_legged.assert_camara_conventions(scenario);
         let two_legged = self.retrieve_date(Client(SIM_SWAP), &json!({ "phoneNumber": number })).await;
         assert_eq!(three_legged.json(), two_legged.json(), "{scenario}");
         two_legged.json()
     }
 
-    /// How many seconds ago a number's SIM was changed.
+    /// Seconds since the SIM change.
     async fn age(&self, scenario: &str, number: &'static str) -> i64 {
-        let said = self.date(scenario, number).await;
-        assert_eq!(said.as_object().unwrap().len(), 1, "{scenario}");
-        let date: Timestamp = said["latestSimChange"].as_str().unwrap().parse().unwrap();
+        let response = self.date(scenario, number).await;
+        assert_eq!(response.as_object().unwrap().len(), 1, "{scenario}");
+        let date: Timestamp = response["latestSimChange"].as_str().unwrap().parse().unwrap();
         self.now() - date.as_second()
     }
 }
 
 #[tokio::test]
 async fn every_success_scenario() {
-    let world = World::start().await;
+    let fixture = Fixture::start().await;
     let scenario = "retrieve_sim_swap_date_1_generic_success_scenario";
-    assert!(world.age(scenario, EVEN).await > 365 * DAY);
+    assert!(fixture.age(scenario, EVEN).await > 365 * DAY);
 
     let scenario = "retrieve_sim_swap_date_2_valid_sim_swap";
-    assert_eq!(world.age(scenario, ODD).await, 20 * HOUR);
-    world.operator.swap(&EVEN.parse().unwrap());
-    world.advance(7);
-    assert_eq!(world.age(scenario, EVEN).await, 7);
+    assert_eq!(fixture.age(scenario, ODD).await, 20 * HOUR);
+    fixture.operator.swap_sim(&EVEN.parse().unwrap());
+    fixture.advance(7);
+    assert_eq!(fixture.age(scenario, EVEN).await, 7);
 
     let scenario = "retrieve_sim_swap_date_3_no_sim_swap_returns_activation_date";
-    let untouched = "+990123456702";
-    let before = world.age(scenario, untouched).await;
-    world.advance(DAY);
-    assert_eq!(world.age(scenario, untouched).await, before + DAY);
+    let unswapped = "+990123456702";
+    let before = fixture.age(scenario, unswapped).await;
+    fixture.advance(DAY);
+    assert_eq!(fixture.age(scenario, unswapped).await, before + DAY);
 
     let scenario = "retrieve_sim_swap_date_4_sim_never_associated";
-    let nothing = "+990123456798";
-    let issued = world.bear(&json!({ "sub": format!("tel:{nothing}"), "scope": SIM_SWAP })).await.json();
-    let reply = world.call_by(Endpoint::RetrieveSimSwapDate, issued["access_token"].as_str(), "{}").await;
-    assert_eq!(reply.json(), json!({ "latestSimChange": null, "monitoredPeriod": 400 }), "{scenario}");
+    let unmonitored = "+990123456798";
+    let issued = fixture.jwt_bearer(&json!({ "sub": format!("tel:{unmonitored}"), "scope": SIM_SWAP })).await.json();
+    let response = fixture.call_with_token(Endpoint::RetrieveSimSwapDate, issued["access_token"].as_str(), "{}").await;
+    assert_eq!(response.json(), json!({ "latestSimChange": null, "monitoredPeriod": 400 }), "{scenario}");
 
     let scenario = "retrieve_sim_swap_date_5_no_sim_swap_or_activation_date_due_to_legal_constrain";
-    let forgetful = World::with(OperatorConfig { monitored_days: Some(120), ..OperatorConfig::default() }).await;
-    let forgotten = json!({ "latestSimChange": null, "monitoredPeriod": 120 });
-    assert_eq!(forgetful.date(scenario, EVEN).await, forgotten);
-    forgetful.operator.swap(&EVEN.parse().unwrap());
-    forgetful.advance(120 * DAY);
-    assert_eq!(forgetful.age(scenario, EVEN).await, 120 * DAY);
-    forgetful.advance(1);
-    assert_eq!(forgetful.date(scenario, EVEN).await, forgotten);
+    let limited = Fixture::with_config(OperatorConfig { monitored_days: Some(120), ..OperatorConfig::default() }).await;
+    let not_monitored = json!({ "latestSimChange": null, "monitoredPeriod": 120 });
+    assert_eq!(limited.date(scenario, EVEN).await, not_monitored);
+    limited.operator.swap_sim(&EVEN.parse().unwrap());
+    limited.advance(120 * DAY);
+    assert_eq!(limited.age(scenario, EVEN).await, 120 * DAY);
+    limited.advance(1);
+    assert_eq!(limited.date(scenario, EVEN).await, not_monitored);
 }
 
 #[tokio::test]
 async fn every_error_scenario() {
-    let good = || json!({ "phoneNumber": EVEN });
+    let valid = || json!({ "phoneNumber": EVEN });
     let scenarios: [(&str, Bearer, Value, u16, &str); 8] = [
-        ("retrieve_sim_swap_date_401.1_no_authorization_header", Nothing, good(), 401, "UNAUTHENTICATED"),
-        ("retrieve_sim_swap_date_401.2_expired_access_token", Expired(SIM_SWAP), good(), 401, "UNAUTHENTICATED"),
-        ("retrieve_sim_swap_date_401.3_invalid_access_token", Nonsense, good(), 401, "UNAUTHENTICATED"),
+        ("retrieve_sim_swap_date_401.1_no_authorization_header", Missing, valid(), 401, "UNAUTHENTICATED"),
+        ("retrieve_sim_swap_date_401.2_expired_access_token", Expired(SIM_SWAP), valid(), 401, "UNAUTHENTICATED"),
+        ("retrieve_sim_swap_date_401.3_invalid_access_token", Invalid, valid(), 401, "UNAUTHENTICATED"),
         (
             "retrieve_sim_swap_date_C02.01_phone_number_not_schema_compliant",
             Client(SIM_SWAP),
@@ -95,7 +95,7 @@ async fn every_error_scenario() {
         (
             "retrieve_sim_swap_date_C02.03_unnecessary_phone_number",
             Network(EVEN, SIM_SWAP),
-            good(),
+            valid(),
             422,
             "UNNECESSARY_IDENTIFIER",
         ),
@@ -108,17 +108,17 @@ async fn every_error_scenario() {
             "SERVICE_NOT_APPLICABLE",
         ),
     ];
-    let world = World::start().await;
+    let fixture = Fixture::start().await;
     for (scenario, bearer, body, status, code) in scenarios {
-        let reply = world.retrieve_date(bearer, &body).await;
-        reply.assert_is_camara(scenario);
-        assert_eq!(reply.error(), (status, code.to_owned()), "{scenario}");
+        let response = fixture.retrieve_date(bearer, &body).await;
+        response.assert_camara_conventions(scenario);
+        assert_eq!(response.error(), (status, code.to_owned()), "{scenario}");
     }
 }
 
 #[tokio::test]
-async fn the_last_two_digits_decide() {
-    let world = World::start().await;
+async fn last_two_digits_select_the_outcome() {
+    let fixture = Fixture::start().await;
     for (number, expected) in [
         ("+990123456799", (500, "INTERNAL")),
         ("+990123456797", (422, "SERVICE_NOT_APPLICABLE")),
@@ -126,26 +126,27 @@ async fn the_last_two_digits_decide() {
         ("+990123456794", (404, "IDENTIFIER_NOT_FOUND")),
         ("+990123456793", (503, "UNAVAILABLE")),
     ] {
-        // What is an error stays one.
-        world.operator.swap(&number.parse().unwrap());
+        // A swap does not change error outcomes.
+        fixture.operator.swap_sim(&number.parse().unwrap());
         for endpoint in [Endpoint::RetrieveSimSwapDate, Endpoint::CheckSimSwap] {
-            let reply = world.call(endpoint, Client(SIM_SWAP), &json!({ "phoneNumber": number }).to_string()).await;
-            assert_eq!(reply.error(), (expected.0, expected.1.to_owned()), "{number} {endpoint:?}");
+            let response =
+                fixture.call(endpoint, Client(SIM_SWAP), &json!({ "phoneNumber": number }).to_string()).await;
+            assert_eq!(response.error(), (expected.0, expected.1.to_owned()), "{number} {endpoint:?}");
         }
     }
-    let forgotten = json!({ "phoneNumber": "+990123456798" });
-    let check = world.call(Endpoint::CheckSimSwap, Client(SIM_SWAP), &forgotten.to_string()).await;
+    let not_monitored = json!({ "phoneNumber": "+990123456798" });
+    let check = fixture.call(Endpoint::CheckSimSwap, Client(SIM_SWAP), &not_monitored.to_string()).await;
     assert_eq!(check.json(), json!({ "swapped": false }));
-    world.operator.swap(&"+990123456798".parse().unwrap());
-    let date = world.retrieve_date(Client(SIM_SWAP), &forgotten).await.json();
+    fixture.operator.swap_sim(&"+990123456798".parse().unwrap());
+    let date = fixture.retrieve_date(Client(SIM_SWAP), &not_monitored).await.json();
     let now = Timestamp::from_second(START).unwrap().to_string();
     assert_eq!(date, json!({ "latestSimChange": now }));
 }
 
 #[tokio::test]
-async fn properties_that_nobody_knows_do_no_harm() {
-    let world = World::start().await;
+async fn unknown_properties_are_ignored() {
+    let fixture = Fixture::start().await;
     let body = json!({ "phoneNumber": EVEN, "more": true });
-    assert_eq!(world.retrieve_date(Client(SIM_SWAP), &body).await.status, 200);
-    assert_eq!(world.call(Endpoint::CheckSimSwap, Client(SIM_SWAP), &body.to_string()).await.status, 200);
+    assert_eq!(fixture.retrieve_date(Client(SIM_SWAP), &body).await.status, 200);
+    assert_eq!(fixture.call(Endpoint::CheckSimSwap, Client(SIM_SWAP), &body.to_string()).await.status, 200);
 }

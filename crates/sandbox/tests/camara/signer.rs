@@ -9,7 +9,7 @@ use aws_lc_rs::{
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
 use serde_json::{Value, json};
 
-/// A client's key, with a public half for the operator.
+/// Signing key of a client, with its public JWK.
 pub struct Signer {
     key: EncodingKey,
     algorithm: Algorithm,
@@ -30,7 +30,7 @@ impl Signer {
     pub fn rsa(algorithm: Algorithm) -> Self {
         let key = RsaKeyPair::generate(KeySize::Rsa2048).unwrap();
         let wrapped: aws_lc_rs::encoding::Pkcs8V1Der<'_> = key.as_der().unwrap();
-        // PKCS #8 puts 26 octets before the key itself, at this size.
+        // The PKCS #8 prefix of a 2048-bit key has 26 octets.
         Self::new(EncodingKey::from_rsa_der(&wrapped.as_ref()[26..]), algorithm)
     }
 
@@ -46,7 +46,6 @@ impl Signer {
     }
 }
 
-/// One that no token has had in this run.
 pub fn fresh_jti() -> String {
     static LAST: AtomicU64 = AtomicU64::new(0);
     LAST.fetch_add(1, Ordering::Relaxed).to_string()

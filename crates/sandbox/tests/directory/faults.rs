@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ringtrue_sandbox::directory::{EnumFault, Fault, HlrFault};
+use ringtrue_sandbox::directory::{DirectoryFault, EnumFault, HlrFault};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpStream, UdpSocket},
@@ -8,103 +8,103 @@ use tokio::{
 };
 
 use crate::{
-    directory,
-    wire::{
-        NAPTR, REFUSED, SERVER_FAILURE, Told, by_datagram, hear_over_tcp, hlr_address, http, name, over_tcp,
-        put_over_tcp, question,
+    clients::{
+        DnsResponse, NAPTR, REFUSED, SERVER_FAILURE, dns_query, enum_name, hlr_address, hlr_request, query_tcp,
+        query_udp, receive_tcp, send_tcp,
     },
+    start_directory,
 };
 
-const ASKED: &str = "GET /hlr?number=447700900123";
+const HLR_REQUEST: &str = "GET /hlr?number=447700900123";
 
-fn asked() -> Vec<u8> {
-    question(&name("+447700900123", "e164.arpa"), NAPTR)
+fn enum_query() -> Vec<u8> {
+    dns_query(&enum_name("+447700900123", "e164.arpa"), NAPTR)
 }
 
-fn usual() -> Told {
-    Told::record(r"!^(.*)$!tel:\1;mcc=234;mnc=30!")
+fn regular_response() -> DnsResponse {
+    DnsResponse::record(r"!^(.*)$!tel:\1;mcc=234;mnc=30!")
 }
 
 #[tokio::test]
-async fn a_name_server_fails_as_it_is_told_to_and_recovers() {
-    let directory = directory(|_| {}).await;
-    let cut = Told { is_cut: true, ..Told::only(0) };
+async fn enum_faults_apply_until_cleared() {
+    let directory = start_directory(|_| {}).await;
+    let truncated = DnsResponse { is_truncated: true, ..DnsResponse::code_only(0) };
     for (fault, in_datagrams, over_streams) in [
-        (EnumFault::Truncated, cut, usual()),
-        (EnumFault::Refused, Told::only(REFUSED), Told::only(REFUSED)),
-        (EnumFault::ServerFailure, Told::only(SERVER_FAILURE), Told::only(SERVER_FAILURE)),
+        (EnumFault::Truncated, truncated, regular_response()),
+        (EnumFault::Refused, DnsResponse::code_only(REFUSED), DnsResponse::code_only(REFUSED)),
+        (EnumFault::ServerFailure, DnsResponse::code_only(SERVER_FAILURE), DnsResponse::code_only(SERVER_FAILURE)),
     ] {
-        directory.set_fault(Fault::Enum(fault));
-        assert_eq!(by_datagram(&directory, &asked()).await, in_datagrams, "{fault:?}");
-        assert_eq!(over_tcp(&directory, &asked()).await, over_streams, "{fault:?}");
-        directory.recover();
-        assert_eq!(by_datagram(&directory, &asked()).await, usual(), "{fault:?}");
+        directory.set_fault(DirectoryFault::Enum(fault));
+        assert_eq!(query_udp(&directory, &enum_query()).await, in_datagrams, "{fault:?}");
+        assert_eq!(query_tcp(&directory, &enum_query()).await, over_streams, "{fault:?}");
+        directory.clear_faults();
+        assert_eq!(query_udp(&directory, &enum_query()).await, regular_response(), "{fault:?}");
     }
 }
 
 #[tokio::test]
-async fn a_silent_name_server_hears_and_says_nothing() {
-    let directory = directory(|_| {}).await;
-    directory.set_fault(Fault::Enum(EnumFault::Silent));
+async fn enum_queries_without_response_are_counted() {
+    let directory = start_directory(|_| {}).await;
+    directory.set_fault(DirectoryFault::Enum(EnumFault::NoResponse));
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     socket.connect(directory.dns_address().unwrap()).await.unwrap();
-    socket.send(&asked()).await.unwrap();
+    socket.send(&enum_query()).await.unwrap();
     let mut stream = TcpStream::connect(directory.dns_address().unwrap()).await.unwrap();
-    put_over_tcp(&mut stream, &asked()).await;
-    directory.wait_until(|counts| (counts.by_datagram, counts.over_tcp) == (1, 1)).await;
+    send_tcp(&mut stream, &enum_query()).await;
+    directory.wait_until(|counts| (counts.udp_queries, counts.tcp_queries) == (1, 1)).await;
 
-    directory.recover();
-    socket.send(&asked()).await.unwrap();
-    put_over_tcp(&mut stream, &asked()).await;
-    assert_eq!(hear_over_tcp(&mut stream, &asked()).await, usual());
-    let mut answer = [0; 512];
-    let length = socket.recv(&mut answer).await.unwrap();
-    assert_eq!(Told::read(&asked(), &answer[..length]), usual());
-    assert!(socket.try_recv(&mut answer).is_err(), "what was not answered then is not answered now");
+    directory.clear_faults();
+    socket.send(&enum_query()).await.unwrap();
+    send_tcp(&mut stream, &enum_query()).await;
+    assert_eq!(receive_tcp(&mut stream, &enum_query()).await, regular_response());
+    let mut response = [0; 512];
+    let length = socket.recv(&mut response).await.unwrap();
+    assert_eq!(DnsResponse::parse(&enum_query(), &response[..length]), regular_response());
+    assert!(socket.try_recv(&mut response).is_err(), "the earlier query gets no response");
 }
 
 #[tokio::test]
-async fn a_slow_name_server_takes_its_time() {
-    let late = Duration::from_millis(50);
-    let directory = directory(|_| {}).await;
-    directory.set_fault(Fault::Enum(EnumFault::Late(late)));
-    let begun = Instant::now();
-    assert_eq!(by_datagram(&directory, &asked()).await, usual());
-    assert!(begun.elapsed() >= late);
-    let begun = Instant::now();
-    assert_eq!(over_tcp(&directory, &asked()).await, usual());
-    assert!(begun.elapsed() >= late);
+async fn enum_responses_are_delayed() {
+    let delay = Duration::from_millis(50);
+    let directory = start_directory(|_| {}).await;
+    directory.set_fault(DirectoryFault::Enum(EnumFault::Delayed(delay)));
+    let started = Instant::now();
+    assert_eq!(query_udp(&directory, &enum_query()).await, regular_response());
+    assert!(started.elapsed() >= delay);
+    let started = Instant::now();
+    assert_eq!(query_tcp(&directory, &enum_query()).await, regular_response());
+    assert!(started.elapsed() >= delay);
 }
 
 #[tokio::test]
-async fn an_hlr_fails_as_it_is_told_to_and_recovers() {
-    let directory = directory(|config| config.secret = None).await;
-    let usual = http(&directory, ASKED, None).await;
+async fn hlr_faults_apply_until_cleared() {
+    let directory = start_directory(|config| config.secret = None).await;
+    let regular = hlr_request(&directory, HLR_REQUEST, None).await;
 
-    directory.set_fault(Fault::Hlr(HlrFault::InternalError));
-    assert_eq!(http(&directory, ASKED, None).await.status, 500);
-    directory.set_fault(Fault::Hlr(HlrFault::TooManyRequests { retry_after: 17 }));
-    let busy = http(&directory, ASKED, None).await;
+    directory.set_fault(DirectoryFault::Hlr(HlrFault::InternalError));
+    assert_eq!(hlr_request(&directory, HLR_REQUEST, None).await.status, 500);
+    directory.set_fault(DirectoryFault::Hlr(HlrFault::TooManyRequests { retry_after: 17 }));
+    let busy = hlr_request(&directory, HLR_REQUEST, None).await;
     assert_eq!(busy.status, 429);
     assert!(busy.head.contains("retry-after: 17"), "{busy:?}");
-    directory.set_fault(Fault::Hlr(HlrFault::Garbage));
-    let garbage = http(&directory, ASKED, None).await;
-    assert_eq!((garbage.status, garbage.body), (200, "}".repeat(usual.body.len())));
-    // One fault is of no concern to the other side.
-    assert_eq!(by_datagram(&directory, &asked()).await, self::usual());
+    directory.set_fault(DirectoryFault::Hlr(HlrFault::GarbledBody));
+    let garbage = hlr_request(&directory, HLR_REQUEST, None).await;
+    assert_eq!((garbage.status, garbage.body), (200, "}".repeat(regular.body.len())));
+    // HLR faults do not affect ENUM.
+    assert_eq!(query_udp(&directory, &enum_query()).await, self::regular_response());
 
-    directory.recover();
-    assert_eq!(http(&directory, ASKED, None).await.body, usual.body);
+    directory.clear_faults();
+    assert_eq!(hlr_request(&directory, HLR_REQUEST, None).await.body, regular.body);
 }
 
 #[tokio::test]
-async fn an_hlr_that_hangs_keeps_the_connection() {
-    let directory = directory(|config| config.secret = None).await;
-    directory.set_fault(Fault::Hlr(HlrFault::Hang));
+async fn hanging_hlr_keeps_the_connection_open() {
+    let directory = start_directory(|config| config.secret = None).await;
+    directory.set_fault(DirectoryFault::Hlr(HlrFault::Hang));
     let mut stream = TcpStream::connect(hlr_address(&directory)).await.unwrap();
-    stream.write_all(format!("{ASKED} HTTP/1.1\r\nhost: hlr\r\n\r\n").as_bytes()).await.unwrap();
-    directory.wait_until(|counts| counts.lookups == 1).await;
-    assert!(stream.try_read(&mut [0]).is_err(), "neither an answer nor an end");
+    stream.write_all(format!("{HLR_REQUEST} HTTP/1.1\r\nhost: hlr\r\n\r\n").as_bytes()).await.unwrap();
+    directory.wait_until(|counts| counts.hlr_requests == 1).await;
+    assert!(stream.try_read(&mut [0]).is_err(), "neither a response nor a close");
     directory.shutdown().await;
     assert_eq!(stream.read(&mut [0]).await.unwrap_or(0), 0);
 }

@@ -1,17 +1,17 @@
-//! The operator's number directory over loopback sockets, asked in octets that are written here.
+//! Tests of the simulated number directory over loopback sockets, with hand-written DNS and HTTP messages.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod by_dns;
-mod by_http;
+mod clients;
+mod enum_dns;
 mod faults;
-mod stopping;
-mod wire;
+mod hlr_http;
+mod shutdown;
 
 use ringtrue_sandbox::directory::{Directory, DirectoryConfig, Subscriber};
 
 const SECRET: &str = "a secret & more";
-/// One whose phone is on, one that was ported, one whose phone is off, one whom nobody is any more.
+/// Present, ported, absent and unassigned.
 const SUBSCRIBERS: [&str; 4] = [
     "+447700900123 23430",
     "+447700900124 23410 ported-from 23430",
@@ -23,7 +23,7 @@ fn subscribers() -> Vec<Subscriber> {
     SUBSCRIBERS.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-async fn directory(change: impl FnOnce(&mut DirectoryConfig)) -> Directory {
+async fn start_directory(change: impl FnOnce(&mut DirectoryConfig)) -> Directory {
     let mut config =
         DirectoryConfig { subscribers: subscribers(), secret: Some(SECRET.to_owned()), ..DirectoryConfig::default() };
     change(&mut config);

@@ -1,26 +1,29 @@
-//! The message centre over loopback sockets, with our own SMPP session as the receiver.
+//! Tests of the simulated SMSC over loopback sockets, with our SMPP session as the receiver.
 //!
-//! Time stands still unless a test moves it. Tokio's paused clock alone would run ahead whenever everybody waits for
-//! a socket, so it is held.
+//! Only the test advances the clock. Tokio's paused clock alone would auto-advance while all tasks wait for a socket,
+//! so it is held.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod binding;
+mod bind;
+mod concatenation;
 mod delivery;
 mod faults;
-mod long_texts;
-mod observation;
-mod stopping;
+mod observer;
+mod shutdown;
 
 use std::{
     sync::mpsc::{Sender, channel},
     time::Duration,
 };
 
-use ringtrue_sandbox::smsc::{Behaviour, Sms, Smsc, SmscConfig, Ticket};
+use ringtrue_sandbox::smsc::{DeliveryHandle, FaultScript, Sms, Smsc, SmscConfig};
 use ringtrue_smpp::{
     pdu::{Bind, BindMode, CommandStatus},
-    session::{Answer, Application, BindError, Config, Ended, Fault, Incoming, Link, Session},
+    session::{
+        BindError, Link, MessageRequest, MessageResponse, RequestHandler, Session, SessionConfig, SessionError,
+        UnboundBy,
+    },
     text::DefaultAlphabet,
 };
 use tokio::{
@@ -34,10 +37,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const HANDSET: &str = "+990700900001";
 const SERVICE: &str = "+990700900999";
 
-/// Holds the clock: it does not move by itself while blocking work is under way.
+/// Prevents auto-advance of the clock by a running blocking task.
 ///
-/// A test that waits for something that never comes is let go after a while; then the clock runs, all patience ends,
-/// and the test fails.
+/// The task ends after a while, so that a test that hangs runs into its timeouts and fails.
 struct HeldClock {
     _held: Sender<()>,
 }
@@ -50,17 +52,17 @@ impl HeldClock {
     }
 }
 
-struct World {
+struct Fixture {
     smsc: Smsc,
     _clock: HeldClock,
 }
 
-impl World {
+impl Fixture {
     async fn start() -> Self {
-        Self::with(SmscConfig::default()).await
+        Self::with_config(SmscConfig::default()).await
     }
 
-    async fn with(config: SmscConfig) -> Self {
+    async fn with_config(config: SmscConfig) -> Self {
         let clock = HeldClock::new();
         Self { smsc: Smsc::start(config).await.unwrap(), _clock: clock }
     }
@@ -70,16 +72,16 @@ impl World {
     }
 
     async fn try_bind(&self, mode: BindMode, system_id: &str, password: &str) -> Result<Esme, BindError> {
-        let (mut session, link) = Session::new(self.connect().await, Config::default());
+        let (mut session, link) = Session::new(self.connect().await, SessionConfig::default());
         let bind = Bind { system_id: system_id.into(), password: password.into(), ..Bind::default() };
         session.bind(mode, bind).await?;
         let (to_requests, requests) = mpsc::unbounded_channel();
         let mut running = JoinSet::new();
-        running.spawn(async move { session.run(&Desk { requests: to_requests }).await });
+        running.spawn(async move { session.run(&TestHandler { requests: to_requests }).await });
         Ok(Esme { link, requests, session: running })
     }
 
-    /// Binds, and waits until the centre counts it.
+    /// Binds, and waits until the SMSC counts the bind.
     async fn bind(&self, mode: BindMode) -> Esme {
         let before = self.smsc.counts().binds;
         let esme = self.try_bind(mode, "sandbox", "sandbox").await.unwrap();
@@ -91,84 +93,84 @@ impl World {
         self.bind(BindMode::Receiver).await
     }
 
-    fn send(&self, text: &str, behaviour: Behaviour) -> Ticket {
-        self.smsc.send(Sms::new(HANDSET, SERVICE, text).behaving(behaviour)).unwrap()
+    fn send(&self, text: &str, faults: FaultScript) -> DeliveryHandle {
+        self.smsc.send(Sms::new(HANDSET, SERVICE, text).with_faults(faults)).unwrap()
     }
 
-    /// Waits until so many attempts have failed, and lets the time pass until the next.
-    async fn retry_after_setback(&self, setbacks: u64) {
-        self.smsc.observer().wait_until(|counts| counts.setbacks == setbacks).await;
+    /// Waits for a number of failed attempts, then advances the clock to the retry.
+    async fn retry_after_failure(&self, failures: u64) {
+        self.smsc.observer().wait_until(|counts| counts.failed_attempts == failures).await;
         advance(SECOND).await;
     }
 }
 
-/// A receiver whose answers the test gives.
+/// A receiver whose responses come from the test.
 struct Esme {
     link: Link,
-    requests: mpsc::UnboundedReceiver<Received>,
-    session: JoinSet<Result<Ended, Fault>>,
+    requests: mpsc::UnboundedReceiver<ReceivedRequest>,
+    session: JoinSet<Result<UnboundBy, SessionError>>,
 }
 
-struct Desk {
-    requests: mpsc::UnboundedSender<Received>,
+struct TestHandler {
+    requests: mpsc::UnboundedSender<ReceivedRequest>,
 }
 
-/// A message that waits for its answer.
-struct Received {
-    request: Incoming,
-    answer: oneshot::Sender<Answer>,
+/// A message request without a response yet.
+struct ReceivedRequest {
+    request: MessageRequest,
+    response_sender: oneshot::Sender<MessageResponse>,
 }
 
-impl Application for Desk {
-    async fn on_request(&self, request: Incoming) -> Answer {
-        let (answer, answered) = oneshot::channel();
-        if self.requests.send(Received { request, answer }).is_err() {
+impl RequestHandler for TestHandler {
+    async fn on_request(&self, request: MessageRequest) -> MessageResponse {
+        let (response_sender, response) = oneshot::channel();
+        if self.requests.send(ReceivedRequest { request, response_sender }).is_err() {
             return CommandStatus::SYSTEM_ERROR.into();
         }
-        answered.await.unwrap_or(CommandStatus::SYSTEM_ERROR.into())
+        response.await.unwrap_or(CommandStatus::SYSTEM_ERROR.into())
     }
 }
 
-impl Received {
-    fn answer(self, status: CommandStatus) {
-        let _ = self.answer.send(status.into());
+impl ReceivedRequest {
+    fn respond(self, status: CommandStatus) {
+        let _ = self.response_sender.send(status.into());
     }
 }
 
-fn text(request: &Incoming) -> String {
-    request.content().text(DefaultAlphabet::Gsm0338)
+fn text(request: &MessageRequest) -> String {
+    request.content().decode_text(DefaultAlphabet::Gsm0338)
 }
 
 impl Esme {
-    async fn receive(&mut self) -> Received {
+    async fn receive(&mut self) -> ReceivedRequest {
         self.requests.recv().await.unwrap()
     }
 
-    /// Receives a message and answers it.
-    async fn answer(&mut self, status: CommandStatus) -> Incoming {
+    /// Receives a message and responds.
+    async fn respond(&mut self, status: CommandStatus) -> MessageRequest {
         let received = self.receive().await;
         let request = received.request.clone();
-        received.answer(status);
+        received.respond(status);
         request
     }
 
-    async fn take(&mut self) -> Incoming {
-        self.answer(CommandStatus::OK).await
+    async fn accept(&mut self) -> MessageRequest {
+        self.respond(CommandStatus::OK).await
     }
 
-    async fn take_all(&mut self, count: usize) -> Vec<Incoming> {
-        let mut taken = vec![];
+    async fn accept_all(&mut self, count: usize) -> Vec<MessageRequest> {
+        let mut accepted = vec![];
         for _ in 0..count {
-            taken.push(self.take().await);
+            accepted.push(self.accept().await);
         }
-        taken
+        accepted
     }
 
-    fn has_nothing(&mut self) -> bool {
+    fn is_idle(&mut self) -> bool {
         self.requests.is_empty()
     }
 
-    async fn ended(&mut self) -> Result<Ended, Fault> {
+    async fn wait_for_end(&mut self) -> Result<UnboundBy, SessionError> {
         self.session.join_next().await.unwrap().unwrap()
     }
 }

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! Command-line arguments of the binary.
 
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, str::FromStr};
 
@@ -15,20 +15,20 @@ use ringtrue_domain::{
 use ringtrue_engine::ports::KeyPurpose;
 
 use super::{
-    caller::{CallerCommand, Identity, ListArguments, Number, ProfileName, Shell},
-    failure::EXIT_CODES,
-    listen::Endpoint,
+    client::{ClientCommand, ListArguments, Number, ProfileName, ProfileOption, Shell},
+    error::EXIT_CODES,
+    listen::SecureUrl,
 };
 use crate::http::time;
 
-/// Verifies phone numbers through mobile operators, on your own machines.
+/// Self-hosted phone number verification through mobile operators.
 #[derive(Debug, Parser)]
 #[command(name = "ringtrue", version, propagate_version = true, after_help = EXIT_CODES)]
 pub(super) struct Arguments {
-    /// The configuration file. Otherwise `RINGTRUE_CONFIG`, ./ringtrue.toml or /etc/ringtrue/ringtrue.toml.
+    /// Configuration file [default: `RINGTRUE_CONFIG`, ./ringtrue.toml or /etc/ringtrue/ringtrue.toml]
     #[arg(long, global = true, value_name = "PATH")]
     pub config: Option<PathBuf>,
-    /// How data is printed.
+    /// Output format
     #[arg(long, global = true, value_enum, default_value_t = Output::Table)]
     pub output: Output,
     #[command(subcommand)]
@@ -37,209 +37,207 @@ pub(super) struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
-    /// For people.
+    /// Human-readable table
     Table,
-    /// For programs.
+    /// JSON
     Json,
-    /// For spreadsheets: a line with the names, and a line for each thing.
+    /// CSV with a header row
     Csv,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Starts a server to try things out with: its own database, a demo workspace, plain HTTP on this machine only.
+    /// Start a development server: own database, demo workspace, plain HTTP on a loopback address
     Dev(DevArguments),
-    /// Receives callbacks while you develop: says what is in each, whether its signature is good, and if not, why.
+    /// Receive callbacks during development: print each one, verify its signature and explain failures
     Listen(ListenArguments),
-    /// Starts a server as the configuration says. SIGTERM stops it when requests in flight are done, a second one at
-    /// once. SIGHUP reads again: certificates, networks, receivers, connectors, number sources, address tables.
+    /// Start a server from the configuration. SIGTERM drains requests in flight and stops; a second SIGTERM stops
+    /// immediately. SIGHUP reloads: certificates, networks, receivers, connectors, number sources, address tables.
     Serve,
-    /// Brings the database's schema up to date.
+    /// Apply pending database migrations
     Migrate,
-    /// Checks the configuration, or prints the defaults.
+    /// Check the configuration, or print the defaults
     #[command(subcommand)]
     Config(ConfigAction),
-    /// Makes, lists and limits workspaces.
+    /// Create and list workspaces, and set their rate limits
     #[command(subcommand)]
     Workspace(WorkspaceAction),
-    /// Makes, lists and deletes credentials of a workspace or a project.
+    /// Create, list and delete credentials of a workspace or project
     Credentials(CredentialsArguments),
-    /// Lists and rotates the keys of this deployment.
+    /// List and rotate the keys of this deployment
     #[command(subcommand)]
     Keys(KeysAction),
-    /// Erases what is kept of a phone number, in all projects, and prints a receipt.
+    /// Erase the stored data of a phone number in all projects, and print a receipt
     Erase(EraseArguments),
-    /// Says or explains which products a user can use.
+    /// Look up or explain which products can verify a user
     #[command(subcommand)]
     Eligibility(EligibilityAction),
-    /// Lets people into the console.
+    /// Manage console accounts
     #[command(subcommand)]
     Console(super::console::ConsoleAction),
-    /// Looks for what is wrong with this deployment, and says what to do about it.
+    /// Diagnose this deployment and suggest fixes
     Doctor,
-    /// To be run after the database was restored from a backup, before servers are started: ends all access tokens and
-    /// sessions, gives up callbacks whose time is over, and records the restore.
+    /// Run after restoring the database from a backup, before servers start: revokes all access tokens and sessions,
+    /// abandons overdue callbacks, and records the restore.
     Restored(RestoredArguments),
     #[command(flatten)]
-    Caller(CallerCommand),
-    /// Prints a script that completes commands in a shell. For bash: `source <(ringtrue completion bash)`
+    Client(ClientCommand),
+    /// Print a shell completion script. For bash: `source <(ringtrue completion bash)`
     Completion { shell: Shell },
 }
 
 #[derive(Debug, Args)]
 pub(super) struct DevArguments {
-    /// Where database, keys and credentials are kept.
+    /// Directory of the database, keys and credentials
     #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
     pub data: PathBuf,
-    /// Where to listen: a loopback address, and a port or 0 for any that is free.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = loopback_address)]
+    /// Loopback address and port to listen on; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = parse_loopback_address)]
     pub listen: SocketAddr,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ListenArguments {
-    /// Where to listen, by plain HTTP: an address, and a port or 0 for any that is free.
+    /// Address and port to listen on, by plain HTTP; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9099")]
     pub listen: SocketAddr,
-    /// Where the public keys are: https, or http on this machine. Otherwise those of `ringtrue dev`.
+    /// URL of the public keys: https, or http on this machine [default: the keys of `ringtrue dev`]
     #[arg(long, value_name = "URL", conflicts_with = "data")]
-    pub jwks: Option<Endpoint>,
-    /// The folder of the `ringtrue dev` whose callbacks are expected.
+    pub jwks: Option<SecureUrl>,
+    /// Data directory of the `ringtrue dev` that sends the callbacks
     #[arg(long, value_name = "DIR", default_value = "ringtrue-data")]
     pub data: PathBuf,
-    /// Loses nothing: callbacks of this profile's project that come while nobody listens are sent again at the next
-    /// start, and each is handled once. The keys are those of its server.
+    /// Resume with this profile: callbacks of its project that were missed while not listening are resent at the next
+    /// start, and each is handled once. Uses the public keys of the profile's server.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["jwks", "data"])]
     pub profile: Option<ProfileName>,
-    /// Accepts callbacks of sandbox checks, which prove nothing about a number. Always on for `ringtrue dev`.
+    /// Accept callbacks of sandbox checks, which prove nothing about a number. Always on for `ringtrue dev`.
     #[arg(long)]
     pub accept_sandbox: bool,
-    /// Forwards callbacks with a valid signature to an application on this machine, headers and body unchanged, and
-    /// answers as it does. Answers 401 to the others. Without a path in the URL, the callback's own is kept.
-    #[arg(long, value_name = "URL", value_parser = Endpoint::local)]
-    pub forward: Option<Endpoint>,
-    /// Forwards callbacks without a valid signature too.
+    /// Forward callbacks with a valid signature to an application on this machine, headers and body unchanged, and
+    /// return its response. Other callbacks get a 401. If the URL has no path, the callback's path is kept.
+    #[arg(long, value_name = "URL", value_parser = SecureUrl::parse_local)]
+    pub forward: Option<SecureUrl>,
+    /// Also forward callbacks without a valid signature
     #[arg(long, requires = "forward")]
     pub forward_unverified: bool,
-    /// Answers every callback with this status, to watch what comes of it. Otherwise 200.
-    #[arg(long, value_name = "STATUS", value_parser = final_status)]
+    /// Respond to every callback with this status, for example to test retries [default: 200]
+    #[arg(long, value_name = "STATUS", value_parser = parse_final_status)]
     pub answer: Option<StatusCode>,
-    /// Ends after this many callbacks.
+    /// Exit after this many callbacks
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     pub once: Option<NonZeroU32>,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct RestoredArguments {
-    /// Forgets the latest recorded time as well: for a deployment whose time was set ahead by mistake.
+    /// Also reset the latest recorded time: for a deployment whose clock was set ahead by mistake
     #[arg(long)]
     pub reset_clock: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct EraseArguments {
-    /// The number in E.164 form, such as +447700900123; or `-` to read it from standard input.
+    /// Number in E.164 format, such as +447700900123; or `-` to read it from standard input
     #[arg(long, value_name = "NUMBER")]
     pub number: String,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum EligibilityAction {
-    /// Asks a server which products can verify the user of a number.
+    /// Ask a server which products can verify the user of a number
     Number {
         number: Number,
         #[command(flatten)]
-        identity: Identity,
+        profile_option: ProfileOption,
     },
-    /// Asks a server which products can verify the user of a device's address.
+    /// Ask a server which products can verify the user of a device IP address
     Ip {
         ip: String,
         #[command(flatten)]
-        identity: Identity,
+        profile_option: ProfileOption,
     },
-    /// Asks the configured sources for a user's network, and says which product falls at which gate. No link to an
-    /// operator is opened: connectors count with what they are configured for.
+    /// Look up a user's network in the configured sources, and show which gate excludes each product. Opens no
+    /// connection to an operator: connectors count as configured.
     Explain(ExplainArguments),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ExplainArguments {
-    /// A number in E.164 form, such as +447700900123, or an IP address; or `-` to read it from standard input.
+    /// Number in E.164 format, such as +447700900123, or IP address; or `-` to read it from standard input
     #[arg(value_name = "NUMBER_OR_IP")]
     pub user: String,
-    /// The id of the project that asks. Without one, what projects may use is left aside.
+    /// Project id. Without it, project permissions are not considered.
     #[arg(long, value_name = "ID")]
     pub project: Option<ProjectId>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigAction {
-    /// Reads the configuration and says whether it is good, and what differs from the defaults.
+    /// Validate the configuration, and list the settings that differ from the defaults
     Check,
-    /// Prints every setting with its default and what it means, in the form of a configuration file.
+    /// Print every setting with its default and description, as a configuration file
     Default,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WorkspaceAction {
-    /// Makes a workspace, and prints its first credential: the secret is shown this once.
+    /// Create a workspace and print its first credential; the secret is shown only once
     Create {
         /// 1 to 100 characters.
         name: Name,
     },
-    /// Lists all workspaces, newest first.
+    /// List all workspaces, newest first
     List,
-    /// Gives a workspace rate limits of its own. What is not named stays as it is.
+    /// Override rate limits for a workspace. Limits that are not given stay unchanged.
     #[command(group = clap::ArgGroup::new("limits").required(true).multiple(true))]
     Limit {
-        /// Its id.
+        /// Workspace id
         workspace: WorkspaceId,
         #[command(flatten)]
         limits: LimitArguments,
     },
 }
 
-/// Requests per second, or `default` for the deployment's own limit.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct LimitArguments {
-    /// Creating a check or submitting a code: requests per second, or `default`.
+    /// Create a check or submit a code: requests per second, or `default` for the deployment's limit
     #[arg(long, group = "limits", value_name = "N")]
     pub create: Option<Limit>,
-    /// Reading checks.
+    /// Read checks
     #[arg(long, group = "limits", value_name = "N")]
     pub read: Option<Limit>,
-    /// Asking what a number or an address is eligible for.
+    /// Eligibility of a number or address
     #[arg(long, group = "limits", value_name = "N")]
     pub eligibility: Option<Limit>,
-    /// The Management API.
+    /// Management API
     #[arg(long, group = "limits", value_name = "N")]
     pub management: Option<Limit>,
-    /// Token and revoke requests, per client.
+    /// Token and revoke requests, per client
     #[arg(long, group = "limits", value_name = "N")]
     pub token: Option<Limit>,
 }
 
-/// A limit as it is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// As the deployment has it.
+    /// Use the limit of the deployment.
     Default,
     PerSecond(u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a limit is 1 to 1000000 requests per second, or `default`")]
-pub(super) struct NotALimit;
+#[error("expected 1 to 1000000 requests per second, or `default`")]
+pub(super) struct InvalidLimit;
 
 impl FromStr for Limit {
-    type Err = NotALimit;
+    type Err = InvalidLimit;
 
-    fn from_str(text: &str) -> Result<Self, NotALimit> {
+    fn from_str(text: &str) -> Result<Self, InvalidLimit> {
         match text {
             "default" => Ok(Limit::Default),
             number => match number.parse() {
                 Ok(number @ 1..=1_000_000) => Ok(Limit::PerSecond(number)),
-                _ => Err(NotALimit),
+                _ => Err(InvalidLimit),
             },
         }
     }
@@ -248,8 +246,8 @@ impl FromStr for Limit {
 #[derive(Debug, Args)]
 pub(super) struct CredentialsArguments {
     #[command(flatten)]
-    pub identity: Identity,
-    /// The project whose credentials are meant. Otherwise those of the workspace.
+    pub profile_option: ProfileOption,
+    /// Project that owns the credentials [default: the workspace]
     #[arg(long, global = true, value_name = "ID")]
     pub project: Option<ProjectId>,
     #[command(subcommand)]
@@ -258,72 +256,72 @@ pub(super) struct CredentialsArguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum CredentialsAction {
-    /// Makes a credential: the secret is shown this once.
+    /// Create a credential; the secret is shown only once
     Create {
-        /// As the operator, on the configured database: a credential that opens the Management API for this workspace.
-        /// Otherwise a server is asked.
+        /// Create a Management API credential for this workspace directly in the configured database, as the operator
+        /// [default: call the server of the profile]
         #[arg(long, value_name = "ID", conflicts_with_all = ["scopes", "project", "profile"])]
         workspace: Option<WorkspaceId>,
-        /// What it may be used for. Otherwise everything that its owner may do.
+        /// Scopes of the credential [default: all scopes of its owner]
         #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
         scopes: Vec<Scope>,
-        /// When it stops working, such as 2027-01-31T00:00:00Z. Otherwise never.
-        #[arg(long, value_name = "T", value_parser = instant)]
+        /// Expiry time, such as 2027-01-31T00:00:00Z [default: never]
+        #[arg(long, value_name = "T", value_parser = parse_timestamp)]
         expires_at: Option<Timestamp>,
     },
-    /// Lists credentials, never with their secrets.
+    /// List credentials, without secrets
     List(ListArguments),
-    /// Shows a credential, without its secret.
+    /// Show a credential, without its secret
     Get { client_id: ClientId },
-    /// Deletes a credential. Its tokens die with it.
+    /// Delete a credential and revoke its tokens
     Delete { client_id: ClientId },
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum KeysAction {
-    /// Lists all keys with their states and dates.
+    /// List all keys with their state and dates
     List,
-    /// Makes the successor of a key. It is announced first and used later, so that nobody is surprised.
+    /// Create the successor of a key. It is published first and used later.
     Rotate {
-        /// Which key.
-        #[arg(long, value_parser = purpose())]
+        /// Purpose of the key
+        #[arg(long, value_parser = key_purpose_parser())]
         purpose: KeyPurpose,
-        /// The key was disclosed: use the new one, and drop the old ones, at once.
+        /// The key was disclosed: activate the new key and drop the old ones immediately
         #[arg(long)]
         emergency: bool,
     },
-    /// Seals all keys with a new master key, in one transaction. Servers must then be started with the new one.
+    /// Seal all keys with a new master key, in one transaction. Restart all servers with the new key afterwards.
     Rewrap {
-        /// The file with the new master key, which only its owner can read. The old one is that of the configuration.
+        /// File with the new master key, readable by its owner only. The old key comes from the configuration.
         #[arg(long, value_name = "PATH")]
         new_master_key_file: PathBuf,
     },
 }
 
-fn purpose() -> impl TypedValueParser<Value = KeyPurpose> {
+fn key_purpose_parser() -> impl TypedValueParser<Value = KeyPurpose> {
     PossibleValuesParser::new(KeyPurpose::ROTATING.map(KeyPurpose::as_str)).try_map(|text| text.parse::<KeyPurpose>())
 }
 
-fn loopback_address(text: &str) -> Result<SocketAddr, String> {
+fn parse_loopback_address(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr =
         text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:8080".to_owned())?;
     if address.ip().is_loopback() {
         Ok(address)
     } else {
         Err("`dev` has no TLS and prints its secrets, so it listens on a loopback address only, such as \
-             127.0.0.1:8080; use `serve` for others"
+             127.0.0.1:8080; use `serve` for other addresses"
             .to_owned())
     }
 }
 
-/// An answer below 200 is only ever a prelude to another one.
-fn final_status(text: &str) -> Result<StatusCode, &'static str> {
+/// Rejects 1xx, which are interim responses.
+fn parse_final_status(text: &str) -> Result<StatusCode, &'static str> {
     let status = text.parse::<u16>().ok().filter(|status| (200..=599).contains(status));
-    status.and_then(|status| StatusCode::from_u16(status).ok()).ok_or("expected a status from 200 to 599")
+    status.and_then(|status| StatusCode::from_u16(status).ok()).ok_or("expected a status code from 200 to 599")
 }
 
-fn instant(text: &str) -> Result<Timestamp, &'static str> {
-    time::parse(text).ok_or(time::EXPECTED)
+fn parse_timestamp(text: &str) -> Result<Timestamp, &'static str> {
+    time::parse(text).ok_or(time::EXPECTED_FORMAT)
 }
 
 #[cfg(test)]
@@ -333,27 +331,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn clap_definition_is_valid() {
         Arguments::command().debug_assert();
     }
 
     #[test]
-    fn limits() {
+    fn limits_parse() {
         for (text, limit) in [
             ("1", Ok(Limit::PerSecond(1))),
             ("1000000", Ok(Limit::PerSecond(1_000_000))),
             ("default", Ok(Limit::Default)),
-            ("0", Err(NotALimit)),
-            ("1000001", Err(NotALimit)),
-            ("-1", Err(NotALimit)),
-            ("many", Err(NotALimit)),
+            ("0", Err(InvalidLimit)),
+            ("1000001", Err(InvalidLimit)),
+            ("-1", Err(InvalidLimit)),
+            ("many", Err(InvalidLimit)),
         ] {
             assert_eq!(text.parse(), limit, "{text}");
         }
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn invalid_command_lines_are_rejected() {
         for line in [
             "ringtrue",
             "ringtrue dev --listen 0.0.0.0:8080",
@@ -411,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn global_flags_may_stand_anywhere() {
+    fn global_flags_are_accepted_before_and_after_the_command() {
         for line in ["ringtrue --output json --config a keys list", "ringtrue keys list --config a --output json"] {
             let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
             assert_eq!(arguments.output, Output::Json);

@@ -4,44 +4,45 @@ use serde_json::json;
 
 use super::{
     arguments::{ConfigAction, Output},
-    desk::Desk,
-    failure::Failure,
+    context::CommandContext,
+    error::CliError,
     printer::{self, Record},
 };
 use crate::{
-    config::{Changed, DEFAULTS, Loaded, MasterKeyError},
-    groundwork,
+    config::{ChangedSetting, DEFAULTS, LoadedConfig, MasterKeyError},
+    prepared,
 };
 
-const NO_MASTER_KEY: &str = "There is no master key here: `ringtrue serve` needs one.";
+const NO_MASTER_KEY_NOTE: &str = "No master key configured: `ringtrue serve` requires one.";
 
-pub(super) fn run(desk: &Desk, action: &ConfigAction) -> Result<(), Failure> {
+pub(super) fn run(context: &CommandContext, action: &ConfigAction) -> Result<(), CliError> {
     match action {
-        ConfigAction::Check => check(desk),
-        ConfigAction::Default => Ok(printer::text(DEFAULTS)?),
+        ConfigAction::Check => check(context),
+        ConfigAction::Default => Ok(printer::print_text(DEFAULTS)?),
     }
 }
 
-fn check(desk: &Desk) -> Result<(), Failure> {
-    let Loaded { config, file, changed } = desk.load()?;
-    groundwork::judge(&config)?;
-    match desk.master_key(&config) {
-        // It may be that the server alone is given it, as systemd does.
-        Err(Failure::MasterKey(MasterKeyError::Missing)) => printer::remark(NO_MASTER_KEY),
+fn check(context: &CommandContext) -> Result<(), CliError> {
+    let LoadedConfig { config, file, changed } = context.load()?;
+    prepared::validate(&config)?;
+    match context.master_key(&config) {
+        // systemd may pass the key to the server process only.
+        Err(CliError::MasterKey(MasterKeyError::Missing)) => printer::print_note(NO_MASTER_KEY_NOTE),
         other => drop(other?),
     }
-    let from = file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
-    let differs = !changed.is_empty();
-    if desk.printer.output == Output::Table {
-        let rest = if differs { "What differs from the defaults:" } else { "Everything has its default." };
-        printer::text(&format!("The configuration is good ({from}). {rest}"))?;
+    let source = file.as_ref().map_or_else(|| "no file".to_owned(), |path| path.display().to_string());
+    let has_changes = !changed.is_empty();
+    if context.printer.output == Output::Table {
+        let rest =
+            if has_changes { "Settings that differ from the defaults:" } else { "All settings have their defaults." };
+        printer::print_text(&format!("The configuration is valid ({source}). {rest}"))?;
     }
-    if differs || desk.printer.output != Output::Table {
-        desk.printer.list(&["key", "value", "from"], changed.iter().map(record).collect())?;
+    if has_changes || context.printer.output != Output::Table {
+        context.printer.print_list(&["key", "value", "from"], changed.iter().map(record).collect())?;
     }
     Ok(())
 }
 
-fn record(changed: &Changed) -> Record {
+fn record(changed: &ChangedSetting) -> Record {
     vec![("key", json!(changed.key)), ("value", json!(changed.value)), ("from", json!(changed.origin.to_string()))]
 }

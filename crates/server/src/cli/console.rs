@@ -1,4 +1,4 @@
-//! `ringtrue console`: how people come into the console, and who does no longer.
+//! `ringtrue console`: access links and account management.
 
 use std::path::PathBuf;
 
@@ -13,84 +13,85 @@ use ringtrue_engine::{
 };
 use serde_json::json;
 
-use super::{desk::Desk, dev, failure::Failure, printer};
+use super::{context::CommandContext, dev, error::CliError, printer};
 use crate::{config::Config, http::time};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConsoleAction {
-    /// Makes a link to hand over: for an administrator or an account whose password is lost, to choose a password, once
-    /// and within a day; for a member, to accept an invitation within a week.
+    /// Create an access link: a single-use link to set a password, valid for a day (administrator, or account with a
+    /// lost password), or an invitation, valid for a week (member).
     Link(LinkArguments),
-    /// Disables an account: its sessions and links end, and nobody signs in with it.
+    /// Disable an account, and revoke its sessions and links
     Disable(AccountArguments),
-    /// Enables an account that was disabled.
+    /// Enable a disabled account
     Enable(AccountArguments),
-    /// Takes the administrator's role from an account, which stays a member of its workspaces.
+    /// Remove the administrator role from an account, which stays a member of its workspaces
     Demote(AccountArguments),
 }
 
 #[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("whom").required(true))]
+#[command(group = clap::ArgGroup::new("recipient").required(true))]
 pub(super) struct LinkArguments {
-    /// Somebody who runs this deployment, and may do everything. An account that was none before loses its password and
-    /// its sessions.
-    #[arg(long, value_name = "EMAIL", group = "whom")]
+    /// Email of an administrator of this deployment. An existing account that becomes one loses its password and
+    /// sessions.
+    #[arg(long, value_name = "EMAIL", group = "recipient")]
     pub admin: Option<Email>,
-    /// Somebody to invite to a workspace.
-    #[arg(long, value_name = "EMAIL", group = "whom", requires = "workspace")]
+    /// Email of a member to invite to a workspace
+    #[arg(long, value_name = "EMAIL", group = "recipient", requires = "workspace")]
     pub member: Option<Email>,
-    /// An existing account whose password is lost.
-    #[arg(long, value_name = "EMAIL", group = "whom")]
+    /// Email of an existing account with a lost password
+    #[arg(long, value_name = "EMAIL", group = "recipient")]
     pub account: Option<Email>,
-    /// The id of the member's workspace.
+    /// Id of the member's workspace
     #[arg(long, value_name = "ID", requires = "member")]
     pub workspace: Option<WorkspaceId>,
-    /// What the member may do: `viewer`, `developer` or `owner`.
+    /// Role of the member: `viewer`, `developer` or `owner`
     #[arg(long, value_name = "ROLE", default_value = "owner", requires = "member")]
     pub role: Role,
     #[command(flatten)]
-    pub place: DataArguments,
+    pub deployment: DataArguments,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct AccountArguments {
-    /// The address of the account.
+    /// Email of the account
     #[arg(value_name = "EMAIL")]
     pub email: Email,
     #[command(flatten)]
-    pub place: DataArguments,
+    pub deployment: DataArguments,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct DataArguments {
-    /// The data folder of a `ringtrue dev`, in place of a configured deployment.
+    /// Data directory of a `ringtrue dev`, instead of the configured deployment
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
 
-const SHOWN_ONCE: &str = "Whoever has the link comes in: hand it over by a way that you trust. It is shown this once.";
+const LINK_SHOWN_ONCE: &str =
+    "Anyone with this link can sign in: send it over a trusted channel. It is not shown again.";
 
-pub(super) async fn run(desk: &Desk, action: ConsoleAction) -> Result<(), Failure> {
+pub(super) async fn run(context: &CommandContext, action: ConsoleAction) -> Result<(), CliError> {
     let operator = Administrator::operator();
     match action {
-        ConsoleAction::Link(arguments) => make_link(desk, &arguments).await,
-        ConsoleAction::Disable(AccountArguments { email, place }) => {
-            with_engine(desk, &place, async |engine, _| {
-                let account = engine.account_of(&operator, &email).await?;
+        ConsoleAction::Link(arguments) => create_link(context, &arguments).await,
+        ConsoleAction::Disable(AccountArguments { email, deployment }) => {
+            with_engine(context, &deployment, async |engine, _| {
+                let account = engine.account_id_by_email(&operator, &email).await?;
                 Ok(engine.disable_account(&operator, account).await?)
             })
             .await
         }
-        ConsoleAction::Enable(AccountArguments { email, place }) => {
-            with_engine(desk, &place, async |engine, _| {
-                let account = engine.account_of(&operator, &email).await?;
+        ConsoleAction::Enable(AccountArguments { email, deployment }) => {
+            with_engine(context, &deployment, async |engine, _| {
+                let account = engine.account_id_by_email(&operator, &email).await?;
                 Ok(engine.enable_account(&operator, account).await?)
             })
             .await
         }
-        ConsoleAction::Demote(AccountArguments { email, place }) => {
-            with_engine(desk, &place, async |engine, _| {
-                let account = engine.account_of(&operator, &email).await?;
+        ConsoleAction::Demote(AccountArguments { email, deployment }) => {
+            with_engine(context, &deployment, async |engine, _| {
+                let account = engine.account_id_by_email(&operator, &email).await?;
                 Ok(engine.remove_admin(&operator, account).await?)
             })
             .await
@@ -98,78 +99,78 @@ pub(super) async fn run(desk: &Desk, action: ConsoleAction) -> Result<(), Failur
     }
 }
 
-async fn make_link(desk: &Desk, arguments: &LinkArguments) -> Result<(), Failure> {
-    let (link, url) = with_engine(desk, &arguments.place, async |engine, base_url| {
-        let link = new_link(engine, arguments).await?;
+async fn create_link(context: &CommandContext, arguments: &LinkArguments) -> Result<(), CliError> {
+    let (link, url) = with_engine(context, &arguments.deployment, async |engine, base_url| {
+        let link = issue_link(engine, arguments).await?;
         let url = format!("{base_url}{}", link.path);
         Ok((link, url))
     })
     .await?;
-    desk.printer.record(vec![
+    context.printer.print_record(vec![
         ("email", json!(link.email.as_str())),
         ("url", json!(url)),
         ("expires_at", json!(time::format(link.expires_at))),
     ])?;
-    printer::remark(SHOWN_ONCE);
+    printer::print_note(LINK_SHOWN_ONCE);
     Ok(())
 }
 
-/// Runs `work` with an engine over the database in question, and with the address at which people reach it.
+/// Runs `work` with an engine over the selected database and with the base URL of the deployment.
 async fn with_engine<T>(
-    desk: &Desk,
-    place: &DataArguments,
-    work: impl AsyncFnOnce(&Engine, &str) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let Some(data) = &place.data else {
-        let config = desk.config()?;
+    context: &CommandContext,
+    deployment: &DataArguments,
+    work: impl AsyncFnOnce(&Engine, &str) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let Some(data) = &deployment.data else {
+        let config = context.config()?;
         let base_url = base_url(&config);
-        return desk.with_engine_of(&config, async |engine| work(engine, &base_url).await).await;
+        return context.with_engine_for(&config, async |engine| work(engine, &base_url).await).await;
     };
-    if desk.config_file.is_some() {
-        return Err(Failure::refused(
-            "`--data` and `--config` name two deployments",
+    if context.config_file.is_some() {
+        return Err(CliError::with_hint(
+            "`--data` and `--config` cannot be combined",
             "Use `--data DIR` for `ringtrue dev`, and `--config PATH` for `ringtrue serve`.",
         ));
     }
-    let dev::DevData { config, master, base_url } = dev::open_data(data, &desk.environment)?;
-    desk.with_engine_by(&config, master, async |engine| work(engine, &base_url).await).await
+    let dev::DevDeployment { config, master, base_url } = dev::open_data_dir(data, &context.environment)?;
+    context.with_engine_and_key(&config, master, async |engine| work(engine, &base_url).await).await
 }
 
-async fn new_link(engine: &Engine, arguments: &LinkArguments) -> Result<AccessLink, Failure> {
+async fn issue_link(engine: &Engine, arguments: &LinkArguments) -> Result<AccessLink, CliError> {
     let operator = Administrator::operator();
     match arguments {
         LinkArguments { admin: Some(email), .. } => Ok(engine.invite_admin(&operator, email).await?),
         LinkArguments { account: Some(email), .. } => {
-            let account = engine.account_of(&operator, email).await?;
-            Ok(engine.reset_password(&operator, account).await?)
+            let account = engine.account_id_by_email(&operator, email).await?;
+            Ok(engine.create_password_reset_link(&operator, account).await?)
         }
         LinkArguments { member: Some(email), workspace: Some(workspace), role, .. } => {
             let invited = engine.invite_member_as_operator(*workspace, email, *role).await;
             invited.map_err(|error| {
                 let hint = match &error {
-                    MemberError::AlreadyMember => "`--account EMAIL` makes a link to choose a new password.",
-                    _ => "`ringtrue workspace list` shows the workspaces.",
+                    MemberError::AlreadyMember => "Use `--account EMAIL` to create a link that sets a new password.",
+                    _ => "Run `ringtrue workspace list` to see the workspaces.",
                 };
                 match error {
                     MemberError::Store(error) => error.into(),
-                    other => Failure::refused(other.to_string(), hint),
+                    other => CliError::with_hint(other.to_string(), hint),
                 }
             })
         }
-        _ => Err(Failure::refused("nobody is named", "Name somebody by --admin, --member or --account.")),
+        _ => Err(CliError::with_hint("no email given", "Use --admin, --member or --account.")),
     }
 }
 
-impl From<AccountError> for Failure {
+impl From<AccountError> for CliError {
     fn from(error: AccountError) -> Self {
         match error {
             AccountError::Store(error) => error.into(),
-            other => Failure::refused(other.to_string(), "The console's page of accounts shows them all."),
+            other => CliError::with_hint(other.to_string(), "The console's accounts page lists all accounts."),
         }
     }
 }
 
-/// Where people reach this deployment, as far as the configuration tells.
+/// Falls back to the listen address when no base URL is configured.
 fn base_url(config: &Config) -> String {
     match &config.base_url {
         Some(base_url) => base_url.to_string(),

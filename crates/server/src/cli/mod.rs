@@ -1,24 +1,23 @@
 //! The command line.
 //!
-//! A command reads the configuration, does one thing and says what it did: data on standard output, as a table or as
-//! JSON, and everything else on standard error. Commands that touch the database open it themselves, so they work
-//! whether or not a server runs; one that does notices a change within a second. Those for callers are in [`caller`]:
-//! they know a server by its address only.
+//! Commands print data on standard output, as a table, JSON or CSV, and everything else on standard error. Operator
+//! commands open the database themselves, so they work without a running server; a running server picks up their
+//! changes within a second. The API client commands are in [`client`]: they need only the URL of a server.
 //!
-//! Secrets never come from the command line, where every user of the machine can read them.
+//! Secrets are never command-line arguments, which every user of the machine can read.
 
 mod arguments;
-mod caller;
+mod client;
 mod completion;
 mod config;
 mod console;
+mod context;
 mod credentials;
-mod desk;
 mod dev;
 mod doctor;
 mod eligibility;
 mod erase;
-mod failure;
+mod error;
 mod keys;
 mod listen;
 mod migrate;
@@ -26,7 +25,7 @@ mod printer;
 mod restored;
 mod serve;
 mod signals;
-mod typed;
+mod stdin_argument;
 mod workspace;
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
@@ -35,60 +34,61 @@ use clap::Parser;
 
 use self::{
     arguments::{Arguments, Command},
-    desk::Desk,
-    failure::Failure,
+    context::CommandContext,
+    error::CliError,
     printer::Printer,
 };
 use crate::config::Environment;
 
-/// How long tasks may go on after a command has ended.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Time that background tasks get to finish after a command.
+const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Runs the command that the arguments ask for.
+/// Parses the arguments and runs the command.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, environment: Environment) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        // Help and the version come this way too, and are no failure.
-        Err(other) => {
-            let _ = other.print();
-            return u8::try_from(other.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        // `--help` and `--version` are also reported as errors, with exit code 0.
+        Err(error) => {
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
         }
     };
-    let desk = Desk { config_file: arguments.config, environment, printer: Printer { output: arguments.output } };
-    let ended = tokio::runtime::Builder::new_multi_thread()
+    let context =
+        CommandContext { config_file: arguments.config, environment, printer: Printer { output: arguments.output } };
+    let result = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|problem| Failure::Failed(anyhow::Error::new(problem).context("the runtime does not start")))
+        .map_err(|error| CliError::Other(anyhow::Error::new(error).context("cannot start the async runtime")))
         .and_then(|runtime| {
-            let ended = runtime.block_on(execute(&desk, arguments.command));
-            runtime.shutdown_timeout(LAST_WORDS);
-            ended
+            let result = runtime.block_on(run_command(&context, arguments.command));
+            runtime.shutdown_timeout(RUNTIME_SHUTDOWN_TIMEOUT);
+            result
         });
-    match ended {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            printer::failure(&failure);
-            failure.exit_code()
+        Err(error) => {
+            printer::print_error(&error);
+            error.exit_code()
         }
     }
 }
 
-async fn execute(desk: &Desk, command: Command) -> Result<(), Failure> {
+async fn run_command(context: &CommandContext, command: Command) -> Result<(), CliError> {
     match command {
-        Command::Dev(arguments) => dev::dev(desk, &arguments).await,
-        Command::Listen(arguments) => listen::listen(desk, arguments).await,
-        Command::Serve => serve::serve(desk).await,
-        Command::Migrate => migrate::migrate(desk).await,
-        Command::Config(action) => config::run(desk, &action),
-        Command::Workspace(action) => workspace::run(desk, action).await,
-        Command::Credentials(arguments) => credentials::run(desk, arguments).await,
-        Command::Keys(action) => keys::run(desk, action).await,
-        Command::Erase(arguments) => erase::erase(desk, &arguments).await,
-        Command::Eligibility(action) => eligibility::run(desk, action).await,
-        Command::Console(action) => console::run(desk, action).await,
-        Command::Doctor => doctor::doctor(desk).await,
-        Command::Restored(arguments) => restored::restored(desk, &arguments).await,
-        Command::Caller(command) => caller::run(desk, command).await,
+        Command::Dev(arguments) => dev::dev(context, &arguments).await,
+        Command::Listen(arguments) => listen::listen(context, arguments).await,
+        Command::Serve => serve::serve(context).await,
+        Command::Migrate => migrate::migrate(context).await,
+        Command::Config(action) => config::run(context, &action),
+        Command::Workspace(action) => workspace::run(context, action).await,
+        Command::Credentials(arguments) => credentials::run(context, arguments).await,
+        Command::Keys(action) => keys::run(context, action).await,
+        Command::Erase(arguments) => erase::erase(context, &arguments).await,
+        Command::Eligibility(action) => eligibility::run(context, action).await,
+        Command::Console(action) => console::run(context, action).await,
+        Command::Doctor => doctor::doctor(context).await,
+        Command::Restored(arguments) => restored::restored(context, &arguments).await,
+        Command::Client(command) => client::run(context, command).await,
         Command::Completion { shell } => completion::completion(shell),
     }
 }

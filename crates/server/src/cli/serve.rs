@@ -6,36 +6,36 @@ use ringtrue_engine::ports::SystemEntropy;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    desk::{Desk, database_clock, open_store},
-    failure::Failure,
+    context::{CommandContext, database_clock, open_store},
+    error::CliError,
     signals::{Signals, run_until_stopped},
 };
 use crate::{
     config::{self, Config},
     telemetry,
-    wiring::{self, Assembly},
+    wiring::{self, NodeParts},
 };
 
-pub(super) async fn serve(desk: &Desk) -> Result<(), Failure> {
-    let config = desk.config()?;
+pub(super) async fn serve(context: &CommandContext) -> Result<(), CliError> {
+    let config = context.config()?;
     let telemetry = telemetry::start(&config.log, &config.telemetry)?;
-    let ended = serve_until_stopped(desk, config).await;
-    if let Err(failure) = &ended {
-        tracing::error!("{failure}");
+    let result = serve_until_stopped(context, config).await;
+    if let Err(error) = &result {
+        tracing::error!("{error}");
     }
-    telemetry.finish().await;
-    ended
+    telemetry.flush().await;
+    result
 }
 
-async fn serve_until_stopped(desk: &Desk, config: Config) -> Result<(), Failure> {
-    let signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
+async fn serve_until_stopped(context: &CommandContext, config: Config) -> Result<(), CliError> {
+    let signals = Signals::listen().map_err(|error| CliError::Other(error.into()))?;
     let grace = config.http.shutdown_grace;
-    let master = desk.master_key(&config)?;
+    let master = context.master_key(&config)?;
     let store = open_store(&config).await?;
     let shutdown = CancellationToken::new();
     let clock = Arc::new(database_clock(&*store).await?);
-    let assembly = Assembly { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
-    let running = wiring::start(assembly, shutdown.clone()).await?;
+    let parts = NodeParts { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
+    let running = wiring::start(parts, shutdown.clone()).await?;
     tracing::info!(
         base_url = running.base_url,
         address = %running.address,
@@ -43,6 +43,6 @@ async fn serve_until_stopped(desk: &Desk, config: Config) -> Result<(), Failure>
         version = env!("CARGO_PKG_VERSION"),
         "ready"
     );
-    let read_again = || config::load(desk.config_file.as_deref(), &desk.environment).map(|loaded| loaded.config);
-    run_until_stopped(running, &shutdown, grace, signals, read_again).await
+    let load_config = || config::load(context.config_file.as_deref(), &context.environment).map(|loaded| loaded.config);
+    run_until_stopped(running, &shutdown, grace, signals, load_config).await
 }

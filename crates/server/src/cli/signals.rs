@@ -1,17 +1,16 @@
-//! What the operating system tells a running server, and how it ends.
+//! Unix signals, and the shutdown of a server.
 
 use std::{io, time::Duration};
 
 use tokio::signal::unix::{self, SignalKind};
 use tokio_util::sync::CancellationToken;
 
-use super::failure::Failure;
+use super::error::CliError;
 use crate::{
     config::{Config, ConfigError},
-    wiring::Running,
+    wiring::RunningNode,
 };
 
-/// The signals that a server listens to.
 #[derive(Debug)]
 pub(super) struct Signals {
     terminate: unix::Signal,
@@ -19,13 +18,13 @@ pub(super) struct Signals {
     hangup: unix::Signal,
 }
 
-enum Wish {
+enum SignalAction {
     Stop,
     Reload,
 }
 
 impl Signals {
-    /// From now on these signals end nothing by themselves.
+    /// Installs the handlers, which replace the default action of these signals.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Signals {
             terminate: unix::signal(SignalKind::terminate())?,
@@ -34,35 +33,35 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Wish {
+    async fn next_action(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Wish::Stop,
-            _ = self.interrupt.recv() => Wish::Stop,
-            _ = self.hangup.recv() => Wish::Reload,
+            _ = self.terminate.recv() => SignalAction::Stop,
+            _ = self.interrupt.recv() => SignalAction::Stop,
+            _ = self.hangup.recv() => SignalAction::Reload,
         }
     }
 
-    /// Waits until the process is told to stop.
-    pub(super) async fn stop(&mut self) {
-        while let Wish::Reload = self.next().await {}
+    /// Waits for SIGTERM or SIGINT.
+    pub(super) async fn wait_for_stop(&mut self) {
+        while let SignalAction::Reload = self.next_action().await {}
     }
 }
 
-/// Lets a server run until it is told to stop; `read_again` gives the configuration when that is to be read again. A
-/// first signal drains it; a second one, or the end of `grace`, ends it.
+/// Runs a server until SIGTERM or SIGINT; SIGHUP reloads the configuration. The first stop signal drains requests, a
+/// second one or the end of `grace` aborts them.
 pub(super) async fn run_until_stopped(
-    running: Running,
+    running: RunningNode,
     shutdown: &CancellationToken,
     grace: Duration,
     mut signals: Signals,
-    read_again: impl Fn() -> Result<Config, ConfigError>,
-) -> Result<(), Failure> {
+    load_config: impl Fn() -> Result<Config, ConfigError>,
+) -> Result<(), CliError> {
     loop {
         tokio::select! {
-            wish = signals.next() => match wish {
-                Wish::Stop => break,
-                Wish::Reload => {
-                    if let Wish::Stop = reload(&running, &mut signals, &read_again).await {
+            action = signals.next_action() => match action {
+                SignalAction::Stop => break,
+                SignalAction::Reload => {
+                    if let SignalAction::Stop = reload(&running, &mut signals, &load_config).await {
                         break;
                     }
                 }
@@ -70,43 +69,43 @@ pub(super) async fn run_until_stopped(
             () = shutdown.cancelled() => break,
         }
     }
-    tracing::info!("stopping: requests in flight may finish");
+    tracing::info!("stopping; draining requests in flight");
     shutdown.cancel();
     tokio::select! {
-        () = running.finished() => {
+        () = running.wait_until_stopped() => {
             tracing::info!("stopped");
             Ok(())
         }
-        () = signals.stop() => Err(cut_short("a second signal came")),
-        () = tokio::time::sleep(grace) => Err(cut_short("their time was up (`http.shutdown_grace`)")),
+        () = signals.wait_for_stop() => Err(shutdown_aborted("received a second signal")),
+        () = tokio::time::sleep(grace) => Err(shutdown_aborted("`http.shutdown_grace` expired")),
     }
 }
 
-/// Has a server read everything again, and once more if that is wished meanwhile: what was read may be old by then.
+/// Reloads, and repeats if another SIGHUP arrives meanwhile, since the files read may already be outdated.
 async fn reload(
-    running: &Running,
+    running: &RunningNode,
     signals: &mut Signals,
-    read_again: impl Fn() -> Result<Config, ConfigError>,
-) -> Wish {
+    load_config: impl Fn() -> Result<Config, ConfigError>,
+) -> SignalAction {
     loop {
-        let mut once_more = false;
-        let mut reload = std::pin::pin!(running.reload(read_again().map_err(Into::into)));
+        let mut reload_again = false;
+        let mut reload = std::pin::pin!(running.reload(load_config().map_err(Into::into)));
         loop {
             tokio::select! {
                 () = &mut reload => break,
-                wish = signals.next() => match wish {
-                    Wish::Stop => return Wish::Stop,
-                    Wish::Reload => once_more = true,
+                action = signals.next_action() => match action {
+                    SignalAction::Stop => return SignalAction::Stop,
+                    SignalAction::Reload => reload_again = true,
                 },
             }
         }
-        if !once_more {
-            return Wish::Reload;
+        if !reload_again {
+            return SignalAction::Reload;
         }
     }
 }
 
-fn cut_short(why: &str) -> Failure {
-    tracing::warn!("requests in flight were cut off");
-    Failure::Failed(anyhow::anyhow!("requests in flight were cut off: {why}"))
+fn shutdown_aborted(reason: &str) -> CliError {
+    tracing::warn!("shutdown aborted requests in flight");
+    CliError::Other(anyhow::anyhow!("shutdown aborted requests in flight: {reason}"))
 }

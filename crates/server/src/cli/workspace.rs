@@ -12,27 +12,27 @@ use serde_json::{Value, json};
 
 use super::{
     arguments::{Limit, LimitArguments, WorkspaceAction},
-    credentials::SHOWN_ONCE,
-    desk::{Desk, open_store},
-    failure::Failure,
+    context::{CommandContext, open_store},
+    credentials::SECRET_SHOWN_ONCE,
+    error::CliError,
     printer::{self, Record},
 };
 use crate::http::time;
 
 const COLUMNS: [&str; 5] = ["workspace_id", "name", "data_residency", "created_at", "rate_limits"];
 
-pub(super) async fn run(desk: &Desk, action: WorkspaceAction) -> Result<(), Failure> {
+pub(super) async fn run(context: &CommandContext, action: WorkspaceAction) -> Result<(), CliError> {
     match action {
-        WorkspaceAction::Create { name } => create(desk, name).await,
-        WorkspaceAction::List => list(desk).await,
-        WorkspaceAction::Limit { workspace, limits } => limit(desk, workspace, limits).await,
+        WorkspaceAction::Create { name } => create(context, name).await,
+        WorkspaceAction::List => list(context).await,
+        WorkspaceAction::Limit { workspace, limits } => limit(context, workspace, limits).await,
     }
 }
 
-async fn create(desk: &Desk, name: Name) -> Result<(), Failure> {
+async fn create(context: &CommandContext, name: Name) -> Result<(), CliError> {
     let CreatedWorkspace { workspace, credential } =
-        desk.with_engine(async |engine| Ok(engine.create_workspace(name).await?)).await?;
-    desk.printer.record(vec![
+        context.with_engine(async |engine| Ok(engine.create_workspace(name).await?)).await?;
+    context.printer.print_record(vec![
         ("workspace_id", json!(workspace.id.to_string())),
         ("name", json!(workspace.name.as_str())),
         ("data_residency", json!(workspace.data_residency.as_str())),
@@ -40,22 +40,22 @@ async fn create(desk: &Desk, name: Name) -> Result<(), Failure> {
         ("client_id", json!(credential.credential.client_id.as_str())),
         ("client_secret", json!(credential.secret.reveal())),
     ])?;
-    printer::remark(SHOWN_ONCE);
+    printer::print_note(SECRET_SHOWN_ONCE);
     Ok(())
 }
 
-async fn list(desk: &Desk) -> Result<(), Failure> {
-    let store = open_store(&desk.config()?).await?;
+async fn list(context: &CommandContext) -> Result<(), CliError> {
+    let store = open_store(&context.config()?).await?;
     let workspaces = all_workspaces(&*store).await?;
-    Ok(desk.printer.list(&COLUMNS, workspaces.iter().map(record).collect())?)
+    Ok(context.printer.print_list(&COLUMNS, workspaces.iter().map(workspace_record).collect())?)
 }
 
-/// Every page of them, newest first.
-pub(super) async fn all_workspaces(store: &dyn Store) -> Result<Vec<Workspace>, Failure> {
+/// Reads all pages, newest workspace first.
+pub(super) async fn all_workspaces(store: &dyn Store) -> Result<Vec<Workspace>, CliError> {
     let mut workspaces = vec![];
     let mut number = 1;
     while let Some(request) = PageRequest::new(PageRequest::MAX_SIZE, number) {
-        let page = store.all_workspaces(request).await?;
+        let page = store.list_all_workspaces(request).await?;
         let is_last = u64::from(number) >= page.total_pages();
         workspaces.extend(page.items);
         if is_last {
@@ -66,45 +66,45 @@ pub(super) async fn all_workspaces(store: &dyn Store) -> Result<Vec<Workspace>, 
     Ok(workspaces)
 }
 
-async fn limit(desk: &Desk, id: WorkspaceId, typed: LimitArguments) -> Result<(), Failure> {
-    let limited = desk
+async fn limit(context: &CommandContext, id: WorkspaceId, arguments: LimitArguments) -> Result<(), CliError> {
+    let limited = context
         .with_engine(async |engine| {
             let current = engine.control_plane().workspace(id).ok_or(ManagementError::WorkspaceNotFound)?;
-            let limits = changed(current.rate_limits, typed);
-            engine.limit_workspace(id, limits).await?.ok_or_else(|| ManagementError::WorkspaceNotFound.into())
+            let limits = apply_limits(current.rate_limits, arguments);
+            engine.set_workspace_limits(id, limits).await?.ok_or_else(|| ManagementError::WorkspaceNotFound.into())
         })
         .await?;
-    Ok(desk.printer.record(record(&limited))?)
+    Ok(context.printer.print_record(workspace_record(&limited))?)
 }
 
-fn changed(current: RateLimits, typed: LimitArguments) -> RateLimits {
-    let choose = |current: Option<u32>, typed: Option<Limit>| match typed {
+fn apply_limits(current: RateLimits, arguments: LimitArguments) -> RateLimits {
+    let choose = |current: Option<u32>, arguments: Option<Limit>| match arguments {
         None => current,
         Some(Limit::Default) => None,
         Some(Limit::PerSecond(number)) => Some(number),
     };
     RateLimits {
-        create: choose(current.create, typed.create),
-        read: choose(current.read, typed.read),
-        eligibility: choose(current.eligibility, typed.eligibility),
-        management: choose(current.management, typed.management),
-        token: choose(current.token, typed.token),
+        create: choose(current.create, arguments.create),
+        read: choose(current.read, arguments.read),
+        eligibility: choose(current.eligibility, arguments.eligibility),
+        management: choose(current.management, arguments.management),
+        token: choose(current.token, arguments.token),
     }
 }
 
-fn record(workspace: &Workspace) -> Record {
+fn workspace_record(workspace: &Workspace) -> Record {
     let values = [
         json!(workspace.id.to_string()),
         json!(workspace.name.as_str()),
         json!(workspace.data_residency.as_str()),
         json!(time::format(workspace.created_at)),
-        limits(&workspace.rate_limits),
+        limits_json(&workspace.rate_limits),
     ];
     COLUMNS.into_iter().zip(values).collect()
 }
 
-/// `null` where the deployment's limit holds.
-fn limits(limits: &RateLimits) -> Value {
+/// `null`: the limit of the deployment applies.
+fn limits_json(limits: &RateLimits) -> Value {
     json!({
         "create": limits.create,
         "read": limits.read,
@@ -119,9 +119,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_named_stays_as_it_is() {
+    fn limits_not_given_stay_unchanged() {
         let current = RateLimits { create: Some(1), read: Some(2), ..RateLimits::default() };
-        let typed = LimitArguments {
+        let arguments = LimitArguments {
             create: Some(Limit::Default),
             read: None,
             eligibility: Some(Limit::PerSecond(3)),
@@ -129,6 +129,6 @@ mod tests {
             token: None,
         };
         let expected = RateLimits { read: Some(2), eligibility: Some(3), ..RateLimits::default() };
-        assert_eq!(changed(current, typed), expected);
+        assert_eq!(apply_limits(current, arguments), expected);
     }
 }

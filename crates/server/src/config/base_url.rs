@@ -1,10 +1,10 @@
-//! Where callers reach a deployment.
+//! Public base URL of a deployment.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use url::{Host, Url};
 
-/// Scheme, host and, where it is not the scheme's own, port. No slash at the end.
+/// Scheme, host and non-default port, without a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseUrl {
     text: String,
@@ -17,7 +17,7 @@ impl BaseUrl {
         &self.text
     }
 
-    /// The host name, or the address.
+    /// Host name or IP address.
     pub fn host(&self) -> String {
         self.host.to_string()
     }
@@ -26,7 +26,6 @@ impl BaseUrl {
         self.is_https
     }
 
-    /// Whether the host can only be this machine itself.
     pub fn is_loopback(&self) -> bool {
         match &self.host {
             Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
@@ -43,15 +42,15 @@ impl fmt::Display for BaseUrl {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a base URL is a scheme and a host, such as https://eu.verify.example.com")]
-pub struct NotABaseUrl;
+#[error("expected a scheme and a host, such as https://eu.verify.example.com")]
+pub struct InvalidBaseUrl;
 
 impl FromStr for BaseUrl {
-    type Err = NotABaseUrl;
+    type Err = InvalidBaseUrl;
 
-    fn from_str(text: &str) -> Result<Self, NotABaseUrl> {
-        let url = Url::parse(text).map_err(|_| NotABaseUrl)?;
-        let host = url.host().ok_or(NotABaseUrl)?.to_owned();
+    fn from_str(text: &str) -> Result<Self, InvalidBaseUrl> {
+        let url = Url::parse(text).map_err(|_| InvalidBaseUrl)?;
+        let host = url.host().ok_or(InvalidBaseUrl)?.to_owned();
         let is_bare = url.path() == "/"
             && !text.ends_with(['/', '?', '#'])
             && url.query().is_none()
@@ -59,7 +58,7 @@ impl FromStr for BaseUrl {
             && url.username().is_empty()
             && url.password().is_none();
         if !is_bare || !matches!(url.scheme(), "http" | "https") {
-            return Err(NotABaseUrl);
+            return Err(InvalidBaseUrl);
         }
         Ok(BaseUrl { text: url.origin().ascii_serialization(), host, is_https: url.scheme() == "https" })
     }
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_base_url_is_an_origin() {
+    fn only_origins_parse() {
         for (text, expected) in [
             ("https://eu.verify.example.com", Some("https://eu.verify.example.com")),
             ("HTTPS://EU.Verify.Example.com:443", Some("https://eu.verify.example.com")),
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_hosts() {
+    fn loopback_hosts_are_recognised() {
         for (text, loopback) in [
             ("http://localhost:8080", true),
             ("http://api.localhost", true),

@@ -1,4 +1,4 @@
-//! Whose a device's address is: ranges of networks, and databases that know more.
+//! Mapping of device addresses to networks: address ranges and MaxMind databases.
 
 use std::collections::BTreeMap;
 
@@ -7,42 +7,43 @@ use ringtrue_operators::ip_routing::IpRoutingConfig;
 
 use super::{
     ConfigError,
-    family::{Family, Named},
-    kind::{self, ListOf, OrNone, Whole},
-    networks::{id, name},
+    named_sections::{NamedSection, SectionGroup},
+    networks::{display_name, network_id},
     sections::ip_networks,
     settings::Settings,
+    value_type::{self, Integer, ListOf, Optional},
 };
 
-/// The members of networks that are read here.
-pub(super) const MEMBERS: [&str; 3] = [RANGES, ISPS, SYSTEMS];
-const RANGES: &str = "address_ranges";
+/// Members of `[networks.ID]` that this module reads.
+pub(super) const MEMBERS: [&str; 3] = [ADDRESS_RANGES, ISPS, AUTONOMOUS_SYSTEMS];
+const ADDRESS_RANGES: &str = "address_ranges";
 const ISPS: &str = "isps";
-const SYSTEMS: &str = "autonomous_systems";
+const AUTONOMOUS_SYSTEMS: &str = "autonomous_systems";
 
 pub(super) fn read(settings: &Settings) -> Result<IpRoutingConfig, ConfigError> {
-    let database = |key| settings.read(key, &OrNone(kind::path()));
+    let database = |key| settings.read(key, &Optional(value_type::file_path()));
     let mut config = IpRoutingConfig {
-        range_files: settings.read("ip_routing.range_files", &ListOf(kind::path()))?,
+        range_files: settings.read("ip_routing.range_files", &ListOf(value_type::file_path()))?,
         isp_database: database("ip_routing.isp_database")?,
         connection_type_database: database("ip_routing.connection_type_database")?,
         asn_database: database("ip_routing.asn_database")?,
         ..IpRoutingConfig::default()
     };
     let (mut ranges, mut isps, mut systems) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    for section in settings.named(Family::Networks) {
-        let network = section.read_name(&id())?;
-        let of_network = section.read_if(RANGES, &ip_networks())?.unwrap_or_default();
+    for section in settings.named_sections(SectionGroup::Networks) {
+        let network = section.read_name(&network_id())?;
+        let of_network = section.read_optional(ADDRESS_RANGES, &ip_networks())?.unwrap_or_default();
         for range in &of_network {
-            claim(&section, RANGES, &mut ranges, range.trunc())?;
+            claim_unique(&section, ADDRESS_RANGES, &mut ranges, range.trunc())?;
         }
         config.ranges.insert(network.clone(), of_network);
-        for isp in section.read_if(ISPS, &ListOf(name()))?.unwrap_or_default() {
-            claim(&section, ISPS, &mut isps, format!("{isp:?}"))?;
+        for isp in section.read_optional(ISPS, &ListOf(display_name()))?.unwrap_or_default() {
+            claim_unique(&section, ISPS, &mut isps, format!("{isp:?}"))?;
             config.isps.insert(isp, network.clone());
         }
-        for system in section.read_if(SYSTEMS, &ListOf(Whole(1..=u32::MAX - 1)))?.unwrap_or_default() {
-            claim(&section, SYSTEMS, &mut systems, system)?;
+        for system in section.read_optional(AUTONOMOUS_SYSTEMS, &ListOf(Integer(1..=u32::MAX - 1)))?.unwrap_or_default()
+        {
+            claim_unique(&section, AUTONOMOUS_SYSTEMS, &mut systems, system)?;
             config.autonomous_systems.insert(system, network.clone());
         }
     }
@@ -50,9 +51,9 @@ pub(super) fn read(settings: &Settings) -> Result<IpRoutingConfig, ConfigError> 
     Ok(config)
 }
 
-/// An address must not lead to two networks.
-fn claim<T: Ord + ToString>(
-    section: &Named<'_>,
+/// Rejects an item that another network has, so that an address maps to one network.
+fn claim_unique<T: Ord + ToString>(
+    section: &NamedSection<'_>,
     member: &str,
     claimed: &mut BTreeMap<T, String>,
     item: T,
@@ -60,8 +61,8 @@ fn claim<T: Ord + ToString>(
     let found = item.to_string();
     let allowed = match claimed.insert(item, section.name.to_owned()) {
         None => return Ok(()),
-        Some(other) if other == section.name => "each of them once".to_owned(),
-        Some(other) => format!("what is of this network alone; this is in `networks.{other}.{member}` too"),
+        Some(other) if other == section.name => "each value only once".to_owned(),
+        Some(other) => format!("values of this network only; this one is also in `networks.{other}.{member}`"),
     };
     Err(section.invalid(member, found, allowed))
 }

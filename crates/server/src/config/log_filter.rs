@@ -1,10 +1,10 @@
-//! What is logged.
+//! Log filter.
 
 use std::{fmt, str::FromStr};
 
 use tracing_subscriber::filter::Targets;
 
-/// A level, or levels by module: `info,ringtrue_store=debug`.
+/// Level, or levels per module: `info,ringtrue_store=debug`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogFilter {
     text: String,
@@ -26,21 +26,21 @@ impl fmt::Display for LogFilter {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a filter of log lines")]
-pub struct NotALogFilter;
+#[error("invalid log filter")]
+pub struct InvalidLogFilter;
 
 impl FromStr for LogFilter {
-    type Err = NotALogFilter;
+    type Err = InvalidLogFilter;
 
-    fn from_str(text: &str) -> Result<Self, NotALogFilter> {
+    fn from_str(text: &str) -> Result<Self, InvalidLogFilter> {
         let text = text.to_ascii_lowercase();
-        // `Targets` takes a misspelt level for the name of a module, and then logs nothing else.
+        // `Targets` would parse a misspelt level as a module name and disable all other logs.
         let is_right = text.split(',').all(|part| {
             let level = part.split_once('=').map_or(part, |(_, level)| level);
             LEVELS.contains(&level)
         });
-        let targets = text.parse().map_err(|_| NotALogFilter)?;
-        if is_right { Ok(LogFilter { text, targets }) } else { Err(NotALogFilter) }
+        let targets = text.parse().map_err(|_| InvalidLogFilter)?;
+        if is_right { Ok(LogFilter { text, targets }) } else { Err(InvalidLogFilter) }
     }
 }
 
@@ -49,8 +49,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters() {
-        for (text, good) in [
+    fn only_valid_levels_parse() {
+        for (text, is_valid) in [
             ("info", true),
             ("INFO", true),
             ("off", true),
@@ -61,7 +61,7 @@ mod tests {
             ("info,", false),
             ("ringtrue_store=loud", false),
         ] {
-            assert_eq!(text.parse::<LogFilter>().is_ok(), good, "{text}");
+            assert_eq!(text.parse::<LogFilter>().is_ok(), is_valid, "{text}");
         }
     }
 }

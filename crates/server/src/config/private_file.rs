@@ -1,4 +1,4 @@
-//! Files that hold a secret: only their owner may be able to read them.
+//! Secret files, which must be readable by their owner only.
 
 use std::{
     fs::File,
@@ -10,38 +10,38 @@ use std::{
 use zeroize::Zeroizing;
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotPrivate {
+pub(super) enum SecretFileError {
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    #[error("can be read by others than its owner (mode {mode:04o})")]
+    #[error("is readable by users other than its owner (mode {mode:04o})")]
     Exposed { mode: u32 },
-    #[error("holds more than {MOST_BYTES} bytes")]
+    #[error("is longer than {MAX_SECRET_BYTES} bytes")]
     TooLong,
 }
 
-/// The longest secrets are RSA keys, of which those with 16,384 bits take up 12,800 bytes. Whatever is longer is none.
-pub(super) const MOST_BYTES: usize = 16_384;
+/// The longest secrets are RSA keys: a key of 16,384 bits takes 12,800 bytes of PEM.
+pub(super) const MAX_SECRET_BYTES: usize = 16_384;
 
-/// Reads a secret from a file, unless others could have read it too.
-pub(super) fn read(path: &Path) -> Result<Zeroizing<String>, NotPrivate> {
+/// Reads a secret from a file. Rejects files that other users can read.
+pub(super) fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     let mode = metadata.mode() & 0o7777;
     if is_exposed(mode, metadata.uid(), metadata.gid()) {
-        return Err(NotPrivate::Exposed { mode });
+        return Err(SecretFileError::Exposed { mode });
     }
-    // With room for all of it: a buffer that grows leaves copies of the secret behind.
-    let mut bytes = Zeroizing::new(Vec::with_capacity(MOST_BYTES + 2));
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > MOST_BYTES {
-        return Err(NotPrivate::TooLong);
+    // Full capacity: a growing buffer would leave copies of the secret behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_SECRET_BYTES + 2));
+    file.take(MAX_SECRET_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_SECRET_BYTES {
+        return Err(SecretFileError::TooLong);
     }
-    let text = str::from_utf8(&bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not text"))?;
+    let text = str::from_utf8(&bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))?;
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// Credentials of systemd may look as if root's group could read them: these bits then show that an access control list
-/// lets the service's user in. Root's group is root, so nobody else can.
+/// systemd credentials have mode 0440 and owner root:root: the group bits are the mask of an access control list that
+/// grants access to the service user only.
 fn is_exposed(mode: u32, user: u32, group: u32) -> bool {
     let is_credential = (mode & 0o777, user, group) == (0o440, 0, 0);
     mode & 0o077 != 0 && !is_credential
@@ -57,28 +57,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_read_whole_or_not_at_all() {
+    fn secret_length_and_encoding_are_checked() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
-        let told = |content: &[u8]| {
+        let read_content = |content: &[u8]| {
             fs::write(&path, content).unwrap();
             fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-            read(&path).map(|text| text.len()).map_err(|problem| problem.to_string())
+            read(&path).map(|text| text.len()).map_err(|error| error.to_string())
         };
         for (length, expected) in [
             (0, Ok(0)),
             (1_704, Ok(1_704)),
             (16_384, Ok(16_384)),
-            (16_385, Err("holds more than 16384 bytes".to_owned())),
-            (100_000, Err("holds more than 16384 bytes".to_owned())),
+            (16_385, Err("is longer than 16384 bytes".to_owned())),
+            (100_000, Err("is longer than 16384 bytes".to_owned())),
         ] {
-            assert_eq!(told(&vec![b'a'; length]), expected, "{length} bytes");
+            assert_eq!(read_content(&vec![b'a'; length]), expected, "{length} bytes");
         }
-        assert_eq!(told(&[0xff]), Err("cannot be read: it is not text".to_owned()));
+        assert_eq!(read_content(&[0xff]), Err("cannot be read: not UTF-8".to_owned()));
     }
 
     #[test]
-    fn only_the_owner_may_read_a_secret_or_whom_systemd_lets_in() {
+    fn only_private_files_and_systemd_credentials_are_accepted() {
         for (mode, user, group, expected) in [
             (0o600, 1000, 1000, false),
             (0o400, 0, 0, false),

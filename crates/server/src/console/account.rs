@@ -1,4 +1,4 @@
-//! A person's own account: the password, and the sessions.
+//! The user's own account: password and sessions.
 
 use askama::Template;
 use axum::{
@@ -6,15 +6,15 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, StatusCode, header};
-use ringtrue_engine::accounts::{OwnSession, Password, PasswordError};
+use ringtrue_engine::accounts::{Password, PasswordError, SessionListItem};
 
 use super::{
-    forms::{SignedForm, invalid},
-    page::{self, Frame, Moment},
-    refusal::Refusal,
-    visitor::{Client, SignedIn},
+    error::ConsoleError,
+    forms::{SessionForm, form_error},
+    page::{self, Layout, UtcTime},
+    session::{Client, ConsoleSession},
 };
-use crate::http::{App, Routes, path::PathIds, query::Query};
+use crate::http::{App, Routes, path::PathParameters, query::Query};
 
 pub fn routes() -> Routes {
     Routes::default()
@@ -26,10 +26,10 @@ pub fn routes() -> Routes {
 #[derive(Debug, Template)]
 #[template(path = "console/account.html")]
 struct AccountPage {
-    frame: Frame,
+    layout: Layout,
     email: String,
     has_password: bool,
-    least: usize,
+    min_password_chars: usize,
     was_saved: bool,
     error: Option<String>,
     sessions: Vec<SessionRow>,
@@ -40,77 +40,81 @@ struct SessionRow {
     id: String,
     network: String,
     user_agent: String,
-    created_at: Moment,
-    seen_at: Moment,
+    created_at: UtcTime,
+    seen_at: UtcTime,
     is_current: bool,
 }
 
 /// `GET /console/account`
-async fn show(State(app): State<App>, who: SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
+async fn show(
+    State(app): State<App>,
+    session: ConsoleSession,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
     let was_saved = Query::parse(query.as_deref(), &["saved"])?.get("saved").is_some();
-    account_page(&app, &who, was_saved, (StatusCode::OK, None)).await
+    account_page(&app, &session, was_saved, (StatusCode::OK, None)).await
 }
 
 /// `POST /console/account/password`
 async fn change_password(
     State(app): State<App>,
     Client(client): Client,
-    form: SignedForm,
-) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
+    form: SessionForm,
+) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
     let field = |name| fields.raw(name).unwrap_or_default();
     if field("password") != field("again") {
-        return account_page(&app, &who, false, invalid("the two passwords differ")).await;
+        return account_page(&app, &session, false, form_error("the passwords do not match")).await;
     }
     let passwords = (field("current"), field("password"));
-    let error = match app.engine.change_password(&who.person, &who.token, passwords, client.address).await {
+    let error = match app.engine.change_password(&session.user, &session.token, passwords, client.address).await {
         Ok(()) => return Ok(page::see_other("/console/account?saved")),
         Err(PasswordError::Store(error)) => return Err(error.into()),
         Err(error) => error,
     };
     let status = match &error {
-        PasswordError::Wait { .. } => StatusCode::TOO_MANY_REQUESTS,
+        PasswordError::Throttled { .. } => StatusCode::TOO_MANY_REQUESTS,
         PasswordError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        PasswordError::Wrong | PasswordError::Invalid(_) | PasswordError::Store(_) => StatusCode::BAD_REQUEST,
+        PasswordError::WrongPassword | PasswordError::Invalid(_) | PasswordError::Store(_) => StatusCode::BAD_REQUEST,
     };
-    let mut response = account_page(&app, &who, false, (status, invalid(&error).1)).await?;
-    if let PasswordError::Wait { seconds } = error {
+    let mut response = account_page(&app, &session, false, (status, form_error(&error).1)).await?;
+    if let PasswordError::Throttled { seconds } = error {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     Ok(response)
 }
 
 /// `POST /console/account/sessions/{session_id}/end`
-async fn end_session(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
+async fn end_session(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
     let id = ids.get("session_id").unwrap_or_default();
-    if !app.engine.end_own_session(&form.who.person, id).await? {
-        return Err(Refusal::not_found());
+    if !app.engine.end_own_session(&form.session.user, id).await? {
+        return Err(ConsoleError::not_found());
     }
     Ok(page::see_other("/console/account"))
 }
 
 async fn account_page(
     app: &App,
-    who: &SignedIn,
+    session: &ConsoleSession,
     was_saved: bool,
     (status, error): (StatusCode, Option<String>),
-) -> Result<Response, Refusal> {
-    let row = |session: OwnSession| SessionRow {
+) -> Result<Response, ConsoleError> {
+    let row = |session: SessionListItem| SessionRow {
         id: session.id,
         network: session.origin.network,
         user_agent: session.origin.user_agent,
-        created_at: Moment(session.created_at),
-        seen_at: Moment(session.seen_at),
+        created_at: UtcTime(session.created_at),
+        seen_at: UtcTime(session.seen_at),
         is_current: session.is_current,
     };
     let page = AccountPage {
-        frame: Frame::of(who, "Your account"),
-        email: who.person.account.email.to_string(),
-        has_password: app.engine.has_password(&who.person).await?,
-        least: Password::MIN_CHARS,
+        layout: Layout::for_session(session, "Account"),
+        email: session.user.account.email.to_string(),
+        has_password: app.engine.has_password(&session.user).await?,
+        min_password_chars: Password::MIN_CHARS,
         was_saved,
         error,
-        sessions: app.engine.sessions(&who.person, &who.token).await?.into_iter().map(row).collect(),
+        sessions: app.engine.list_sessions(&session.user, &session.token).await?.into_iter().map(row).collect(),
     };
-    Ok(page::html(status, &page))
+    Ok(page::render(status, &page))
 }

@@ -8,21 +8,21 @@ use axum::{
 use ringtrue_engine::{accounts::AccessLink, ports::AccountSummary};
 
 use super::{
-    forms::SignedForm,
-    home::Pages,
-    members::{LinkView, account_of},
-    page::{self, Frame, Moment, Section},
-    refusal::Refusal,
-    visitor::SignedIn,
+    error::ConsoleError,
+    forms::SessionForm,
+    home::Pagination,
+    members::{LinkView, parse_account_id},
+    page::{self, Layout, Section, UtcTime},
+    session::ConsoleSession,
 };
-use crate::http::{App, Routes, path::PathIds, query::Query};
+use crate::http::{App, Routes, path::PathParameters, query::Query};
 
-const HERE: &str = "/console/deployment/accounts";
+const ACCOUNTS_PATH: &str = "/console/deployment/accounts";
 
 pub fn routes() -> Routes {
     Routes::default()
         .get("/console/deployment/accounts", list)
-        .post("/console/deployment/accounts/{account_id}/link", new_link)
+        .post("/console/deployment/accounts/{account_id}/link", create_link)
         .post("/console/deployment/accounts/{account_id}/make-admin", make_admin)
         .post("/console/deployment/accounts/{account_id}/remove-admin", remove_admin)
         .post("/console/deployment/accounts/{account_id}/disable", disable)
@@ -32,10 +32,10 @@ pub fn routes() -> Routes {
 #[derive(Debug, Template)]
 #[template(path = "console/accounts.html")]
 struct AccountsPage {
-    frame: Frame,
+    layout: Layout,
     link: Option<LinkView>,
     accounts: Vec<AccountRow>,
-    pages: Pages,
+    pagination: Pagination,
 }
 
 #[derive(Debug)]
@@ -46,68 +46,76 @@ struct AccountRow {
     is_disabled: bool,
     has_password: bool,
     workspaces: u64,
-    signed_in_at: Option<Moment>,
-    /// The end of the path, and the label of the button.
+    signed_in_at: Option<UtcTime>,
+    /// Path suffixes and button labels.
     actions: Vec<(&'static str, &'static str)>,
 }
 
 /// `GET /console/deployment/accounts`
-async fn list(State(app): State<App>, who: SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
-    let administrator = who.administrator()?;
+async fn list(
+    State(app): State<App>,
+    session: ConsoleSession,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
+    let administrator = session.require_admin()?;
     let query = Query::parse(query.as_deref(), &["page", "link"])?;
     let link = match query.get("link").and_then(|id| id.parse().ok()) {
-        Some(id) => app.engine.account_link(&administrator, id).await?,
+        Some(id) => app.engine.find_account_link(&administrator, id).await?,
         None => None,
     };
-    let found = app.engine.accounts(&administrator, query.page_of(page::ROWS)?).await?;
-    Ok(page::ok(&AccountsPage {
-        frame: Frame::of(&who, "Accounts").in_deployment(Section::Accounts),
+    let found = app.engine.list_accounts(&administrator, query.page_with_default_size(page::PAGE_SIZE)?).await?;
+    Ok(page::render_ok(&AccountsPage {
+        layout: Layout::for_session(&session, "Accounts").in_deployment(Section::Accounts),
         link: link.map(|link| LinkView::new(&app, &link)),
-        accounts: found.items.iter().map(row).collect(),
-        pages: Pages::of(&found, |number| format!("{HERE}?page={number}")),
+        accounts: found.items.iter().map(account_row).collect(),
+        pagination: Pagination::new(&found, |number| format!("{ACCOUNTS_PATH}?page={number}")),
     }))
 }
 
 /// `POST /console/deployment/accounts/{account_id}/link`
-async fn new_link(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let administrator = form.who.administrator()?;
-    Ok(show_link(&app.engine.reset_password(&administrator, account_of(&ids)?).await?))
+async fn create_link(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let administrator = form.session.require_admin()?;
+    Ok(redirect_to_link(&app.engine.create_password_reset_link(&administrator, parse_account_id(&ids)?).await?))
 }
 
 /// `POST /console/deployment/accounts/{account_id}/make-admin`
-async fn make_admin(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let administrator = form.who.administrator()?;
-    Ok(show_link(&app.engine.make_admin(&administrator, account_of(&ids)?).await?))
+async fn make_admin(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let administrator = form.session.require_admin()?;
+    Ok(redirect_to_link(&app.engine.make_admin(&administrator, parse_account_id(&ids)?).await?))
 }
 
 /// `POST /console/deployment/accounts/{account_id}/remove-admin`
-async fn remove_admin(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let administrator = form.who.administrator()?;
-    let account = account_of(&ids)?;
+async fn remove_admin(
+    State(app): State<App>,
+    ids: PathParameters,
+    form: SessionForm,
+) -> Result<Response, ConsoleError> {
+    let administrator = form.session.require_admin()?;
+    let account = parse_account_id(&ids)?;
     app.engine.remove_admin(&administrator, account).await?;
-    let is_me = account == form.who.person.account.id;
-    Ok(page::see_other(if is_me { "/console" } else { HERE }))
+    let is_self = account == form.session.user.account.id;
+    Ok(page::see_other(if is_self { "/console" } else { ACCOUNTS_PATH }))
 }
 
 /// `POST /console/deployment/accounts/{account_id}/disable`
-async fn disable(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let administrator = form.who.administrator()?;
-    app.engine.disable_account(&administrator, account_of(&ids)?).await?;
-    Ok(page::see_other(HERE))
+async fn disable(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let administrator = form.session.require_admin()?;
+    app.engine.disable_account(&administrator, parse_account_id(&ids)?).await?;
+    Ok(page::see_other(ACCOUNTS_PATH))
 }
 
 /// `POST /console/deployment/accounts/{account_id}/enable`
-async fn enable(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let administrator = form.who.administrator()?;
-    app.engine.enable_account(&administrator, account_of(&ids)?).await?;
-    Ok(page::see_other(HERE))
+async fn enable(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let administrator = form.session.require_admin()?;
+    app.engine.enable_account(&administrator, parse_account_id(&ids)?).await?;
+    Ok(page::see_other(ACCOUNTS_PATH))
 }
 
-fn show_link(link: &AccessLink) -> Response {
-    page::see_other(&format!("{HERE}?link={}", link.id))
+fn redirect_to_link(link: &AccessLink) -> Response {
+    page::see_other(&format!("{ACCOUNTS_PATH}?link={}", link.id))
 }
 
-fn row(summary: &AccountSummary) -> AccountRow {
+fn account_row(summary: &AccountSummary) -> AccountRow {
     let AccountSummary { account, is_disabled, has_password, signed_in_at, workspaces } = summary;
     let actions = match (is_disabled, account.is_admin) {
         (true, _) => vec![("enable", "Enable")],
@@ -123,7 +131,7 @@ fn row(summary: &AccountSummary) -> AccountRow {
         is_disabled: *is_disabled,
         has_password: *has_password,
         workspaces: *workspaces,
-        signed_in_at: signed_in_at.map(Moment),
+        signed_in_at: signed_in_at.map(UtcTime),
         actions,
     }
 }

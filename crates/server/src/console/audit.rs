@@ -1,4 +1,4 @@
-//! Who did what: in a workspace, for its owners; in all of them, for those who run the deployment.
+//! Audit logs: of a workspace for its owners, of the whole deployment for administrators.
 
 use std::collections::HashMap;
 
@@ -8,50 +8,50 @@ use axum::{
     response::Response,
 };
 use ringtrue_domain::{
-    account::{AccountId, Email, Power},
+    account::{AccountId, Email, Permission},
     audit::{Action, Actor, AuditEvent},
     page::{Page, PageRequest},
 };
 use ringtrue_engine::ports::AuditFilter;
 
 use super::{
-    home::Pages,
-    page::{self, Frame, Moment, Section},
-    refusal::Refusal,
-    visitor::SignedIn,
+    error::ConsoleError,
+    home::Pagination,
+    page::{self, Layout, Section, UtcTime},
+    session::ConsoleSession,
 };
-use crate::http::{App, Routes, path::PathIds, problem::Problem, query::Query};
+use crate::http::{App, Routes, path::PathParameters, problem::Problem, query::Query};
 
-const DEPLOYMENT: &str = "/console/deployment/audit";
+const DEPLOYMENT_LOG_PATH: &str = "/console/deployment/audit";
 
 pub fn routes() -> Routes {
     Routes::default()
-        .get("/console/workspaces/{workspace_id}/audit", of_workspace)
-        .get("/console/deployment/audit", of_deployment)
+        .get("/console/workspaces/{workspace_id}/audit", show_workspace_log)
+        .get("/console/deployment/audit", show_deployment_log)
 }
 
 #[derive(Debug, Template)]
 #[template(path = "console/audit.html")]
 struct AuditPage {
-    frame: Frame,
-    is_of_deployment: bool,
-    actions: Vec<Choice>,
-    who: String,
-    is_narrowed: bool,
+    layout: Layout,
+    is_deployment_log: bool,
+    actions: Vec<SelectOption>,
+    actor: String,
+    is_filtered: bool,
     events: Vec<EventRow>,
-    pages: Pages,
+    pagination: Pagination,
 }
 
 #[derive(Debug)]
-struct Choice {
+struct SelectOption {
     name: &'static str,
-    is_chosen: bool,
+    is_selected: bool,
 }
 
 #[derive(Debug)]
 struct EventRow {
-    at: Moment,
-    who: Who,
+    at: UtcTime,
+    actor: ActorView,
     action: &'static str,
     target_type: &'static str,
     target: String,
@@ -62,115 +62,122 @@ struct EventRow {
 }
 
 #[derive(Debug)]
-struct Who {
+struct ActorView {
     text: String,
     is_code: bool,
 }
 
-/// What a reader asked for.
-struct Wanted {
+struct AuditQuery {
     filter: AuditFilter,
-    /// Somebody was named whom nobody knows.
-    is_nobody: bool,
-    who: String,
+    /// The given actor does not exist, so no event matches.
+    is_unknown_actor: bool,
+    actor: String,
     page: PageRequest,
 }
 
 /// `GET /console/workspaces/{workspace_id}/audit`
-async fn of_workspace(
+async fn show_workspace_log(
     State(app): State<App>,
-    who: SignedIn,
-    ids: PathIds,
+    session: ConsoleSession,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let place = who.workspace(&app, &ids, Power::Own).await?;
-    let wanted = Wanted::read(&app, query.as_deref()).await?;
-    let found = if wanted.is_nobody {
-        nothing(wanted.page)
+) -> Result<Response, ConsoleError> {
+    let access = session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
+    let query = AuditQuery::parse(&app, query.as_deref()).await?;
+    let found = if query.is_unknown_actor {
+        empty_page(query.page)
     } else {
-        let (filter, page) = (&wanted.filter, wanted.page);
-        app.engine.audit_events(&place.manager, place.workspace.id, filter, page).await.map_err(Problem::from)?
+        let (filter, page) = (&query.filter, query.page);
+        app.engine.list_audit_events(&access.manager, access.workspace.id, filter, page).await.map_err(Problem::from)?
     };
-    let frame = Frame::of(&who, "Audit log").in_workspace(&who, &place.workspace, Section::AuditLog);
-    let path = format!("{}/audit", frame.workspace_path());
-    shown(&app, frame, &path, &wanted, &found).await
+    let layout =
+        Layout::for_session(&session, "Audit log").in_workspace(&session, &access.workspace, Section::AuditLog);
+    let path = format!("{}/audit", layout.workspace_path());
+    render_log(&app, layout, &path, &query, &found).await
 }
 
 /// `GET /console/deployment/audit`
-async fn of_deployment(State(app): State<App>, who: SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
-    let administrator = who.administrator()?;
-    let wanted = Wanted::read(&app, query.as_deref()).await?;
-    let found = if wanted.is_nobody {
-        nothing(wanted.page)
+async fn show_deployment_log(
+    State(app): State<App>,
+    session: ConsoleSession,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ConsoleError> {
+    let administrator = session.require_admin()?;
+    let query = AuditQuery::parse(&app, query.as_deref()).await?;
+    let found = if query.is_unknown_actor {
+        empty_page(query.page)
     } else {
-        app.engine.all_audit_events(&administrator, &wanted.filter, wanted.page).await?
+        app.engine.list_all_audit_events(&administrator, &query.filter, query.page).await?
     };
-    let frame = Frame::of(&who, "Audit log").in_deployment(Section::DeploymentAudit);
-    shown(&app, frame, DEPLOYMENT, &wanted, &found).await
+    let layout = Layout::for_session(&session, "Audit log").in_deployment(Section::DeploymentAudit);
+    render_log(&app, layout, DEPLOYMENT_LOG_PATH, &query, &found).await
 }
 
-impl Wanted {
-    async fn read(app: &App, query: Option<&str>) -> Result<Self, Refusal> {
+impl AuditQuery {
+    async fn parse(app: &App, query: Option<&str>) -> Result<Self, ConsoleError> {
         let query = Query::parse(query, &["action", "who", "page"])?;
         let name = query.get("action").unwrap_or_default();
         let action = Action::ALL.into_iter().find(|action| action.as_str() == name);
         if action.is_none() && !name.is_empty() {
-            return Err(Problem::bad_request("`action` is none that is recorded").into());
+            return Err(Problem::bad_request("`action` must be a known audit action").into());
         }
-        let who = query.get("who").unwrap_or_default().trim().to_owned();
-        let actor = if who.is_empty() { None } else { app.engine.actor_called(&who).await? };
-        Ok(Wanted {
-            is_nobody: actor.is_none() && !who.is_empty(),
-            filter: AuditFilter { action, actor },
-            who,
-            page: query.page_of(page::ROWS)?,
+        let actor = query.get("who").unwrap_or_default().trim().to_owned();
+        let resolved = if actor.is_empty() { None } else { app.engine.resolve_actor(&actor).await? };
+        Ok(AuditQuery {
+            is_unknown_actor: resolved.is_none() && !actor.is_empty(),
+            filter: AuditFilter { action, actor: resolved },
+            actor,
+            page: query.page_with_default_size(page::PAGE_SIZE)?,
         })
     }
 
-    /// The address of a page of the same list.
+    /// URL of another page with the same filter.
     fn link(&self, path: &str, number: u32) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         if let Some(action) = self.filter.action {
             query.append_pair("action", action.as_str());
         }
-        if !self.who.is_empty() {
-            query.append_pair("who", &self.who);
+        if !self.actor.is_empty() {
+            query.append_pair("who", &self.actor);
         }
         format!("{path}?{}", query.append_pair("page", &number.to_string()).finish())
     }
 }
 
-fn nothing(request: PageRequest) -> Page<AuditEvent> {
+fn empty_page(request: PageRequest) -> Page<AuditEvent> {
     Page { items: vec![], request, total_items: 0 }
 }
 
-async fn shown(
+async fn render_log(
     app: &App,
-    frame: Frame,
+    layout: Layout,
     path: &str,
-    wanted: &Wanted,
+    query: &AuditQuery,
     found: &Page<AuditEvent>,
-) -> Result<Response, Refusal> {
-    let people = app.engine.people_in(&found.items).await?;
-    let choice = |action: Action| Choice { name: action.as_str(), is_chosen: wanted.filter.action == Some(action) };
-    Ok(page::ok(&AuditPage {
-        is_of_deployment: path == DEPLOYMENT,
-        actions: Action::ALL.into_iter().map(choice).collect(),
-        is_narrowed: wanted.filter.action.is_some() || !wanted.who.is_empty(),
-        who: wanted.who.clone(),
-        events: found.items.iter().map(|event| row(app, event, &people)).collect(),
-        pages: Pages::of(found, |number| wanted.link(path, number)),
-        frame,
+) -> Result<Response, ConsoleError> {
+    let emails = app.engine.emails_in_events(&found.items).await?;
+    let option =
+        |action: Action| SelectOption { name: action.as_str(), is_selected: query.filter.action == Some(action) };
+    Ok(page::render_ok(&AuditPage {
+        is_deployment_log: path == DEPLOYMENT_LOG_PATH,
+        actions: Action::ALL.into_iter().map(option).collect(),
+        is_filtered: query.filter.action.is_some() || !query.actor.is_empty(),
+        actor: query.actor.clone(),
+        events: found.items.iter().map(|event| event_row(app, event, &emails)).collect(),
+        pagination: Pagination::new(found, |number| query.link(path, number)),
+        layout,
     }))
 }
 
-fn row(app: &App, event: &AuditEvent, people: &HashMap<AccountId, Email>) -> EventRow {
-    let email = |account: AccountId| people.get(&account).map(ToString::to_string);
-    let who = match &event.actor {
-        Actor::Credential(client) => Who { text: client.to_string(), is_code: true },
-        Actor::Account(account) => Who { text: email(*account).unwrap_or_else(|| account.to_string()), is_code: false },
-        Actor::Operator => Who { text: "operator".to_owned(), is_code: false },
-        Actor::System => Who { text: "system".to_owned(), is_code: false },
+fn event_row(app: &App, event: &AuditEvent, emails: &HashMap<AccountId, Email>) -> EventRow {
+    let email = |account: AccountId| emails.get(&account).map(ToString::to_string);
+    let actor = match &event.actor {
+        Actor::Credential(client) => ActorView { text: client.to_string(), is_code: true },
+        Actor::Account(account) => {
+            ActorView { text: email(*account).unwrap_or_else(|| account.to_string()), is_code: false }
+        }
+        Actor::Operator => ActorView { text: "operator".to_owned(), is_code: false },
+        Actor::System => ActorView { text: "system".to_owned(), is_code: false },
     };
     let target_type = event.action.target_type();
     let account = event.target.parse().ok().filter(|_| target_type == "account").and_then(email);
@@ -179,8 +186,8 @@ fn row(app: &App, event: &AuditEvent, people: &HashMap<AccountId, Email>) -> Eve
         (format!("/console/workspaces/{id}"), name.unwrap_or_else(|| id.to_string()))
     });
     EventRow {
-        at: Moment(event.at),
-        who,
+        at: UtcTime(event.at),
+        actor,
         action: event.action.as_str(),
         target_type,
         target: account.unwrap_or_else(|| event.target.clone()),

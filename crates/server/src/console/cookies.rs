@@ -1,4 +1,4 @@
-//! The console's cookies: the session, and what ties a stranger's sign-in form to the browser that asked for it.
+//! Cookies: the session, and the visitor cookie to which forms without a session are bound.
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -6,14 +6,14 @@ use crate::http::App;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cookie {
-    /// Whoever has it is signed in.
+    /// The session token.
     Session,
-    /// For forms of people who have not signed in.
+    /// Binds the CSRF token of forms without a session to the browser.
     Visitor,
 }
 
 impl Cookie {
-    /// With TLS, the prefix makes browsers refuse the cookie from anybody but this very host.
+    /// The `__Host-` prefix makes browsers accept the cookie from this host only. It requires TLS.
     fn name(self, is_secure: bool) -> &'static str {
         match (self, is_secure) {
             (Cookie::Session, true) => "__Host-ringtrue-session",
@@ -23,7 +23,6 @@ impl Cookie {
         }
     }
 
-    /// The value that a browser has sent.
     pub fn read<'h>(self, app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
         let name = self.name(is_secure(app));
         let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -31,7 +30,7 @@ impl Cookie {
         pairs.find(|(given, _)| *given == name).map(|(_, value)| value).filter(|value| !value.is_empty())
     }
 
-    /// Makes a browser keep a value until it is closed, or the session ends.
+    /// Sets the cookie until the browser is closed.
     pub fn set(self, app: &App, value: &str) -> HeaderValue {
         self.header(app, value, "")
     }
@@ -49,7 +48,7 @@ impl Cookie {
     }
 }
 
-/// Whether people reach this deployment by TLS.
+/// Whether the public URL of this deployment uses TLS.
 fn is_secure(app: &App) -> bool {
     app.engine.base_url().starts_with("https://")
 }

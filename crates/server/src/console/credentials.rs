@@ -1,5 +1,5 @@
-//! The credentials of a project, and those of a workspace, which open the Management API. A secret is shown once, on the
-//! page that answers its making.
+//! Credentials of a project, and of a workspace for the Management API. A secret is shown once, in the response that
+//! creates it.
 
 use askama::Template;
 use axum::{
@@ -9,32 +9,32 @@ use axum::{
 use http::StatusCode;
 use jiff::SignedDuration;
 use ringtrue_domain::{
-    account::Power,
+    account::Permission,
     product::{Product, Scope},
     tenancy::{Credential, CredentialOwner},
 };
-use ringtrue_engine::management::{IssuedCredential, ManagementError, Manager, NewCredential};
+use ringtrue_engine::management::{IssuedCredential, ManagementActor, ManagementError, NewCredential};
 
 use super::{
-    forms::{Fields, SignedForm},
-    home::Pages,
-    page::{self, Frame, Moment, Section},
-    refusal::{Refusal, sentence},
-    visitor::{InProject, InWorkspace, SignedIn},
+    error::{ConsoleError, to_sentence},
+    forms::{FormFields, SessionForm},
+    home::Pagination,
+    page::{self, Layout, Section, UtcTime},
+    session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
 };
-use crate::http::{App, path::PathIds, problem::Problem, query::Query};
+use crate::http::{App, path::PathParameters, problem::Problem, query::Query};
 
-/// How long a credential may be good for. The word is what the form sends.
-const LIVES: [Life; 4] = [
-    Life { word: "never", title: "never", days: None },
-    Life { word: "30", title: "in 30 days", days: Some(30) },
-    Life { word: "90", title: "in 90 days", days: Some(90) },
-    Life { word: "365", title: "in a year", days: Some(365) },
+/// Choices of a credential's lifetime.
+const EXPIRY_OPTIONS: [ExpiryOption; 4] = [
+    ExpiryOption { value: "never", title: "never", days: None },
+    ExpiryOption { value: "30", title: "in 30 days", days: Some(30) },
+    ExpiryOption { value: "90", title: "in 90 days", days: Some(90) },
+    ExpiryOption { value: "365", title: "in a year", days: Some(365) },
 ];
 
 #[derive(Debug)]
-struct Life {
-    word: &'static str,
+struct ExpiryOption {
+    value: &'static str,
     title: &'static str,
     days: Option<i64>,
 }
@@ -42,18 +42,18 @@ struct Life {
 #[derive(Debug, Template)]
 #[template(path = "console/credentials.html")]
 struct CredentialsPage {
-    frame: Frame,
+    layout: Layout,
     base_url: String,
-    /// Where they are.
+    /// Path of the list.
     path: String,
-    is_workspace: bool,
+    is_workspace_owned: bool,
     may_change: bool,
-    shown: Option<Shown>,
+    revealed: Option<RevealedCredential>,
     credentials: Vec<CredentialRow>,
-    /// What a new one can be for; nothing to choose from is not asked about.
+    /// Scopes to choose from. Empty: no choice.
     scopes: Vec<(&'static str, &'static str)>,
-    lives: &'static [Life],
-    pages: Pages,
+    expiry_options: &'static [ExpiryOption],
+    pagination: Pagination,
     error: Option<String>,
 }
 
@@ -61,28 +61,28 @@ struct CredentialsPage {
 struct CredentialRow {
     client_id: String,
     scopes: String,
-    created_at: Moment,
-    expires_at: Option<Moment>,
-    last_used_at: Option<Moment>,
+    created_at: UtcTime,
+    expires_at: Option<UtcTime>,
+    last_used_at: Option<UtcTime>,
 }
 
-/// A new credential with its secret.
-pub struct Shown {
+/// A new credential and its secret.
+pub struct RevealedCredential {
     client_id: String,
     secret: String,
-    /// One that it can ask for.
+    /// One of its scopes, for the example command.
     scope: &'static str,
 }
 
-impl std::fmt::Debug for Shown {
+impl std::fmt::Debug for RevealedCredential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shown").field("client_id", &self.client_id).finish_non_exhaustive()
+        f.debug_struct("RevealedCredential").field("client_id", &self.client_id).finish_non_exhaustive()
     }
 }
 
-impl From<&IssuedCredential> for Shown {
+impl From<&IssuedCredential> for RevealedCredential {
     fn from(issued: &IssuedCredential) -> Self {
-        Shown {
+        RevealedCredential {
             client_id: issued.credential.client_id.to_string(),
             secret: issued.secret.reveal().to_owned(),
             scope: issued.credential.scopes.first().map_or("", |scope| scope.as_str()),
@@ -90,72 +90,89 @@ impl From<&IssuedCredential> for Shown {
     }
 }
 
-/// Whose credentials a page is about.
-struct Desk {
-    manager: Manager,
+/// Credentials of one owner and the user's access to them.
+struct CredentialsView {
+    manager: ManagementActor,
     owner: CredentialOwner,
-    frame: Frame,
+    layout: Layout,
     path: String,
     may_change: bool,
 }
 
-impl Desk {
-    /// A project's when the path names one, else the workspace's, which are the owners' business alone.
-    async fn of(app: &App, who: &SignedIn, ids: &PathIds, power: Power) -> Result<Self, Refusal> {
+impl CredentialsView {
+    /// Uses the project of the path, or else the workspace, whose credentials only owners can access.
+    async fn authorize(
+        app: &App,
+        session: &ConsoleSession,
+        ids: &PathParameters,
+        permission: Permission,
+    ) -> Result<Self, ConsoleError> {
         if ids.get("project_id").is_some() {
-            return Ok(Desk::of_project(who, &who.project(app, ids, power).await?));
+            return Ok(CredentialsView::for_project(session, &session.authorize_project(app, ids, permission).await?));
         }
-        let InWorkspace { manager, workspace } = who.workspace(app, ids, Power::Own).await?;
-        let frame = Frame::of(who, "Credentials").in_workspace(who, &workspace, Section::WorkspaceCredentials);
-        let path = format!("{}/credentials", frame.workspace_path());
-        Ok(Desk { manager, owner: CredentialOwner::Workspace(workspace.id), may_change: frame.may_own(), frame, path })
+        let WorkspaceAccess { manager, workspace } =
+            session.authorize_workspace(app, ids, Permission::ManageAccess).await?;
+        let layout = Layout::for_session(session, "Credentials").in_workspace(
+            session,
+            &workspace,
+            Section::WorkspaceCredentials,
+        );
+        let path = format!("{}/credentials", layout.workspace_path());
+        Ok(CredentialsView {
+            manager,
+            owner: CredentialOwner::Workspace(workspace.id),
+            may_change: layout.may_manage_access(),
+            layout,
+            path,
+        })
     }
 
-    fn of_project(who: &SignedIn, place: &InProject) -> Self {
-        let frame = Frame::of(who, "Credentials").in_workspace(who, &place.workspace, Section::Credentials);
-        let frame = frame.in_project(&place.project);
-        Desk {
-            manager: place.manager.clone(),
-            owner: CredentialOwner::Project(place.workspace.id, place.project.id),
-            path: format!("{}/credentials", frame.project_path()),
-            may_change: frame.may_develop(),
-            frame,
+    fn for_project(session: &ConsoleSession, access: &ProjectAccess) -> Self {
+        let layout =
+            Layout::for_session(session, "Credentials").in_workspace(session, &access.workspace, Section::Credentials);
+        let layout = layout.in_project(&access.project);
+        CredentialsView {
+            manager: access.manager.clone(),
+            owner: CredentialOwner::Project(access.workspace.id, access.project.id),
+            path: format!("{}/credentials", layout.project_path()),
+            may_change: layout.may_develop(),
+            layout,
         }
     }
 
-    fn is_workspace(&self) -> bool {
+    fn is_workspace_owned(&self) -> bool {
         matches!(self.owner, CredentialOwner::Workspace(_))
     }
 
-    async fn show(
+    async fn render(
         self,
         app: &App,
         query: Option<&str>,
-        new: Option<Shown>,
+        new: Option<RevealedCredential>,
         error: Option<String>,
-    ) -> Result<Response, Refusal> {
-        let request = Query::parse(query, &["page"])?.page_of(page::ROWS)?;
-        let found = app.engine.credentials(&self.manager, self.owner, request).await.map_err(Problem::from)?;
-        let every = Product::ALL.map(|product| (product.as_str(), product.title()));
+    ) -> Result<Response, ConsoleError> {
+        let request = Query::parse(query, &["page"])?.page_with_default_size(page::PAGE_SIZE)?;
+        let found = app.engine.list_credentials(&self.manager, self.owner, request).await.map_err(Problem::from)?;
+        let all_products = Product::ALL.map(|product| (product.as_str(), product.title()));
         let status = if error.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
         let page = CredentialsPage {
             base_url: app.engine.base_url().to_owned(),
-            pages: Pages::of(&found, |number| format!("{}?page={number}", self.path)),
-            is_workspace: self.is_workspace(),
+            pagination: Pagination::new(&found, |number| format!("{}?page={number}", self.path)),
+            is_workspace_owned: self.is_workspace_owned(),
             may_change: self.may_change,
-            shown: new,
-            credentials: found.items.iter().map(row).collect(),
-            scopes: if self.is_workspace() { vec![] } else { every.to_vec() },
-            lives: &LIVES,
+            revealed: new,
+            credentials: found.items.iter().map(credential_row).collect(),
+            scopes: if self.is_workspace_owned() { vec![] } else { all_products.to_vec() },
+            expiry_options: &EXPIRY_OPTIONS,
             path: self.path,
-            frame: self.frame,
+            layout: self.layout,
             error,
         };
-        Ok(page::html(status, &page))
+        Ok(page::render(status, &page))
     }
 }
 
-fn row(credential: &Credential) -> CredentialRow {
+fn credential_row(credential: &Credential) -> CredentialRow {
     let titles = credential.scopes.iter().map(|scope| match scope {
         Scope::Product(product) => product.title(),
         Scope::Management => "Management API",
@@ -164,63 +181,70 @@ fn row(credential: &Credential) -> CredentialRow {
     CredentialRow {
         client_id: credential.client_id.to_string(),
         scopes: if has_all { "all products".to_owned() } else { titles.collect::<Vec<_>>().join(", ") },
-        created_at: Moment(credential.created_at),
-        expires_at: credential.expires_at.map(Moment),
-        last_used_at: credential.last_used_at.map(Moment),
+        created_at: UtcTime(credential.created_at),
+        expires_at: credential.expires_at.map(UtcTime),
+        last_used_at: credential.last_used_at.map(UtcTime),
     }
 }
 
 /// `GET …/credentials`
 pub async fn list(
     State(app): State<App>,
-    who: SignedIn,
-    ids: PathIds,
+    session: ConsoleSession,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    Desk::of(&app, &who, &ids, Power::Look).await?.show(&app, query.as_deref(), None, None).await
+) -> Result<Response, ConsoleError> {
+    CredentialsView::authorize(&app, &session, &ids, Permission::View)
+        .await?
+        .render(&app, query.as_deref(), None, None)
+        .await
 }
 
 /// `POST …/credentials`
-pub async fn create(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let desk = Desk::of(&app, &form.who, &ids, Power::Develop).await?;
-    let new = match asked_for(&app, &desk, &form.fields) {
+pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let view = CredentialsView::authorize(&app, &form.session, &ids, Permission::Develop).await?;
+    let new = match parse_new_credential(&app, &view, &form.fields) {
         Ok(new) => new,
-        Err(error) => return desk.show(&app, None, None, Some(sentence(error))).await,
+        Err(error) => return view.render(&app, None, None, Some(to_sentence(error))).await,
     };
-    match app.engine.create_credential(&desk.manager, desk.owner, new, None).await {
-        Ok(made) => desk.show(&app, None, Some(Shown::from(&made)), None).await,
-        Err(ManagementError::LimitReached(error)) => desk.show(&app, None, None, Some(sentence(&error))).await,
+    match app.engine.create_credential(&view.manager, view.owner, new, None).await {
+        Ok(issued) => view.render(&app, None, Some(RevealedCredential::from(&issued)), None).await,
+        Err(ManagementError::LimitReached(error)) => view.render(&app, None, None, Some(to_sentence(&error))).await,
         Err(error) => Err(Problem::from(error).into()),
     }
 }
 
 /// `POST …/credentials/{client_id}/delete`
-pub async fn delete(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let desk = Desk::of(&app, &form.who, &ids, Power::Develop).await?;
-    let deleted = app.engine.delete_credential(&desk.manager, desk.owner, &ids.client_id()?, &|_| true).await;
+pub async fn delete(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let view = CredentialsView::authorize(&app, &form.session, &ids, Permission::Develop).await?;
+    let deleted = app.engine.delete_credential(&view.manager, view.owner, &ids.client_id()?, &|_| true).await;
     deleted.map_err(Problem::from)?;
-    Ok(page::see_other(&desk.path))
+    Ok(page::see_other(&view.path))
 }
 
-/// The list, with a secret that nobody is shown a second time.
-pub async fn shown_once(app: &App, who: &SignedIn, place: &InProject, new: Shown) -> Result<Response, Refusal> {
-    Desk::of_project(who, place).show(app, None, Some(new), None).await
+/// Shows the list with the secret of a new credential.
+pub async fn show_new_credential(
+    app: &App,
+    session: &ConsoleSession,
+    access: &ProjectAccess,
+    new: RevealedCredential,
+) -> Result<Response, ConsoleError> {
+    CredentialsView::for_project(session, access).render(app, None, Some(new), None).await
 }
 
-/// What a form asks for: `some` products that are ticked, or all that there are, now and later.
-fn asked_for(app: &App, desk: &Desk, fields: &Fields) -> Result<NewCredential, &'static str> {
-    let ticked = Product::ALL.into_iter().filter(|product| fields.has(product.as_str())).map(Scope::Product);
+/// `for=some` selects the checked products; otherwise the credential is for all products, including future ones.
+fn parse_new_credential(app: &App, view: &CredentialsView, fields: &FormFields) -> Result<NewCredential, &'static str> {
+    let checked = Product::ALL.into_iter().filter(|product| fields.contains(product.as_str())).map(Scope::Product);
     let scopes = match fields.get("for") {
-        Some("some") if !desk.is_workspace() => Some(ticked.collect::<Vec<_>>()),
+        Some("some") if !view.is_workspace_owned() => Some(checked.collect::<Vec<_>>()),
         _ => None,
     };
     if scopes.as_ref().is_some_and(Vec::is_empty) {
-        return Err("a credential is for at least one product");
+        return Err("select at least one product");
     }
-    let word = fields.get("expires").unwrap_or(LIVES[0].word);
-    let life =
-        LIVES.iter().find(|life| life.word == word).ok_or("a credential expires never, or at a time to choose")?;
+    let expiry = fields.get("expires").unwrap_or(EXPIRY_OPTIONS[0].value);
+    let option = EXPIRY_OPTIONS.iter().find(|option| option.value == expiry).ok_or("select an expiry from the list")?;
     let now = app.engine.clock().now();
-    let expires_at = life.days.and_then(|days| now.checked_add(SignedDuration::from_hours(24 * days)).ok());
+    let expires_at = option.days.and_then(|days| now.checked_add(SignedDuration::from_hours(24 * days)).ok());
     Ok(NewCredential { scopes, expires_at })
 }

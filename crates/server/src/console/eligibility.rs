@@ -1,61 +1,60 @@
-//! Why a user can use what, gate by gate: for a project's developers, and for those who run the deployment.
+//! Explains by gate which products an end-user can use: for developers of a project and for administrators.
 //!
-//! A number or an address goes in by a form, so that it is in no address of a page, and is not shown again.
+//! Numbers and addresses are sent in a form, so that they never appear in URLs, and are not shown again.
 
 use askama::Template;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use ringtrue_domain::{
-    account::Power,
-    eligibility::Gate,
+    account::Permission,
+    eligibility::EligibilityGate,
     product::Product,
     tenancy::{Mode, Project, ProjectId},
 };
 use ringtrue_engine::{
-    eligibility::{Explanation, User},
-    rate_limit::CallKind,
+    eligibility::{EligibilityExplanation, EligibilitySubject},
+    rate_limit::RateLimitClass,
 };
 
 use super::{
-    forms::SignedForm,
-    page::{self, Frame, Section},
-    refusal::{Refusal, sentence},
-    visitor::SignedIn,
+    error::{ConsoleError, to_sentence},
+    forms::SessionForm,
+    page::{self, Layout, Section},
+    session::ConsoleSession,
 };
-use crate::http::{App, Routes, path::PathIds};
+use crate::http::{App, Routes, path::PathParameters};
 
-const DEPLOYMENT: &str = "/console/deployment/eligibility";
+const DEPLOYMENT_PATH: &str = "/console/deployment/eligibility";
 
 pub fn routes() -> Routes {
     Routes::default()
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}/eligibility", of_project)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/eligibility", explain_to_project)
-        .get("/console/deployment/eligibility", of_deployment)
-        .post("/console/deployment/eligibility", explain_to_administrator)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/eligibility", show_for_project)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/eligibility", explain_for_project)
+        .get("/console/deployment/eligibility", show_for_deployment)
+        .post("/console/deployment/eligibility", explain_for_deployment)
 }
 
 #[derive(Debug, Template)]
 #[template(path = "console/eligibility.html")]
 struct EligibilityPage {
-    frame: Frame,
+    layout: Layout,
     action: String,
-    may_ask: bool,
-    /// The id that was typed; `None` where the page is of a project.
+    may_submit: bool,
+    /// The submitted id. `None` on a project's page.
     project_id: Option<String>,
     example: &'static str,
     error: Option<String>,
-    answer: Option<Answer>,
+    explanation: Option<ExplanationView>,
 }
 
 #[derive(Debug)]
-struct Answer {
+struct ExplanationView {
     user: String,
-    /// What the project is called, if there is one.
     project: Option<String>,
     is_sandbox: bool,
     network: Result<NetworkView, String>,
     note: Option<String>,
-    /// Name, and what it said.
+    /// Source names and their results.
     sources: Vec<(String, String)>,
     products: Vec<ProductRow>,
 }
@@ -71,87 +70,97 @@ struct NetworkView {
 struct ProductRow {
     title: &'static str,
     is_eligible: bool,
-    /// One for each gate, in their order.
-    gates: [Passage; 3],
-    why: String,
+    /// One for each gate, in order.
+    gates: [GateResult; 3],
+    reason: String,
 }
 
-/// How a product came through a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passage {
-    Open,
-    Closed,
-    /// It fell before.
-    NotReached,
+enum GateResult {
+    Passed,
+    Failed,
+    /// An earlier gate failed.
+    NotEvaluated,
 }
 
-impl Passage {
-    fn word(self) -> &'static str {
+impl GateResult {
+    fn label(self) -> &'static str {
         match self {
-            Passage::Open => "open",
-            Passage::Closed => "closed",
-            Passage::NotReached => "not reached",
+            GateResult::Passed => "passed",
+            GateResult::Failed => "failed",
+            GateResult::NotEvaluated => "not evaluated",
         }
     }
 
-    fn tone(self) -> &'static str {
+    fn css_class(self) -> &'static str {
         match self {
-            Passage::Open => "s2",
-            Passage::Closed => "s5",
-            Passage::NotReached => "s3",
+            GateResult::Passed => "s2",
+            GateResult::Failed => "s5",
+            GateResult::NotEvaluated => "s3",
         }
     }
 }
 
 /// `GET …/projects/{project_id}/eligibility`
-async fn of_project(State(app): State<App>, who: SignedIn, ids: PathIds) -> Result<Response, Refusal> {
-    let place = who.project(&app, &ids, Power::Look).await?;
-    let frame = Frame::of(&who, "Eligibility").in_workspace(&who, &place.workspace, Section::Eligibility);
-    let frame = frame.in_project(&place.project);
-    let (action, may_ask) = (format!("{}/eligibility", frame.project_path()), frame.may_develop());
-    let example = example(Some(&place.project));
-    let page = EligibilityPage { frame, action, may_ask, project_id: None, example, error: None, answer: None };
-    Ok(page::ok(&page))
+async fn show_for_project(
+    State(app): State<App>,
+    session: ConsoleSession,
+    ids: PathParameters,
+) -> Result<Response, ConsoleError> {
+    let access = session.authorize_project(&app, &ids, Permission::View).await?;
+    let layout =
+        Layout::for_session(&session, "Eligibility").in_workspace(&session, &access.workspace, Section::Eligibility);
+    let layout = layout.in_project(&access.project);
+    let (action, may_submit) = (format!("{}/eligibility", layout.project_path()), layout.may_develop());
+    let example = example_number(Some(&access.project));
+    let page =
+        EligibilityPage { layout, action, may_submit, project_id: None, example, error: None, explanation: None };
+    Ok(page::render_ok(&page))
 }
 
 /// `POST …/projects/{project_id}/eligibility`
-async fn explain_to_project(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    // Questions here cost what questions by the API cost.
-    let SignedForm { who, fields } = form.counted_as(CallKind::Eligibility);
-    let place = who.project(&app, &ids, Power::Develop).await?;
-    let frame = Frame::of(&who, "Eligibility").in_workspace(&who, &place.workspace, Section::Eligibility);
-    let frame = frame.in_project(&place.project);
-    let action = format!("{}/eligibility", frame.project_path());
-    let outcome = explain(&app, Some(&place.project), fields.get("user").unwrap_or_default()).await;
-    Ok(shown(frame, action, None, Some(&place.project), outcome))
+async fn explain_for_project(
+    State(app): State<App>,
+    ids: PathParameters,
+    form: SessionForm,
+) -> Result<Response, ConsoleError> {
+    // Counts against the same rate limit as API requests.
+    let SessionForm { session, fields } = form.with_rate_limit_class(RateLimitClass::Eligibility);
+    let access = session.authorize_project(&app, &ids, Permission::Develop).await?;
+    let layout =
+        Layout::for_session(&session, "Eligibility").in_workspace(&session, &access.workspace, Section::Eligibility);
+    let layout = layout.in_project(&access.project);
+    let action = format!("{}/eligibility", layout.project_path());
+    let outcome = explain(&app, Some(&access.project), fields.get("user").unwrap_or_default()).await;
+    Ok(render_explanation(layout, action, None, Some(&access.project), outcome))
 }
 
 /// `GET /console/deployment/eligibility`
-async fn of_deployment(State(_): State<App>, who: SignedIn) -> Result<Response, Refusal> {
-    who.administrator()?;
+async fn show_for_deployment(State(_): State<App>, session: ConsoleSession) -> Result<Response, ConsoleError> {
+    session.require_admin()?;
     let page = EligibilityPage {
-        frame: Frame::of(&who, "Eligibility").in_deployment(Section::DeploymentEligibility),
-        action: DEPLOYMENT.to_owned(),
-        may_ask: true,
+        layout: Layout::for_session(&session, "Eligibility").in_deployment(Section::DeploymentEligibility),
+        action: DEPLOYMENT_PATH.to_owned(),
+        may_submit: true,
         project_id: Some(String::new()),
-        example: example(None),
+        example: example_number(None),
         error: None,
-        answer: None,
+        explanation: None,
     };
-    Ok(page::ok(&page))
+    Ok(page::render_ok(&page))
 }
 
 /// `POST /console/deployment/eligibility`
-async fn explain_to_administrator(State(app): State<App>, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
-    who.administrator()?;
-    let frame = Frame::of(&who, "Eligibility").in_deployment(Section::DeploymentEligibility);
-    let typed = fields.get("project").unwrap_or_default().to_owned();
-    let project = if typed.is_empty() {
+async fn explain_for_deployment(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
+    session.require_admin()?;
+    let layout = Layout::for_session(&session, "Eligibility").in_deployment(Section::DeploymentEligibility);
+    let input = fields.get("project").unwrap_or_default().to_owned();
+    let project = if input.is_empty() {
         Ok(None)
     } else {
-        let found = typed.parse::<ProjectId>().ok().and_then(|id| app.engine.control_plane().project(id));
-        found.map(Some).ok_or_else(|| "There is no project with this id.".to_owned())
+        let found = input.parse::<ProjectId>().ok().and_then(|id| app.engine.control_plane().project(id));
+        found.map(Some).ok_or_else(|| "No project has this id.".to_owned())
     };
     let (project, outcome) = match project {
         Ok(project) => {
@@ -160,14 +169,15 @@ async fn explain_to_administrator(State(app): State<App>, form: SignedForm) -> R
         }
         Err(problem) => (None, Err(problem)),
     };
-    Ok(shown(frame, DEPLOYMENT.to_owned(), Some(typed), project.as_deref(), outcome))
+    Ok(render_explanation(layout, DEPLOYMENT_PATH.to_owned(), Some(input), project.as_deref(), outcome))
 }
 
-async fn explain(app: &App, project: Option<&Project>, typed: &str) -> Result<Answer, String> {
-    let user = User::parse(typed, project).map_err(|problem| sentence(&problem.to_string()))?;
-    let Explanation { asked, network, note, gates } = app.engine.explain(project, &user).await;
-    Ok(Answer {
-        user: user.shown(),
+async fn explain(app: &App, project: Option<&Project>, input: &str) -> Result<ExplanationView, String> {
+    let user = EligibilitySubject::parse(input, project).map_err(|problem| to_sentence(&problem.to_string()))?;
+    let EligibilityExplanation { source_results, network, note, gates } =
+        app.engine.explain_eligibility(project, &user).await;
+    Ok(ExplanationView {
+        user: user.masked(),
         project: project.map(|project| project.name.to_string()),
         is_sandbox: project.is_some_and(|project| project.mode == Mode::Sandbox),
         network: network.map(|network| NetworkView {
@@ -175,44 +185,46 @@ async fn explain(app: &App, project: Option<&Project>, typed: &str) -> Result<An
             name: network.name.clone(),
             country: network.country.clone(),
         }),
-        note: note.map(|note| sentence(&note)),
-        sources: asked.iter().map(|asked| (asked.source.clone(), asked.in_words())).collect(),
-        products: gates.into_iter().map(|(product, gate)| row(product, gate, project)).collect(),
+        note: note.map(|note| to_sentence(&note)),
+        sources: source_results.iter().map(|result| (result.source.clone(), result.describe())).collect(),
+        products: gates.into_iter().map(|(product, gate)| product_row(product, gate, project)).collect(),
     })
 }
 
-fn row(product: Product, gate: Result<(), Gate>, project: Option<&Project>) -> ProductRow {
-    use Passage::{Closed, NotReached, Open};
+fn product_row(product: Product, gate: Result<(), EligibilityGate>, project: Option<&Project>) -> ProductRow {
+    use GateResult::{Failed, NotEvaluated, Passed};
     ProductRow {
         title: product.title(),
         is_eligible: gate.is_ok(),
         gates: match gate {
-            Ok(()) => [Open, Open, Open],
-            Err(Gate::Connectivity) => [Closed, NotReached, NotReached],
-            Err(Gate::Authorisation) => [Open, Closed, NotReached],
-            Err(Gate::ProductSupport) => [Open, Open, Closed],
+            Ok(()) => [Passed, Passed, Passed],
+            Err(EligibilityGate::Connectivity) => [Failed, NotEvaluated, NotEvaluated],
+            Err(EligibilityGate::Authorisation) => [Passed, Failed, NotEvaluated],
+            Err(EligibilityGate::ProductSupport) => [Passed, Passed, Failed],
         },
-        why: gate.err().map(|gate| sentence(Explanation::why(gate, product, project))).unwrap_or_default(),
+        reason: gate
+            .err()
+            .map(|gate| to_sentence(EligibilityExplanation::describe_gate(gate, product, project)))
+            .unwrap_or_default(),
     }
 }
 
-fn shown(
-    frame: Frame,
+fn render_explanation(
+    layout: Layout,
     action: String,
     project_id: Option<String>,
     project: Option<&Project>,
-    outcome: Result<Answer, String>,
+    outcome: Result<ExplanationView, String>,
 ) -> Response {
     let status = if outcome.is_ok() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
-    let (answer, error) = match outcome {
-        Ok(answer) => (Some(answer), None),
+    let (explanation, error) = match outcome {
+        Ok(explanation) => (Some(explanation), None),
         Err(error) => (None, Some(error)),
     };
-    let example = example(project);
-    page::html(status, &EligibilityPage { frame, action, may_ask: true, project_id, example, error, answer })
+    let example = example_number(project);
+    page::render(status, &EligibilityPage { layout, action, may_submit: true, project_id, example, error, explanation })
 }
 
-/// What may be typed.
-fn example(project: Option<&Project>) -> &'static str {
+fn example_number(project: Option<&Project>) -> &'static str {
     if project.is_some_and(|project| project.mode == Mode::Sandbox) { "+990123456700" } else { "+447700900123" }
 }

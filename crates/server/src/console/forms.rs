@@ -1,134 +1,147 @@
-//! Forms that browsers send. Each carries a token that only a page for the same browser can know, so no other site can
-//! have one sent.
+//! Form extractors. Each form carries a CSRF token bound to a cookie of the browser.
 
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode, request::Parts};
-use ringtrue_engine::{accounts::ClientInfo, rate_limit::CallKind};
+use ringtrue_engine::{accounts::ClientInfo, rate_limit::RateLimitClass};
 
 use super::{
     cookies::Cookie,
-    refusal::Refusal,
-    visitor::{Client, SignedIn},
+    error::ConsoleError,
+    session::{Client, ConsoleSession},
 };
 use crate::http::{
     App,
-    arrival::{Arrival, Context},
-    body::{Form, MAX_FORM, read_form_within},
+    body::{Form, MAX_FORM_BYTES, read_form_with_limit},
+    request_context::{HandlerState, RequestContext},
 };
 
-/// The name of the field in every form.
-pub const FORM_TOKEN: &str = "form_token";
+/// Field of the CSRF token.
+pub const CSRF_FIELD: &str = "form_token";
 
-/// Those who have signed in may send longer forms: one of all networks has a box for each product.
-const MAX_SIGNED_FORM: usize = 32 * 1024;
+/// Forms with a session may be longer: the networks form has a checkbox for each network and product.
+const MAX_SESSION_FORM_BYTES: usize = 32 * 1024;
 
-/// What was typed into a form.
 #[derive(Debug)]
-pub struct Fields(Vec<(String, String)>);
+pub struct FormFields(Vec<(String, String)>);
 
-impl Fields {
-    fn parse(body: &Bytes) -> Result<Self, Refusal> {
+impl FormFields {
+    fn parse(body: &Bytes) -> Result<Self, ConsoleError> {
         let form = Form::parse(body)?;
-        Ok(Fields(form.into_pairs()))
+        Ok(FormFields(form.into_pairs()))
     }
 
-    /// A field that is there and not blank, without blanks around it.
+    /// The trimmed value. `None` if missing or blank.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.raw(name).map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// A field as it was typed: for passwords.
+    /// The unmodified value, for passwords.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
-    /// The names of all that was sent, in its order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// A box that is ticked.
-    pub fn has(&self, name: &str) -> bool {
+    /// Whether a field was sent, such as a checked checkbox.
+    pub fn contains(&self, name: &str) -> bool {
         self.raw(name).is_some()
     }
 }
 
-/// A form of somebody who has signed in.
+/// A form sent with a session.
 #[derive(Debug)]
-pub struct SignedForm {
-    pub who: SignedIn,
-    pub fields: Fields,
+pub struct SessionForm {
+    pub session: ConsoleSession,
+    pub fields: FormFields,
 }
 
-impl SignedForm {
-    /// The same form, counted in its workspace as this kind of call.
+impl SessionForm {
+    /// Changes the rate limit that the form counts against.
     #[must_use]
-    pub fn counted_as(mut self, kind: CallKind) -> Self {
-        self.who.counted_as = Some(kind);
+    pub fn with_rate_limit_class(mut self, class: RateLimitClass) -> Self {
+        self.session.rate_limit_class = Some(class);
         self
     }
 }
 
-/// A form of somebody who has not, yet.
+/// A form sent without a session.
 #[derive(Debug)]
 pub struct VisitorForm {
-    pub fields: Fields,
+    pub fields: FormFields,
     pub client: ClientInfo,
     pub request_id: String,
 }
 
-impl FromRequest<Context> for SignedForm {
-    type Rejection = Refusal;
+impl FromRequest<HandlerState> for SessionForm {
+    type Rejection = ConsoleError;
 
-    async fn from_request(request: Request, Context { app, arrival }: &Context) -> Result<Self, Refusal> {
+    async fn from_request(
+        request: Request,
+        HandlerState { app, context }: &HandlerState,
+    ) -> Result<Self, ConsoleError> {
         let (parts, body) = request.into_parts();
-        let before = sender(app, &parts.headers, arrival).await?;
-        let fields = read(app, &parts, body, before.token.reveal(), MAX_SIGNED_FORM).await?;
-        // A form may take its time, and its sender may have lost the session or a role meanwhile.
-        let who = sender(app, &parts.headers, arrival).await?;
-        Ok(SignedForm { who, fields }.counted_as(CallKind::Management))
+        let before = require_session(app, &parts.headers, context).await?;
+        let fields = read_fields(app, &parts, body, before.token.reveal(), MAX_SESSION_FORM_BYTES).await?;
+        // Reading the body takes time, during which the session may end or lose a role.
+        let session = require_session(app, &parts.headers, context).await?;
+        Ok(SessionForm { session, fields }.with_rate_limit_class(RateLimitClass::Management))
     }
 }
 
-impl FromRequest<Context> for VisitorForm {
-    type Rejection = Refusal;
+impl FromRequest<HandlerState> for VisitorForm {
+    type Rejection = ConsoleError;
 
-    async fn from_request(request: Request, Context { app, arrival }: &Context) -> Result<Self, Refusal> {
+    async fn from_request(
+        request: Request,
+        HandlerState { app, context }: &HandlerState,
+    ) -> Result<Self, ConsoleError> {
         let (parts, body) = request.into_parts();
-        let cookie = Cookie::Visitor.read(app, &parts.headers).ok_or_else(Refusal::stale_form)?.to_owned();
-        let fields = read(app, &parts, body, &cookie, MAX_FORM).await?;
-        let Client(client) = Client::of(&parts.headers, arrival.address);
-        Ok(VisitorForm { fields, client, request_id: arrival.request_id.as_str().to_owned() })
+        let cookie = Cookie::Visitor.read(app, &parts.headers).ok_or_else(ConsoleError::invalid_csrf_token)?.to_owned();
+        let fields = read_fields(app, &parts, body, &cookie, MAX_FORM_BYTES).await?;
+        let Client(client) = Client::from_headers(&parts.headers, context.client_ip);
+        Ok(VisitorForm { fields, client, request_id: context.request_id.as_str().to_owned() })
     }
 }
 
-/// Whose session it is now.
-async fn sender(app: &App, headers: &HeaderMap, arrival: &Arrival) -> Result<SignedIn, Refusal> {
-    let who = SignedIn::find(app, headers, arrival).await?;
-    who.ok_or_else(|| Refusal::Go("/console/sign-in".to_owned()))
+/// Redirects to the sign-in page without a session.
+async fn require_session(
+    app: &App,
+    headers: &HeaderMap,
+    context: &RequestContext,
+) -> Result<ConsoleSession, ConsoleError> {
+    let session = ConsoleSession::authenticate(app, headers, context).await?;
+    session.ok_or_else(|| ConsoleError::Redirect("/console/sign-in".to_owned()))
 }
 
-/// Reads a form of the browser that has this cookie.
-async fn read(app: &App, parts: &Parts, body: axum::body::Body, cookie: &str, limit: usize) -> Result<Fields, Refusal> {
-    if comes_from_elsewhere(&parts.headers) {
-        return Err(Refusal::stale_form());
+/// Reads a form and verifies that its CSRF token belongs to the cookie.
+async fn read_fields(
+    app: &App,
+    parts: &Parts,
+    body: axum::body::Body,
+    cookie: &str,
+    limit: usize,
+) -> Result<FormFields, ConsoleError> {
+    if is_cross_site(&parts.headers) {
+        return Err(ConsoleError::invalid_csrf_token());
     }
-    let body = read_form_within(app, &parts.headers, body, limit).await?;
-    let fields = Fields::parse(&body)?;
-    let given = fields.raw(FORM_TOKEN).unwrap_or_default();
-    if !app.engine.is_form_token(cookie, given)? {
-        return Err(Refusal::stale_form());
+    let body = read_form_with_limit(app, &parts.headers, body, limit).await?;
+    let fields = FormFields::parse(&body)?;
+    let token = fields.raw(CSRF_FIELD).unwrap_or_default();
+    if !app.engine.is_valid_csrf_token(cookie, token)? {
+        return Err(ConsoleError::invalid_csrf_token());
     }
     Ok(fields)
 }
 
-/// What newer browsers say by themselves, and no page can change.
-fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
+/// Browsers set `Sec-Fetch-Site` themselves; pages cannot change it.
+fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// What is wrong with a field, shown beside its form.
-pub fn invalid(text: impl std::fmt::Display) -> (StatusCode, Option<String>) {
-    (StatusCode::BAD_REQUEST, Some(super::refusal::sentence(&text.to_string())))
+/// Status and text of an error shown beside the form.
+pub fn form_error(text: impl std::fmt::Display) -> (StatusCode, Option<String>) {
+    (StatusCode::BAD_REQUEST, Some(super::error::to_sentence(&text.to_string())))
 }

@@ -1,7 +1,7 @@
-//! The link of an invitation: accepting it with an account, or by creating one.
+//! Accepting an invitation by its link, with an existing or a new account.
 //!
-//! Without a session the page is the same whether or not there is an account with the address: who made the invitation
-//! can open its link, and must not learn that from it.
+//! Without a session, the page does not reveal whether the address has an account, as the inviter can open the link
+//! too.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use ringtrue_engine::accounts::{InvitationError, Password, PendingInvitation};
 
 use super::{
     cookies::Cookie,
-    forms::{FORM_TOKEN, SignedForm, VisitorForm, invalid},
-    page::{self, Frame},
-    refusal::Refusal,
-    sign_in::{visitor_token, with_cookie},
-    visitor::{SignedIn, meter_link},
+    error::ConsoleError,
+    forms::{CSRF_FIELD, SessionForm, VisitorForm, form_error},
+    page::{self, Layout},
+    session::{ConsoleSession, limit_link_lookup},
+    sign_in::{visitor_csrf_token, with_cookie},
 };
-use crate::http::{App, Routes, arrival::Arrival};
+use crate::http::{App, Routes, request_context::RequestContext};
 
 pub fn routes() -> Routes {
     Routes::default()
-        .get("/console/invitation", look)
+        .get("/console/invitation", show)
         .post("/console/invitation", create_account)
         .post("/console/invitation/accept", accept)
 }
@@ -33,89 +33,94 @@ pub fn routes() -> Routes {
 #[derive(Debug, Template)]
 #[template(path = "console/invitation.html")]
 struct InvitationPage {
-    frame: Frame,
-    visitor: Visitor,
+    layout: Layout,
+    viewer: InvitationViewer,
     token: String,
     email: String,
     workspace: String,
     role: &'static str,
-    sign_in: String,
-    least: usize,
+    sign_in_path: String,
+    min_password_chars: usize,
     error: Option<String>,
 }
 
-/// Who has opened the link.
 #[derive(Debug)]
-enum Visitor {
-    /// Somebody who is signed in with the address of the invitation.
+enum InvitationViewer {
+    /// Signed in with the invited address.
     Invitee,
-    SomebodyElse,
-    Stranger {
-        form_token: String,
+    OtherAccount,
+    Anonymous {
+        csrf_token: String,
     },
 }
 
 /// `GET /console/invitation`
-async fn look(
+async fn show(
     State(app): State<App>,
-    State(arrival): State<Arc<Arrival>>,
+    State(context): State<Arc<RequestContext>>,
     RawQuery(query): RawQuery,
     request: Request,
-) -> Result<Response, Refusal> {
-    meter_link(&app, arrival.address)?;
+) -> Result<Response, ConsoleError> {
+    limit_link_lookup(&app, context.client_ip)?;
     let query = query.unwrap_or_default();
     let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
     let token = token.map(|(_, value)| value.into_owned()).unwrap_or_default();
-    let pending = app.engine.look_at_invitation(&token).await?;
-    if let Some(who) = SignedIn::find(&app, request.headers(), &arrival).await? {
-        let is_invitee = who.person.account.email == pending.invitation.email;
-        let visitor = if is_invitee { Visitor::Invitee } else { Visitor::SomebodyElse };
-        return Ok(page::ok(&invitation_page(Frame::of(&who, "Invitation"), visitor, token, &pending, None)));
+    let pending = app.engine.find_invitation(&token).await?;
+    if let Some(session) = ConsoleSession::authenticate(&app, request.headers(), &context).await? {
+        let is_invitee = session.user.account.email == pending.invitation.email;
+        let viewer = if is_invitee { InvitationViewer::Invitee } else { InvitationViewer::OtherAccount };
+        return Ok(page::render_ok(&invitation_page(
+            Layout::for_session(&session, "Invitation"),
+            viewer,
+            token,
+            &pending,
+            None,
+        )));
     }
-    let (form_token, cookie) = visitor_token(&app, request.headers())?;
-    let visitor = Visitor::Stranger { form_token };
-    let page = invitation_page(Frame::bare("Invitation"), visitor, token, &pending, None);
-    Ok(with_cookie(page::ok(&page), cookie))
+    let (csrf_token, cookie) = visitor_csrf_token(&app, request.headers())?;
+    let viewer = InvitationViewer::Anonymous { csrf_token };
+    let page = invitation_page(Layout::anonymous("Invitation"), viewer, token, &pending, None);
+    Ok(with_cookie(page::render_ok(&page), cookie))
 }
 
 /// `POST /console/invitation`: creates an account.
-async fn create_account(State(app): State<App>, form: VisitorForm) -> Result<Response, Refusal> {
-    meter_link(&app, form.client.address)?;
+async fn create_account(State(app): State<App>, form: VisitorForm) -> Result<Response, ConsoleError> {
+    limit_link_lookup(&app, form.client.address)?;
     let field = |name| form.fields.raw(name).unwrap_or_default();
     let (token, password) = (field("token"), field("password"));
-    let pending = app.engine.look_at_invitation(token).await?;
-    let again = |status: StatusCode, error: &dyn std::fmt::Display| {
-        let visitor = Visitor::Stranger { form_token: field(FORM_TOKEN).to_owned() };
-        let frame = Frame::bare("Invitation");
-        page::html(status, &invitation_page(frame, visitor, token.to_owned(), &pending, invalid(error).1))
+    let pending = app.engine.find_invitation(token).await?;
+    let show_error = |status: StatusCode, error: &dyn std::fmt::Display| {
+        let viewer = InvitationViewer::Anonymous { csrf_token: field(CSRF_FIELD).to_owned() };
+        let layout = Layout::anonymous("Invitation");
+        page::render(status, &invitation_page(layout, viewer, token.to_owned(), &pending, form_error(error).1))
     };
     if password != field("again") {
-        return Ok(again(StatusCode::BAD_REQUEST, &"the two passwords differ"));
+        return Ok(show_error(StatusCode::BAD_REQUEST, &"the passwords do not match"));
     }
     let request_id = Some(form.request_id.clone());
-    match app.engine.accept_with_new_account(token, password, &form.client, request_id).await {
+    match app.engine.accept_invitation_with_new_account(token, password, &form.client, request_id).await {
         Ok((session, workspace)) => {
             let response = page::see_other(&format!("/console/workspaces/{}", workspace.id));
             let response = with_cookie(response, Some(Cookie::Session.set(&app, session.reveal())));
             Ok(with_cookie(response, Some(Cookie::Visitor.clear(&app))))
         }
-        Err(error @ InvitationError::AccountExists) => Ok(again(StatusCode::CONFLICT, &error)),
-        Err(InvitationError::Password(error)) => Ok(again(StatusCode::BAD_REQUEST, &error)),
+        Err(error @ InvitationError::AccountExists) => Ok(show_error(StatusCode::CONFLICT, &error)),
+        Err(InvitationError::Password(error)) => Ok(show_error(StatusCode::BAD_REQUEST, &error)),
         Err(error) => Err(error.into()),
     }
 }
 
 /// `POST /console/invitation/accept`
-async fn accept(State(app): State<App>, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
+async fn accept(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
     let token = fields.raw("token").unwrap_or_default();
-    let workspace = app.engine.accept_invitation(&who.person, token, Some(who.request_id.clone())).await?;
+    let workspace = app.engine.accept_invitation(&session.user, token, Some(session.request_id.clone())).await?;
     Ok(page::see_other(&format!("/console/workspaces/{}", workspace.id)))
 }
 
 fn invitation_page(
-    frame: Frame,
-    visitor: Visitor,
+    layout: Layout,
+    viewer: InvitationViewer,
     token: String,
     PendingInvitation { invitation, workspace }: &PendingInvitation,
     error: Option<String>,
@@ -123,14 +128,14 @@ fn invitation_page(
     let here = format!("/console/invitation?token={token}");
     let next = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", &here).finish();
     InvitationPage {
-        frame,
-        visitor,
+        layout,
+        viewer,
         token,
         email: invitation.email.to_string(),
         workspace: workspace.name.to_string(),
         role: invitation.role.as_str(),
-        sign_in: format!("/console/sign-in?{next}"),
-        least: Password::MIN_CHARS,
+        sign_in_path: format!("/console/sign-in?{next}"),
+        min_password_chars: Password::MIN_CHARS,
         error,
     }
 }

@@ -1,4 +1,4 @@
-//! Links that are good once: to choose a password, or to come in without one.
+//! Single-use links: to set a password, or to sign in without one.
 
 use std::sync::Arc;
 
@@ -15,81 +15,93 @@ use ringtrue_engine::{
 
 use super::{
     cookies::Cookie,
-    forms::{FORM_TOKEN, VisitorForm, invalid},
-    page::{self, Frame},
-    refusal::Refusal,
-    sign_in::{visitor_token, with_cookie},
-    visitor::{Client, SignedIn, meter_link},
+    error::ConsoleError,
+    forms::{CSRF_FIELD, VisitorForm, form_error},
+    page::{self, Layout},
+    session::{Client, ConsoleSession, limit_link_lookup},
+    sign_in::{visitor_csrf_token, with_cookie},
 };
-use crate::http::{App, arrival::Arrival};
+use crate::http::{App, request_context::RequestContext};
 
 #[derive(Debug, Template)]
 #[template(path = "console/link.html")]
 struct LinkPage {
-    frame: Frame,
-    form_token: String,
+    layout: Layout,
+    csrf_token: String,
     token: String,
     email: String,
-    least: usize,
+    min_password_chars: usize,
     error: Option<String>,
 }
 
 /// `GET /console/link`
 ///
-/// A link for a password is only looked at: programs that open links before people do must not use it up.
-pub async fn look(
+/// Does not use up a set-password link, as mail scanners and previews open links too.
+pub async fn show(
     State(app): State<App>,
-    State(arrival): State<Arc<Arrival>>,
+    State(context): State<Arc<RequestContext>>,
     Client(client): Client,
     RawQuery(query): RawQuery,
     request: Request,
-) -> Result<Response, Refusal> {
-    meter_link(&app, arrival.address)?;
+) -> Result<Response, ConsoleError> {
+    limit_link_lookup(&app, context.client_ip)?;
     let query = query.unwrap_or_default();
     let token = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
     let token = token.map(|(_, value)| value.into_owned()).unwrap_or_default();
-    let link = match app.engine.look_at_link(&token).await {
+    let link = match app.engine.find_link(&token).await {
         Ok(link) => link,
-        // Whoever follows a link twice is in already.
-        Err(LinkError::NotGood) if SignedIn::find(&app, request.headers(), &arrival).await?.is_some() => {
+        // The user has already signed in with this link.
+        Err(LinkError::Invalid) if ConsoleSession::authenticate(&app, request.headers(), &context).await?.is_some() => {
             return Ok(page::see_other("/console"));
         }
         Err(error) => return Err(error.into()),
     };
     match link.purpose {
-        LinkPurpose::SignIn => come_in(&app, &token, None, &client).await,
+        LinkPurpose::SignIn => use_link(&app, &token, None, &client).await,
         LinkPurpose::SetPassword => {
-            let (form_token, cookie) = visitor_token(&app, request.headers())?;
-            let page = link_page(form_token, token, link.account.email.to_string(), None);
-            Ok(with_cookie(page::html(StatusCode::OK, &page), cookie))
+            let (csrf_token, cookie) = visitor_csrf_token(&app, request.headers())?;
+            let page = link_page(csrf_token, token, link.account.email.to_string(), None);
+            Ok(with_cookie(page::render(StatusCode::OK, &page), cookie))
         }
     }
 }
 
 /// `POST /console/link`
-pub async fn follow(State(app): State<App>, form: VisitorForm) -> Result<Response, Refusal> {
+pub async fn submit(State(app): State<App>, form: VisitorForm) -> Result<Response, ConsoleError> {
     let field = |name| form.fields.raw(name).unwrap_or_default();
     let (token, password) = (field("token"), field("password"));
-    let again = |error: &dyn std::fmt::Display, email: String| {
-        let (status, error) = invalid(error);
-        Ok(page::html(status, &link_page(field(FORM_TOKEN).to_owned(), token.to_owned(), email, error)))
+    let show_error = |error: &dyn std::fmt::Display, email: String| {
+        let (status, error) = form_error(error);
+        Ok(page::render(status, &link_page(field(CSRF_FIELD).to_owned(), token.to_owned(), email, error)))
     };
-    meter_link(&app, form.client.address)?;
-    let link = app.engine.look_at_link(token).await?;
+    limit_link_lookup(&app, form.client.address)?;
+    let link = app.engine.find_link(token).await?;
     if password != field("again") {
-        return again(&"the two passwords differ", link.account.email.to_string());
+        return show_error(&"the passwords do not match", link.account.email.to_string());
     }
-    match Password::chosen(password) {
-        Err(error) => again(&error, link.account.email.to_string()),
-        Ok(_) => come_in(&app, token, Some(password), &form.client).await,
+    match Password::parse_new(password) {
+        Err(error) => show_error(&error, link.account.email.to_string()),
+        Ok(_) => use_link(&app, token, Some(password), &form.client).await,
     }
 }
 
-async fn come_in(app: &App, token: &str, password: Option<&str>, client: &ClientInfo) -> Result<Response, Refusal> {
+async fn use_link(
+    app: &App,
+    token: &str,
+    password: Option<&str>,
+    client: &ClientInfo,
+) -> Result<Response, ConsoleError> {
     let session = app.engine.use_link(token, password, client).await?;
     Ok(with_cookie(page::see_other("/console"), Some(Cookie::Session.set(app, session.reveal()))))
 }
 
-fn link_page(form_token: String, token: String, email: String, error: Option<String>) -> LinkPage {
-    LinkPage { frame: Frame::bare("Choose a password"), form_token, token, email, least: Password::MIN_CHARS, error }
+fn link_page(csrf_token: String, token: String, email: String, error: Option<String>) -> LinkPage {
+    LinkPage {
+        layout: Layout::anonymous("Choose a password"),
+        csrf_token,
+        token,
+        email,
+        min_password_chars: Password::MIN_CHARS,
+        error,
+    }
 }

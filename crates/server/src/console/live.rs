@@ -1,7 +1,7 @@
-//! A project's checks as they come and change: a page, and the stream of events that keeps it up to date.
+//! Live view of a project's checks: a page and its stream of server-sent events.
 //!
-//! Without a script the page is a list of the newest checks. With one it follows server-sent events, whose data are
-//! rows as the page has them, made by the same template.
+//! Without JavaScript the page is a static list of the newest checks. Events contain table rows, rendered by the same
+//! template as the page.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -14,140 +14,141 @@ use axum::{
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use ringtrue_domain::{account::Power, lifecycle::AnyCheck, product::Product, tenancy::Project};
-use ringtrue_engine::live::{NEWEST, Seen, WatchError, Window};
+use ringtrue_domain::{account::Permission, lifecycle::AnyCheck, product::Product, tenancy::Project};
+use ringtrue_engine::live::{LiveEvent, LiveSubscription, MAX_NEWEST_CHECKS, WatchError};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 use super::{
     checks::{CheckRow, PRODUCTS, Tab},
-    page::{self, Frame, Section},
-    refusal::Refusal,
-    visitor::{InProject, SignedIn},
+    error::ConsoleError,
+    page::{self, Layout, Section},
+    session::{ConsoleSession, ProjectAccess},
 };
-use crate::http::{App, path::PathIds, query::Query};
+use crate::http::{App, path::PathParameters, query::Query};
 
-/// A word now and then, so that nobody on the way takes the connection for dead, and a window that was closed is noticed:
-/// the first word after that is refused, and the second cannot be sent.
-const HEARTBEAT: Duration = Duration::from_secs(2);
-/// How often a window looks after itself.
-const LOOK: Duration = Duration::from_secs(1);
-/// How soon a browser comes back after a connection was lost, in milliseconds.
-const COME_BACK: &str = "retry: 2000\n";
+/// Interval of heartbeats, which keep proxies from closing the connection. They also detect a closed connection: the
+/// first write after it is rejected by the peer, and the second fails.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
+/// How often the stream checks whether a heartbeat is due.
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
+/// Reconnection delay of the browser in milliseconds.
+const RETRY_FIELD: &str = "retry: 2000\n";
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 #[derive(Debug, Template)]
 #[template(path = "console/live.html")]
 struct LivePage {
-    frame: Frame,
+    layout: Layout,
     tabs: Vec<Tab>,
-    here: String,
-    events: String,
+    live_path: String,
+    events_path: String,
     rows: Vec<CheckRow>,
-    most: u32,
+    max_rows: u32,
 }
 
 #[derive(Debug, Template)]
 #[template(path = "console/live_row.html")]
-struct RowAlone {
+struct LiveRow {
     row: CheckRow,
 }
 
 /// `GET …/projects/{project_id}/live`
 pub async fn show(
     State(app): State<App>,
-    who: SignedIn,
-    ids: PathIds,
+    session: ConsoleSession,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let InProject { workspace, project, .. } = who.project(&app, &ids, Power::Look).await?;
-    let product = product_of(query.as_deref())?;
+) -> Result<Response, ConsoleError> {
+    let ProjectAccess { workspace, project, .. } = session.authorize_project(&app, &ids, Permission::View).await?;
+    let product = parse_product(query.as_deref())?;
     let checks = app.engine.newest_checks(project.id).await?;
-    let frame = Frame::of(&who, "Live").in_workspace(&who, &workspace, Section::Live).in_project(&project);
-    let path = frame.project_path();
-    let of = |product: Product| format!("?product={product}");
+    let layout =
+        Layout::for_session(&session, "Live").in_workspace(&session, &workspace, Section::Live).in_project(&project);
+    let path = layout.project_path();
+    let product_query = |product: Product| format!("?product={product}");
     let tab = |other: Option<Product>| Tab {
-        path: format!("{path}/live{}", other.map(of).unwrap_or_default()),
+        path: format!("{path}/live{}", other.map(product_query).unwrap_or_default()),
         title: other.map_or("All", Product::title),
         is_current: other == product,
     };
     let products = PRODUCTS.into_iter().filter(|product| project.products.contains(product));
-    let wanted = checks.iter().filter(|check| product.is_none_or(|product| product == check.product));
-    Ok(page::ok(&LivePage {
+    let shown = checks.iter().filter(|check| product.is_none_or(|product| product == check.product));
+    Ok(page::render_ok(&LivePage {
         tabs: [tab(None)].into_iter().chain(products.map(|product| tab(Some(product)))).collect(),
-        here: format!("{path}/live{}", product.map(of).unwrap_or_default()),
-        events: format!("{path}/live/events{}", product.map(of).unwrap_or_default()),
-        rows: wanted.map(|check| CheckRow::of(path, check)).collect(),
-        most: NEWEST,
-        frame,
+        live_path: format!("{path}/live{}", product.map(product_query).unwrap_or_default()),
+        events_path: format!("{path}/live/events{}", product.map(product_query).unwrap_or_default()),
+        rows: shown.map(|check| CheckRow::new(path, check)).collect(),
+        max_rows: MAX_NEWEST_CHECKS,
+        layout,
     }))
 }
 
 /// `GET …/projects/{project_id}/live/events`
 pub async fn events(
     State(app): State<App>,
-    who: SignedIn,
-    ids: PathIds,
+    session: ConsoleSession,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let InProject { project, .. } = who.project(&app, &ids, Power::Look).await?;
-    let product = product_of(query.as_deref())?;
-    let window = app.engine.watch(&who.person, &who.token, &project).await?;
-    // Connections on which nothing is sent for long are closed: half of that is well before.
-    let heartbeat = HEARTBEAT.min(app.idle_timeout / 2);
-    let mut looks = interval(LOOK.min(heartbeat / 4));
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let tail = Tail {
+) -> Result<Response, ConsoleError> {
+    let ProjectAccess { project, .. } = session.authorize_project(&app, &ids, Permission::View).await?;
+    let product = parse_product(query.as_deref())?;
+    let subscription = app.engine.watch_project(&session.user, &session.token, &project).await?;
+    // Idle connections are closed after `idle_timeout`.
+    let heartbeat = HEARTBEAT_INTERVAL.min(app.idle_timeout / 2);
+    let mut ticks = interval(TICK_INTERVAL.min(heartbeat / 4));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let stream = EventStream {
         wrote_at: Instant::now(),
         heartbeat,
-        looks,
-        window,
+        ticks,
+        subscription,
         project_path: project_path(&project),
         product,
-        stage: Stage::Beginning,
+        state: StreamState::Starting,
         app,
     };
-    let events = stream::unfold(tail, async |mut tail| {
-        let event = tail.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(event)), tail))
+    let events = stream::unfold(stream, async |mut stream| {
+        let event = stream.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(event)), stream))
     });
     let mut response = Response::new(Body::from_stream(events));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // Proxies that gather answers would keep the news to themselves.
+    // Buffering proxies would delay the events.
     headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
     Ok(response)
 }
 
-/// One window's stream of events.
-struct Tail {
+/// Event stream of one subscription.
+struct EventStream {
     app: App,
-    window: Window,
+    subscription: LiveSubscription,
     project_path: String,
     product: Option<Product>,
-    stage: Stage,
-    looks: Interval,
+    state: StreamState,
+    ticks: Interval,
     heartbeat: Duration,
     wrote_at: Instant,
 }
 
 #[derive(Clone, Copy)]
-enum Stage {
-    /// Whoever comes, or comes back, is told first what is there.
-    Beginning,
+enum StreamState {
+    /// A new or reconnected client gets a snapshot first.
+    Starting,
     Following,
     Ended,
 }
 
-impl Tail {
-    /// What is sent next. `None`: that was all.
+impl EventStream {
+    /// The next event. `None`: the stream has ended.
     async fn next(&mut self) -> Option<String> {
-        let event = match self.stage {
-            Stage::Beginning => {
-                self.stage = Stage::Following;
-                format!("{COME_BACK}{}", self.present())
+        let event = match self.state {
+            StreamState::Starting => {
+                self.state = StreamState::Following;
+                format!("{RETRY_FIELD}{}", self.snapshot_event())
             }
-            Stage::Following => self.follow().await?,
-            Stage::Ended => return None,
+            StreamState::Following => self.follow().await?,
+            StreamState::Ended => return None,
         };
         self.wrote_at = Instant::now();
         Some(event)
@@ -158,23 +159,23 @@ impl Tail {
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => return None,
-                seen = self.window.next() => match seen? {
-                    Seen::Missed(count) => return Some(event("missed", &count.to_string()) + &self.present()),
-                    Seen::News(news) if self.wants(&news.check) => {
-                        let name = if news.is_new { "new" } else { "change" };
-                        return Some(event(name, &rendered(&self.project_path, &news.check)));
+                seen = self.subscription.next() => match seen? {
+                    LiveEvent::Missed(count) => return Some(event("missed", &count.to_string()) + &self.snapshot_event()),
+                    LiveEvent::Updated(update) if self.includes(&update.check) => {
+                        let name = if update.is_new { "new" } else { "change" };
+                        return Some(event(name, &render_row(&self.project_path, &update.check)));
                     }
-                    Seen::News(_) => {}
-                    Seen::Replaced => {
-                        self.stage = Stage::Ended;
+                    LiveEvent::Updated(_) => {}
+                    LiveEvent::Replaced => {
+                        self.state = StreamState::Ended;
                         return Some(event("replaced", "-"));
                     }
-                    Seen::Ended => {
-                        self.stage = Stage::Ended;
+                    LiveEvent::Ended => {
+                        self.state = StreamState::Ended;
                         return Some(event("ended", "-"));
                     }
                 },
-                _ = self.looks.tick() => {
+                _ = self.ticks.tick() => {
                     if self.wrote_at.elapsed() >= self.heartbeat {
                         return Some(":\n\n".to_owned());
                     }
@@ -183,44 +184,47 @@ impl Tail {
         }
     }
 
-    fn present(&self) -> String {
-        let checks = self.window.present();
-        let rows = checks.iter().filter(|check| self.wants(check)).map(|check| rendered(&self.project_path, check));
+    fn snapshot_event(&self) -> String {
+        let checks = self.subscription.snapshot();
+        let rows =
+            checks.iter().filter(|check| self.includes(check)).map(|check| render_row(&self.project_path, check));
         event("present", &rows.collect::<Vec<_>>().join("\n"))
     }
 
-    fn wants(&self, check: &AnyCheck) -> bool {
+    fn includes(&self, check: &AnyCheck) -> bool {
         self.product.is_none_or(|product| product == check.product)
     }
 }
 
-/// An event as it goes over the wire.
+/// Renders a server-sent event.
 fn event(name: &str, data: &str) -> String {
     let lines = data.split(['\n', '\r']).map(|line| format!("data: {line}\n"));
     format!("event: {name}\n{}\n", lines.collect::<String>())
 }
 
-fn rendered(project_path: &str, check: &Arc<AnyCheck>) -> String {
-    RowAlone { row: CheckRow::of(project_path, check) }.render().unwrap_or_default()
+fn render_row(project_path: &str, check: &Arc<AnyCheck>) -> String {
+    LiveRow { row: CheckRow::new(project_path, check) }.render().unwrap_or_default()
 }
 
 fn project_path(project: &Project) -> String {
-    Frame::bare("").in_project(project).project_path().to_owned()
+    Layout::anonymous("").in_project(project).project_path().to_owned()
 }
 
-/// The product that is asked for alone.
-fn product_of(query: Option<&str>) -> Result<Option<Product>, Refusal> {
+/// The product filter.
+fn parse_product(query: Option<&str>) -> Result<Option<Product>, ConsoleError> {
     let query = Query::parse(query, &["product"])?;
     let Some(name) = query.get("product").filter(|name| !name.is_empty()) else { return Ok(None) };
     let product = name.parse().ok().filter(|product| PRODUCTS.contains(product));
-    product.map(Some).ok_or_else(Refusal::not_found)
+    product.map(Some).ok_or_else(ConsoleError::not_found)
 }
 
-impl From<WatchError> for Refusal {
+impl From<WatchError> for ConsoleError {
     fn from(error: WatchError) -> Self {
         let text = error.to_string();
         match error {
-            WatchError::TooMany => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "Too many windows", text),
+            WatchError::TooManyViewers => {
+                ConsoleError::new(StatusCode::SERVICE_UNAVAILABLE, "Too many live views", text)
+            }
             WatchError::Store(cause) => cause.into(),
         }
     }
@@ -231,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_whole_whatever_is_in_it() {
+    fn event_data_cannot_break_the_framing() {
         for (data, sent) in [
             ("a", "event: new\ndata: a\n\n"),
             ("a\nb", "event: new\ndata: a\ndata: b\n\n"),

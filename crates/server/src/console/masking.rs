@@ -1,28 +1,28 @@
-//! What the console shows of callbacks.
+//! Redaction of callbacks.
 //!
-//! Phone numbers are masked for everybody, and cookies of receivers are never shown. Bodies, headers and the queries of
-//! URLs may hold a receiver's secrets: they need the developer's role.
+//! Phone numbers are masked for all roles, and cookies of callback receivers are never shown. Bodies, headers and URL
+//! queries may contain the receiver's secrets and require the developer role.
 
-/// Digits of the shortest and the longest number in E.164 form.
+/// Length of E.164 numbers.
 const NUMBER_DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
-/// A run of digits without a `+` is taken for a number from this length on. Shorter ones are dates, ports and lengths.
+/// Minimum length of a number without `+`. Shorter digit sequences are dates, ports and lengths.
 const MIN_BARE_DIGITS: usize = 10;
-const HIDDEN: &str = "…";
+const REDACTED: &str = "…";
 
 /// Masks phone numbers in text.
 #[derive(Clone, Debug, Default)]
 pub struct NumberMask {
-    /// Digits of a number that the text is known to be about.
-    known: Option<String>,
+    /// Digits of a number that is masked everywhere.
+    known_number: Option<String>,
 }
 
 impl NumberMask {
-    /// For a callback: knows the number that its body tells.
+    /// Masks the number in the body everywhere, even next to other characters.
     pub fn for_callback(body: Option<&str>) -> Self {
         let body = body.and_then(|body| serde_json::from_str::<serde_json::Value>(body).ok());
         let number = body.as_ref().and_then(|body| body.get("phone_number")?.as_str());
         let digits = number.map(|number| number.chars().filter(char::is_ascii_digit).collect::<String>());
-        NumberMask { known: digits.filter(|digits| digits.len() >= *NUMBER_DIGITS.start()) }
+        NumberMask { known_number: digits.filter(|digits| digits.len() >= *NUMBER_DIGITS.start()) }
     }
 
     /// Replaces all but the last two digits of each number.
@@ -34,43 +34,43 @@ impl NumberMask {
             let end = from_digits.find(|symbol: char| !symbol.is_ascii_digit()).unwrap_or(from_digits.len());
             let (digits, after) = from_digits.split_at(end);
             masked.push_str(before);
-            masked.push_str(&self.masked(&masked, digits, after));
+            masked.push_str(&self.mask_digits(&masked, digits, after));
             rest = after;
         }
         masked.push_str(rest);
         masked
     }
 
-    fn masked(&self, before: &str, digits: &str, after: &str) -> String {
-        if let Some(known) = self.known.as_deref().filter(|known| digits.contains(known)) {
-            return digits.replace(known, &tail(known));
+    fn mask_digits(&self, before: &str, digits: &str, after: &str) -> String {
+        if let Some(known) = self.known_number.as_deref().filter(|known| digits.contains(known)) {
+            return digits.replace(known, &last_two_digits(known));
         }
         let is_signed = before.ends_with('+') || before.ends_with("%2B") || before.ends_with("%2b");
         let touches = |symbol: char| symbol.is_alphanumeric() || symbol == '-' || symbol == '.';
         let stands_alone = !before.ends_with(touches) && !after.starts_with(|symbol: char| symbol.is_alphanumeric());
         let is_number =
             NUMBER_DIGITS.contains(&digits.len()) && (is_signed || (stands_alone && digits.len() >= MIN_BARE_DIGITS));
-        if is_number { tail(digits) } else { digits.to_owned() }
+        if is_number { last_two_digits(digits) } else { digits.to_owned() }
     }
 }
 
-fn tail(digits: &str) -> String {
-    format!("{HIDDEN}{}", &digits[digits.len() - 2..])
+fn last_two_digits(digits: &str) -> String {
+    format!("{REDACTED}{}", &digits[digits.len() - 2..])
 }
 
-/// A URL without what may be a secret in it.
-pub fn without_query(url: &str) -> String {
+/// Replaces the query of a URL.
+pub fn redact_query(url: &str) -> String {
     match url.split_once('?') {
-        Some((place, _)) => format!("{place}?{HIDDEN}"),
+        Some((location, _)) => format!("{location}?{REDACTED}"),
         None => url.to_owned(),
     }
 }
 
-/// Headers as lines, without the values of cookies.
-pub fn header_lines(headers: &[(String, String)]) -> String {
+/// Formats headers as lines, without cookie values.
+pub fn format_headers(headers: &[(String, String)]) -> String {
     let line = |(name, value): &(String, String)| {
         let is_cookie = ["set-cookie", "set-cookie2", "cookie"].iter().any(|cookie| name.eq_ignore_ascii_case(cookie));
-        format!("{name}: {}\n", if is_cookie { HIDDEN } else { value })
+        format!("{name}: {}\n", if is_cookie { REDACTED } else { value })
     };
     headers.iter().map(line).collect()
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_masked_wherever_they_stand() {
+    fn numbers_are_masked_in_any_text() {
         let body = r#"{"check_id":"01a1d964-0000-7000-8000-123456789012","phone_number":"+990123456710"}"#;
         let mask = NumberMask::for_callback(Some(body));
         for (text, shown) in [
@@ -102,11 +102,11 @@ mod tests {
     }
 
     #[test]
-    fn queries_and_cookies_are_left_out() {
-        assert_eq!(without_query("https://a.example/hook?key=1"), "https://a.example/hook?…");
-        assert_eq!(without_query("https://a.example/hook"), "https://a.example/hook");
+    fn queries_and_cookies_are_redacted() {
+        assert_eq!(redact_query("https://a.example/hook?key=1"), "https://a.example/hook?…");
+        assert_eq!(redact_query("https://a.example/hook"), "https://a.example/hook");
         let headers = [("Set-Cookie", "a=b"), ("x-cookie", "c"), ("COOKIE", "d")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(header_lines(&headers), "Set-Cookie: …\nx-cookie: c\nCOOKIE: …\n");
+        assert_eq!(format_headers(&headers), "Set-Cookie: …\nx-cookie: c\nCOOKIE: …\n");
     }
 }

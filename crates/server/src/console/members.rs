@@ -1,4 +1,4 @@
-//! The members of a workspace, and its pending invitations.
+//! Members and pending invitations of a workspace.
 
 use askama::Template;
 use axum::{
@@ -7,37 +7,37 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_domain::{
-    account::{Account, AccountId, Email, Invitation, Power, Role},
+    account::{Account, AccountId, Email, Invitation, Permission, Role},
     page::PageRequest,
 };
 use ringtrue_engine::accounts::{AccessLink, MemberError};
 
 use super::{
-    forms::{SignedForm, invalid},
-    home::Pages,
-    page::{self, Frame, Moment, Section},
-    refusal::Refusal,
-    visitor::{InWorkspace, SignedIn},
+    error::ConsoleError,
+    forms::{SessionForm, form_error},
+    home::Pagination,
+    page::{self, Layout, Section, UtcTime},
+    session::{ConsoleSession, WorkspaceAccess},
 };
-use crate::http::{App, Routes, path::PathIds, query::Query};
+use crate::http::{App, Routes, path::PathParameters, query::Query};
 
 pub fn routes() -> Routes {
     Routes::default()
-        .get("/console/workspaces/{workspace_id}/members", list)
+        .get("/console/workspaces/{workspace_id}/members", list_members)
         .post("/console/workspaces/{workspace_id}/members", invite)
         .post("/console/workspaces/{workspace_id}/members/{account_id}/role", set_role)
         .post("/console/workspaces/{workspace_id}/members/{account_id}/remove", remove)
-        .get("/console/workspaces/{workspace_id}/invitations", invitations)
+        .get("/console/workspaces/{workspace_id}/invitations", list_invitations)
         .post("/console/workspaces/{workspace_id}/invitations/{invitation_id}/withdraw", withdraw)
 }
 
 #[derive(Debug, Template)]
 #[template(path = "console/members.html")]
 struct MembersPage {
-    frame: Frame,
+    layout: Layout,
     members: Vec<MemberRow>,
     roles: [&'static str; 3],
-    pages: Pages,
+    pagination: Pagination,
     email: String,
     error: Option<String>,
 }
@@ -47,16 +47,16 @@ struct MemberRow {
     account_id: String,
     email: String,
     role: &'static str,
-    is_me: bool,
+    is_self: bool,
 }
 
 #[derive(Debug, Template)]
 #[template(path = "console/invitations.html")]
 struct InvitationsPage {
-    frame: Frame,
+    layout: Layout,
     link: Option<LinkView>,
     invitations: Vec<InvitationRow>,
-    pages: Pages,
+    pagination: Pagination,
 }
 
 #[derive(Debug)]
@@ -64,15 +64,15 @@ struct InvitationRow {
     id: String,
     email: String,
     role: &'static str,
-    expires_at: Moment,
+    expires_at: UtcTime,
 }
 
-/// A link to hand over.
+/// A link for the user to pass on.
 #[derive(Debug)]
 pub struct LinkView {
     pub email: String,
     pub url: String,
-    pub until: Moment,
+    pub expires_at: UtcTime,
 }
 
 impl LinkView {
@@ -80,134 +80,135 @@ impl LinkView {
         LinkView {
             email: link.email.to_string(),
             url: format!("{}{}", app.engine.base_url(), link.path),
-            until: Moment(link.expires_at),
+            expires_at: UtcTime(link.expires_at),
         }
     }
 }
 
 /// `GET /console/workspaces/{workspace_id}/members`
-async fn list(
+async fn list_members(
     State(app): State<App>,
-    who: SignedIn,
-    ids: PathIds,
+    session: ConsoleSession,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let place = who.workspace(&app, &ids, Power::Look).await?;
-    let request = Query::parse(query.as_deref(), &["page"])?.page_of(page::ROWS)?;
-    members_page(&app, &who, &place, request, (StatusCode::OK, None), String::new()).await
+) -> Result<Response, ConsoleError> {
+    let access = session.authorize_workspace(&app, &ids, Permission::View).await?;
+    let request = Query::parse(query.as_deref(), &["page"])?.page_with_default_size(page::PAGE_SIZE)?;
+    members_page(&app, &session, &access, request, (StatusCode::OK, None), String::new()).await
 }
 
 /// `POST /console/workspaces/{workspace_id}/members`
-async fn invite(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
-    let place = who.workspace(&app, &ids, Power::Own).await?;
-    let typed = fields.get("email").unwrap_or_default();
+async fn invite(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
+    let access = session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
+    let email = fields.get("email").unwrap_or_default();
     let role = fields.get("role").unwrap_or_default().parse::<Role>();
-    let (status, error) = match (typed.parse::<Email>(), role) {
-        (Ok(email), Ok(role)) => match app.engine.invite_member(&place.manager, &email, role).await {
+    let (status, error) = match (email.parse::<Email>(), role) {
+        (Ok(address), Ok(role)) => match app.engine.invite_member(&access.manager, &address, role).await {
             Ok(link) => {
                 let id = link.id;
                 return Ok(page::see_other(&format!(
                     "/console/workspaces/{}/invitations?invited={id}",
-                    place.workspace.id
+                    access.workspace.id
                 )));
             }
             Err(error @ (MemberError::AlreadyMember | MemberError::LimitReached { .. })) => {
-                (StatusCode::CONFLICT, invalid(error).1)
+                (StatusCode::CONFLICT, form_error(error).1)
             }
             Err(error) => return Err(error.into()),
         },
-        (Err(error), _) => invalid(error),
-        (_, Err(error)) => invalid(error),
+        (Err(error), _) => form_error(error),
+        (_, Err(error)) => form_error(error),
     };
-    let first = PageRequest::new(page::ROWS, 1).unwrap_or_default();
-    members_page(&app, &who, &place, first, (status, error), typed.to_owned()).await
+    let first = PageRequest::new(page::PAGE_SIZE, 1).unwrap_or_default();
+    members_page(&app, &session, &access, first, (status, error), email.to_owned()).await
 }
 
 /// `POST /console/workspaces/{workspace_id}/members/{account_id}/role`
-async fn set_role(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let place = form.who.workspace(&app, &ids, Power::Own).await?;
+async fn set_role(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let access = form.session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
     let role = form.fields.get("role").unwrap_or_default().parse::<Role>();
-    let role = role.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, "No such role", error.to_string()))?;
-    app.engine.set_role(&place.manager, account_of(&ids)?, role).await?;
-    Ok(page::see_other(&format!("/console/workspaces/{}/members", place.workspace.id)))
+    let role = role.map_err(|error| ConsoleError::new(StatusCode::BAD_REQUEST, "Invalid role", error.to_string()))?;
+    app.engine.set_role(&access.manager, parse_account_id(&ids)?, role).await?;
+    Ok(page::see_other(&format!("/console/workspaces/{}/members", access.workspace.id)))
 }
 
 /// `POST /console/workspaces/{workspace_id}/members/{account_id}/remove`
-async fn remove(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let place = form.who.workspace(&app, &ids, Power::Own).await?;
-    let account = account_of(&ids)?;
-    app.engine.remove_member(&place.manager, account).await?;
-    let is_me = account == form.who.person.account.id;
+async fn remove(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let access = form.session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
+    let account = parse_account_id(&ids)?;
+    app.engine.remove_member(&access.manager, account).await?;
+    let is_self = account == form.session.user.account.id;
     let next =
-        if is_me { "/console".to_owned() } else { format!("/console/workspaces/{}/members", place.workspace.id) };
+        if is_self { "/console".to_owned() } else { format!("/console/workspaces/{}/members", access.workspace.id) };
     Ok(page::see_other(&next))
 }
 
 /// `GET /console/workspaces/{workspace_id}/invitations`
-async fn invitations(
+async fn list_invitations(
     State(app): State<App>,
-    who: SignedIn,
-    ids: PathIds,
+    session: ConsoleSession,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let place = who.workspace(&app, &ids, Power::Own).await?;
+) -> Result<Response, ConsoleError> {
+    let access = session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
     let query = Query::parse(query.as_deref(), &["page", "invited"])?;
     let link = match query.get("invited").and_then(|id| id.parse().ok()) {
-        Some(id) => app.engine.link_of_invitation(&place.manager, id).await?,
+        Some(id) => app.engine.find_invitation_link(&access.manager, id).await?,
         None => None,
     };
-    let found = app.engine.invitations(&place.manager, query.page_of(page::ROWS)?).await?;
-    let frame = Frame::of(&who, "Invitations").in_workspace(&who, &place.workspace, Section::Members);
+    let found = app.engine.list_invitations(&access.manager, query.page_with_default_size(page::PAGE_SIZE)?).await?;
+    let layout =
+        Layout::for_session(&session, "Invitations").in_workspace(&session, &access.workspace, Section::Members);
     let row = |invitation: &Invitation| InvitationRow {
         id: invitation.id.to_string(),
         email: invitation.email.to_string(),
         role: invitation.role.as_str(),
-        expires_at: Moment(invitation.expires_at),
+        expires_at: UtcTime(invitation.expires_at),
     };
-    Ok(page::ok(&InvitationsPage {
+    Ok(page::render_ok(&InvitationsPage {
         link: link.map(|link| LinkView::new(&app, &link)),
         invitations: found.items.iter().map(row).collect(),
-        pages: Pages::of(&found, |number| format!("{}/invitations?page={number}", frame.workspace_path())),
-        frame,
+        pagination: Pagination::new(&found, |number| format!("{}/invitations?page={number}", layout.workspace_path())),
+        layout,
     }))
 }
 
 /// `POST /console/workspaces/{workspace_id}/invitations/{invitation_id}/withdraw`
-async fn withdraw(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let place = form.who.workspace(&app, &ids, Power::Own).await?;
-    let id = ids.get("invitation_id").and_then(|id| id.parse().ok()).ok_or_else(Refusal::not_found)?;
-    app.engine.withdraw_invitation(&place.manager, id).await?;
-    Ok(page::see_other(&format!("/console/workspaces/{}/invitations", place.workspace.id)))
+async fn withdraw(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let access = form.session.authorize_workspace(&app, &ids, Permission::ManageAccess).await?;
+    let id = ids.get("invitation_id").and_then(|id| id.parse().ok()).ok_or_else(ConsoleError::not_found)?;
+    app.engine.withdraw_invitation(&access.manager, id).await?;
+    Ok(page::see_other(&format!("/console/workspaces/{}/invitations", access.workspace.id)))
 }
 
-pub fn account_of(ids: &PathIds) -> Result<AccountId, Refusal> {
-    ids.get("account_id").and_then(|id| id.parse().ok()).ok_or_else(Refusal::not_found)
+pub fn parse_account_id(ids: &PathParameters) -> Result<AccountId, ConsoleError> {
+    ids.get("account_id").and_then(|id| id.parse().ok()).ok_or_else(ConsoleError::not_found)
 }
 
 async fn members_page(
     app: &App,
-    who: &SignedIn,
-    place: &InWorkspace,
+    session: &ConsoleSession,
+    access: &WorkspaceAccess,
     request: PageRequest,
     (status, error): (StatusCode, Option<String>),
     email: String,
-) -> Result<Response, Refusal> {
-    let found = app.engine.members(&place.manager, request).await?;
+) -> Result<Response, ConsoleError> {
+    let found = app.engine.list_members(&access.manager, request).await?;
     let row = |(account, role): &(Account, Role)| MemberRow {
         account_id: account.id.to_string(),
         email: account.email.to_string(),
         role: role.as_str(),
-        is_me: account.id == who.person.account.id,
+        is_self: account.id == session.user.account.id,
     };
-    let frame = Frame::of(who, "Members").in_workspace(who, &place.workspace, Section::Members);
+    let layout = Layout::for_session(session, "Members").in_workspace(session, &access.workspace, Section::Members);
     let page = MembersPage {
         members: found.items.iter().map(row).collect(),
         roles: Role::ALL.map(Role::as_str),
-        pages: Pages::of(&found, |number| format!("{}/members?page={number}", frame.workspace_path())),
-        frame,
+        pagination: Pagination::new(&found, |number| format!("{}/members?page={number}", layout.workspace_path())),
+        layout,
         email,
         error,
     };
-    Ok(page::html(status, &page))
+    Ok(page::render(status, &page))
 }

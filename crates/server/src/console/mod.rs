@@ -1,11 +1,11 @@
-//! The console at `/console`: pages for people who run a deployment, and for those who build on it.
+//! The web console at `/console`, for administrators and for members of workspaces.
 //!
-//! Server-rendered, without a build step: forms and links, which work without a script. Every page is made for one
-//! person, and every change is a form that carries a token of that person's session. What may be done is decided in the
-//! engine, by [`Person::enter`](ringtrue_engine::accounts::Person::enter) and nowhere else; the pages only leave out what
-//! would be refused. The store is never touched here.
+//! Pages are rendered on the server and work without JavaScript. Every change is a form with a CSRF token of the
+//! session. Only the engine authorizes, by
+//! [`ConsoleUser::authorize`](ringtrue_engine::accounts::ConsoleUser::authorize); pages merely hide forbidden actions.
+//! This module never accesses the store.
 //!
-//! These routes are for browsers, and no part of the API or of its document.
+//! The routes are not part of the API or its OpenAPI document.
 
 mod account;
 mod accounts;
@@ -16,6 +16,7 @@ mod checks;
 mod cookies;
 mod credentials;
 mod eligibility;
+mod error;
 mod forms;
 mod handset;
 mod home;
@@ -30,12 +31,11 @@ mod overview;
 mod page;
 mod projects;
 mod qr;
-mod refusal;
 mod requests;
+mod session;
 mod sign_in;
 mod signatures;
 mod usage;
-mod visitor;
 
 use axum::{
     extract::State,
@@ -47,14 +47,13 @@ use crate::{
     http::{App, Routes},
     pages::Asset,
 };
-use refusal::Refusal;
-use visitor::SignedIn;
+use error::ConsoleError;
+use session::ConsoleSession;
 
-/// For every page of the console.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
      script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What the console's pages load beside the assets of all pages.
+/// Assets in addition to those of all pages.
 const ASSETS: [Asset; 3] = [
     Asset {
         path: "/console/assets/console.css",
@@ -73,25 +72,24 @@ const ASSETS: [Asset; 3] = [
     },
 ];
 
-/// Every route of the console.
 pub fn routes() -> Routes {
     let routes = Routes::default()
-        .get("/console", home::home)
-        .get("/console/sign-in", sign_in::form)
+        .get("/console", home::show)
+        .get("/console/sign-in", sign_in::show)
         .post("/console/sign-in", sign_in::sign_in)
         .post("/console/sign-out", sign_in::sign_out)
-        .get("/console/link", link::look)
-        .post("/console/link", link::follow)
+        .get("/console/link", link::show)
+        .post("/console/link", link::submit)
         .merge(invitation::routes())
         .merge(account::routes())
         .merge(accounts::routes())
         .post("/console/new-workspace", home::create_workspace)
-        .get("/console/workspaces/{workspace_id}", home::workspace)
+        .get("/console/workspaces/{workspace_id}", home::show_workspace)
         .merge(members::routes())
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}", overview::project)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}", overview::redirect)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/overview", overview::show)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}", checks::list)
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}", checks::one)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}", checks::detail)
         .post(
             "/console/workspaces/{workspace_id}/projects/{project_id}/checks/{product}/{check_id}/resend",
             checks::resend,
@@ -99,21 +97,21 @@ pub fn routes() -> Routes {
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/live", live::show)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/live/events", live::events)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests", requests::list)
-        .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests/{request_id}", requests::one)
+        .get("/console/workspaces/{workspace_id}/projects/{project_id}/requests/{request_id}", requests::detail)
         .merge(handset::routes())
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/networks", allowed_networks::show)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/networks", allowed_networks::change)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/networks", allowed_networks::replace)
         .merge(eligibility::routes())
         .merge(signatures::routes())
         .merge(audit::routes())
         .merge(networks::routes())
         .merge(keys::routes())
-        .get("/console/workspaces/{workspace_id}/new-project", projects::form)
+        .get("/console/workspaces/{workspace_id}/new-project", projects::new_form)
         .post("/console/workspaces/{workspace_id}/new-project", projects::create)
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::settings)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::change)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings", projects::update)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/mode", projects::change_mode)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/disabled", projects::disable)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/settings/disabled", projects::set_disabled)
         .get("/console/workspaces/{workspace_id}/usage", usage::show)
         .get("/console/workspaces/{workspace_id}/credentials", credentials::list)
         .post("/console/workspaces/{workspace_id}/credentials", credentials::create)
@@ -124,16 +122,16 @@ pub fn routes() -> Routes {
             "/console/workspaces/{workspace_id}/projects/{project_id}/credentials/{client_id}/delete",
             credentials::delete,
         )
-        .get("/console/{*rest}", nothing);
-    ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { asset(file) }))
+        .get("/console/{*rest}", not_found);
+    ASSETS.into_iter().fold(routes, |routes, file| routes.get(file.path, move || async move { serve_asset(file) }))
 }
 
-/// Whatever there is none of. Strangers are asked to sign in first.
-async fn nothing(State(_): State<App>, _: SignedIn) -> Refusal {
-    Refusal::not_found()
+/// Responds to unknown paths, after sign-in.
+async fn not_found(State(_): State<App>, _: ConsoleSession) -> ConsoleError {
+    ConsoleError::not_found()
 }
 
-fn asset(file: Asset) -> Response {
+fn serve_asset(file: Asset) -> Response {
     let content_type = HeaderValue::from_static(file.content_type);
     let cached = HeaderValue::from_static("public, max-age=3600");
     ([(header::CONTENT_TYPE, content_type), (header::CACHE_CONTROL, cached)], file.body).into_response()

@@ -1,19 +1,19 @@
-//! The way to operators, as this node sees it: connectors, the numbers that users text, and the networks that are known.
+//! Connectors, receivers and networks as seen by this node.
 
 use askama::Template;
 use axum::{extract::State, response::Response};
 use ringtrue_domain::{
-    network::{Audience, Network},
+    network::{Network, PoolScope},
     phone::Msisdn,
     product::Product,
     tenancy::Mode,
 };
-use ringtrue_engine::ports::{BreakerPosition, Condition, ConnectorReport, Signs};
+use ringtrue_engine::ports::{BreakerPosition, ConnectorHealth, ConnectorState, ConnectorStatus};
 
 use super::{
-    page::{self, Frame, Moment, Section},
-    refusal::{Refusal, sentence},
-    visitor::SignedIn,
+    error::{ConsoleError, to_sentence},
+    page::{self, Layout, Section, UtcTime},
+    session::ConsoleSession,
 };
 use crate::http::{App, Routes};
 
@@ -24,9 +24,9 @@ pub fn routes() -> Routes {
 #[derive(Debug, Template)]
 #[template(path = "console/networks.html")]
 struct NetworksPage {
-    frame: Frame,
+    layout: Layout,
     node: String,
-    now: Moment,
+    now: UtcTime,
     connectors: Vec<ConnectorView>,
     pools: Vec<PoolView>,
     networks: Vec<NetworkRow>,
@@ -37,38 +37,37 @@ struct ConnectorView {
     name: String,
     kind: &'static str,
     is_simulated: bool,
-    condition: &'static str,
-    tone: &'static str,
-    /// What it serves, in a line.
+    state: &'static str,
+    css_class: &'static str,
+    /// Summary of its networks or receivers.
     serves: String,
     facts: Vec<(&'static str, String)>,
-    since: Option<Moment>,
-    heard_at: Option<Moment>,
-    mishap: Option<(String, Moment)>,
-    /// What is kept from the operator, and until when.
+    since: Option<UtcTime>,
+    last_success_at: Option<UtcTime>,
+    last_error: Option<(String, UtcTime)>,
     breakers: Vec<BreakerView>,
 }
 
 #[derive(Debug)]
 struct BreakerView {
-    of: &'static str,
+    operation: &'static str,
     state: &'static str,
-    tone: &'static str,
-    until: Option<Moment>,
+    css_class: &'static str,
+    until: Option<UtcTime>,
 }
 
 #[derive(Debug)]
 struct PoolView {
-    audience: String,
+    scope: String,
     receivers: Vec<ReceiverView>,
 }
 
 #[derive(Debug)]
 struct ReceiverView {
     number: String,
-    word: &'static str,
-    tone: &'static str,
-    by: String,
+    state: &'static str,
+    css_class: &'static str,
+    connectors: String,
 }
 
 #[derive(Debug)]
@@ -82,42 +81,43 @@ struct NetworkRow {
 }
 
 /// `GET /console/deployment/networks`
-async fn show(State(app): State<App>, who: SignedIn) -> Result<Response, Refusal> {
-    who.administrator()?;
+async fn show(State(app): State<App>, session: ConsoleSession) -> Result<Response, ConsoleError> {
+    session.require_admin()?;
     let directory = app.engine.networks().directory();
-    let pool = |(audience, receivers): (Audience<'_>, &Vec<Msisdn>)| PoolView {
-        audience: match audience {
-            Audience::Network(network) => format!("{} ({})", network.name, network.id),
-            Audience::Country(country) => format!("Everybody else in {country}"),
-            Audience::Everybody => "Everybody else".to_owned(),
+    let pool = |(scope, receivers): (PoolScope<'_>, &Vec<Msisdn>)| PoolView {
+        scope: match scope {
+            PoolScope::Network(network) => format!("{} ({})", network.name, network.id),
+            PoolScope::Country(country) => format!("Other networks in {country}"),
+            PoolScope::Global => "All other networks".to_owned(),
         },
         receivers: receivers.iter().map(|receiver| receiver_view(&app, receiver)).collect(),
     };
-    Ok(page::ok(&NetworksPage {
-        frame: Frame::of(&who, "Networks").in_deployment(Section::DeploymentNetworks),
+    Ok(page::render_ok(&NetworksPage {
+        layout: Layout::for_session(&session, "Networks").in_deployment(Section::DeploymentNetworks),
         node: app.engine.node().0.to_string(),
-        now: Moment(app.engine.clock().now()),
-        connectors: app.connectors.reports().into_iter().map(connector_view).collect(),
+        now: UtcTime(app.engine.clock().now()),
+        connectors: app.connectors.statuses().into_iter().map(connector_view).collect(),
         pools: directory.all_pools().map(pool).collect(),
         networks: directory.networks().map(|network| network_row(&app, network)).collect(),
     }))
 }
 
 fn receiver_view(app: &App, receiver: &Msisdn) -> ReceiverView {
-    let lines = app.engine.networks().lines_of(receiver);
-    let (word, tone) = if lines.is_empty() {
+    let bindings = app.engine.networks().connectors_of_receiver(receiver);
+    let (state, css_class) = if bindings.is_empty() {
         ("no connector", "s4")
-    } else if lines.iter().any(|(_, hears)| *hears) {
-        ("heard", "s2")
+    } else if bindings.iter().any(|(_, is_up)| *is_up) {
+        ("in service", "s2")
     } else {
-        ("not heard", "s5")
+        ("out of service", "s5")
     };
-    let by = lines.iter().map(|(connector, _)| &**connector).collect::<Vec<_>>().join(", ");
-    ReceiverView { number: receiver.as_str().to_owned(), word, tone, by }
+    let names = bindings.iter().map(|(connector, _)| &**connector).collect::<Vec<_>>().join(", ");
+    ReceiverView { number: receiver.as_str().to_owned(), state, css_class, connectors: names }
 }
 
 fn network_row(app: &App, network: &Network) -> NetworkRow {
-    let products: Vec<&str> = app.engine.networks().supported(network).into_iter().map(Product::title).collect();
+    let products: Vec<&str> =
+        app.engine.networks().supported_products(network).into_iter().map(Product::title).collect();
     NetworkRow {
         id: network.id.to_string(),
         name: network.name.clone(),
@@ -128,14 +128,14 @@ fn network_row(app: &App, network: &Network) -> NetworkRow {
     }
 }
 
-fn connector_view(report: ConnectorReport) -> ConnectorView {
-    let (condition, tone) = match report.condition {
-        Condition::Up => ("up", "s2"),
-        Condition::Impaired => ("impaired", "s4"),
-        Condition::Down => ("down", "s5"),
-        Condition::Waiting => ("not used yet", "s3"),
+fn connector_view(report: ConnectorStatus) -> ConnectorView {
+    let (state, css_class) = match report.state {
+        ConnectorState::Up => ("up", "s2"),
+        ConnectorState::Degraded => ("degraded", "s4"),
+        ConnectorState::Down => ("down", "s5"),
+        ConnectorState::Idle => ("idle", "s3"),
     };
-    let Signs { heard_at, mishap, lag } = report.signs;
+    let ConnectorHealth { last_success_at, last_error, conclusion_lag: lag } = report.health;
     let networks: Vec<String> = report.networks.iter().map(ToString::to_string).collect();
     let receivers: Vec<&str> = report.receivers.iter().map(Msisdn::as_str).collect();
     let is_simulated = report.mode == Mode::Sandbox;
@@ -143,39 +143,39 @@ fn connector_view(report: ConnectorReport) -> ConnectorView {
         _ if is_simulated => "sandbox projects".to_owned(),
         (false, _) => format!("networks {}", networks.join(", ")),
         (true, false) => format!("SMS to {}", receivers.join(", ")),
-        (true, true) => "nothing".to_owned(),
+        (true, true) => "no networks or receivers".to_owned(),
     };
     let mut facts = vec![];
     if let Some(links) = report.links {
-        facts.push(("Binds", format!("{} of {}", links.up, links.wanted)));
+        facts.push(("Binds", format!("{} of {}", links.up, links.configured)));
     }
     if let Some(counts) = report.counts {
-        facts.push(("Taken", counts.taken.to_string()));
-        facts.push(("Turned away", counts.refused.to_string()));
+        facts.push(("Accepted", counts.accepted.to_string()));
+        facts.push(("Rejected", counts.rejected.to_string()));
     }
     if let Some(lag) = lag {
-        facts.push(("From SMS to conclusion", format!("{} ms", lag.as_millis())));
+        facts.push(("Conclusion latency", format!("{} ms", lag.as_millis())));
     }
     ConnectorView {
         name: report.name.to_string(),
         kind: report.kind,
         is_simulated,
-        condition,
-        tone,
+        state,
+        css_class,
         serves,
         facts,
-        since: report.links.map(|links| Moment(links.since)),
-        heard_at: heard_at.map(Moment),
-        mishap: mishap.map(|mishap| (sentence(&mishap.what), Moment(mishap.at))),
-        breakers: report.breakers.iter().map(|breaker| breaker_view(breaker.of, breaker.position)).collect(),
+        since: report.links.map(|links| UtcTime(links.since)),
+        last_success_at: last_success_at.map(UtcTime),
+        last_error: last_error.map(|last_error| (to_sentence(&last_error.message), UtcTime(last_error.at))),
+        breakers: report.breakers.iter().map(|breaker| breaker_view(breaker.operation, breaker.position)).collect(),
     }
 }
 
-fn breaker_view(of: &'static str, position: BreakerPosition) -> BreakerView {
-    let (state, tone, until) = match position {
-        BreakerPosition::Closed => ("asked", "s2", None),
-        BreakerPosition::Open { until } => ("not asked", "s5", Some(Moment(until))),
-        BreakerPosition::HalfOpen => ("tried anew", "s4", None),
+fn breaker_view(operation: &'static str, position: BreakerPosition) -> BreakerView {
+    let (state, css_class, until) = match position {
+        BreakerPosition::Closed => ("closed", "s2", None),
+        BreakerPosition::Open { until } => ("open", "s5", Some(UtcTime(until))),
+        BreakerPosition::HalfOpen => ("half-open", "s4", None),
     };
-    BreakerView { of, state, tone, until }
+    BreakerView { operation, state, css_class, until }
 }

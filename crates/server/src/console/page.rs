@@ -1,4 +1,4 @@
-//! The frame around every page, and how pages are sent.
+//! Layout and rendering of pages.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use ringtrue_domain::{
-    account::Power,
+    account::Permission,
     tenancy::{Mode, Project, Workspace},
 };
 
-use super::{CONTENT_SECURITY_POLICY, visitor::SignedIn};
+use super::{CONTENT_SECURITY_POLICY, session::ConsoleSession};
 use crate::{
     http::{problem::Problem, time},
-    pages::HTML,
+    pages::HTML_CONTENT_TYPE,
 };
 
-/// How long a page of a list is.
-pub const ROWS: u32 = 25;
+/// Rows on a page of a list.
+pub const PAGE_SIZE: u32 = 25;
 
-/// Where a page is in the console.
+/// Menu entry of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     Home,
@@ -72,84 +72,83 @@ impl Section {
     }
 }
 
-/// An instant, for people and for programs.
+/// Rendered as a `<time>` element.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment(pub Timestamp);
+pub struct UtcTime(pub Timestamp);
 
-impl fmt::Display for Moment {
+impl fmt::Display for UtcTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.0.strftime("%Y-%m-%d %H:%M:%S");
         write!(f, "<time datetime=\"{}\" title=\"UTC\">{shown}</time>", time::format(self.0))
     }
 }
 
-/// Nothing but digits and marks.
-impl HtmlSafe for Moment {}
+/// Contains only digits and punctuation.
+impl HtmlSafe for UtcTime {}
 
-/// What is around a page.
+/// Title, user and location of a page, for the layout template.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct Layout {
     pub title: String,
     pub section: Section,
-    /// `None` for strangers.
-    pub person: Option<PersonMark>,
-    pub workspace: Option<WorkspaceMark>,
-    pub project: Option<ProjectMark>,
+    /// `None` without a session.
+    pub user: Option<LayoutUser>,
+    pub workspace: Option<LayoutWorkspace>,
+    pub project: Option<LayoutProject>,
 }
 
 #[derive(Clone, Debug)]
-pub struct PersonMark {
+pub struct LayoutUser {
     pub email: String,
-    pub form_token: String,
+    pub csrf_token: String,
     pub is_admin: bool,
 }
 
 #[derive(Clone, Debug)]
-pub struct WorkspaceMark {
+pub struct LayoutWorkspace {
     pub path: String,
     pub name: String,
     pub role: &'static str,
     pub may_develop: bool,
-    pub may_own: bool,
+    pub may_manage_access: bool,
 }
 
 #[derive(Clone, Debug)]
-pub struct ProjectMark {
+pub struct LayoutProject {
     pub path: String,
     pub name: String,
     pub is_sandbox: bool,
     pub disabled: bool,
 }
 
-impl Frame {
-    /// For pages about nobody in particular.
-    pub fn bare(title: &str) -> Self {
-        Frame { title: title.to_owned(), section: Section::Home, person: None, workspace: None, project: None }
+impl Layout {
+    /// Layout without a user.
+    pub fn anonymous(title: &str) -> Self {
+        Layout { title: title.to_owned(), section: Section::Home, user: None, workspace: None, project: None }
     }
 
-    pub fn of(who: &SignedIn, title: &str) -> Self {
-        let email = who.person.account.email.to_string();
-        let person =
-            Some(PersonMark { email, form_token: who.form_token.clone(), is_admin: who.person.account.is_admin });
-        Frame { person, ..Frame::bare(title) }
+    pub fn for_session(session: &ConsoleSession, title: &str) -> Self {
+        let email = session.user.account.email.to_string();
+        let user =
+            Some(LayoutUser { email, csrf_token: session.csrf_token.clone(), is_admin: session.user.account.is_admin });
+        Layout { user, ..Layout::anonymous(title) }
     }
 
     #[must_use]
-    pub fn in_workspace(mut self, who: &SignedIn, workspace: &Workspace, section: Section) -> Self {
-        let role = who.person.role_in(workspace.id);
-        let may = |power| role.is_some_and(|role| role.may(power));
+    pub fn in_workspace(mut self, session: &ConsoleSession, workspace: &Workspace, section: Section) -> Self {
+        let role = session.user.role_in(workspace.id);
+        let may = |permission| role.is_some_and(|role| role.may(permission));
         self.section = section;
-        self.workspace = Some(WorkspaceMark {
+        self.workspace = Some(LayoutWorkspace {
             path: format!("/console/workspaces/{}", workspace.id),
             name: workspace.name.to_string(),
             role: role.map_or("", |role| role.as_str()),
-            may_develop: may(Power::Develop),
-            may_own: may(Power::Own),
+            may_develop: may(Permission::Develop),
+            may_manage_access: may(Permission::ManageAccess),
         });
         self
     }
 
-    /// For pages about all workspaces.
     #[must_use]
     pub fn in_deployment(mut self, section: Section) -> Self {
         self.section = section;
@@ -158,7 +157,7 @@ impl Frame {
 
     #[must_use]
     pub fn in_project(mut self, project: &Project) -> Self {
-        self.project = Some(ProjectMark {
+        self.project = Some(LayoutProject {
             path: format!("/console/workspaces/{}/projects/{}", project.workspace, project.id),
             name: project.name.to_string(),
             is_sandbox: project.mode == Mode::Sandbox,
@@ -167,7 +166,6 @@ impl Frame {
         self
     }
 
-    /// Where things of the project are.
     pub fn project_path(&self) -> &str {
         self.project.as_ref().map_or("", |project| &project.path)
     }
@@ -176,26 +174,24 @@ impl Frame {
         self.workspace.as_ref().map_or("", |workspace| &workspace.path)
     }
 
-    pub fn form_token(&self) -> &str {
-        self.person.as_ref().map_or("", |person| &person.form_token)
+    pub fn csrf_token(&self) -> &str {
+        self.user.as_ref().map_or("", |user| &user.csrf_token)
     }
 
     pub fn may_develop(&self) -> bool {
         self.workspace.as_ref().is_some_and(|workspace| workspace.may_develop)
     }
 
-    pub fn may_own(&self) -> bool {
-        self.workspace.as_ref().is_some_and(|workspace| workspace.may_own)
+    pub fn may_manage_access(&self) -> bool {
+        self.workspace.as_ref().is_some_and(|workspace| workspace.may_manage_access)
     }
 
-    /// Whether somebody who runs the deployment looks.
     pub fn is_admin(&self) -> bool {
-        self.person.as_ref().is_some_and(|person| person.is_admin)
+        self.user.as_ref().is_some_and(|user| user.is_admin)
     }
 
-    /// Whether the page is one of several in the same place.
     pub fn has_menu(&self) -> bool {
-        let is_of_deployment = matches!(
+        let is_deployment_page = matches!(
             self.section,
             Section::DeploymentNetworks
                 | Section::DeploymentEligibility
@@ -203,11 +199,10 @@ impl Frame {
                 | Section::Keys
                 | Section::DeploymentAudit
         );
-        is_of_deployment || self.workspace.is_some()
+        is_deployment_page || self.workspace.is_some()
     }
 
-    /// Where the page is, in a line.
-    pub fn place(&self) -> String {
+    pub fn breadcrumb(&self) -> String {
         match (&self.workspace, &self.project) {
             (Some(workspace), Some(project)) => format!("{} / {}", workspace.name, project.name),
             (Some(workspace), None) => workspace.name.clone(),
@@ -215,56 +210,58 @@ impl Frame {
         }
     }
 
-    /// Whether the page belongs to this entry of the menu.
-    pub fn is_at(&self, name: &str) -> bool {
+    /// Whether a menu entry is the current page.
+    pub fn is_current(&self, name: &str) -> bool {
         self.section.name() == name
     }
 }
 
-/// A page that is ready to be sent.
-pub fn html(status: StatusCode, page: &impl Template) -> Response {
+pub fn render(status: StatusCode, page: &impl Template) -> Response {
     let body = match page.render() {
         Ok(body) => body,
         Err(error) => {
-            tracing::error!(%error, "a page could not be made");
-            return text(StatusCode::INTERNAL_SERVER_ERROR, "something went wrong on our side".to_owned());
+            tracing::error!(%error, "failed to render console page");
+            return html_response(StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned());
         }
     };
-    text(status, body)
+    html_response(status, body)
 }
 
-fn text(status: StatusCode, body: String) -> Response {
+fn html_response(status: StatusCode, body: String) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(HTML));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(HTML_CONTENT_TYPE));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     response
 }
 
-pub fn ok(page: &impl Template) -> Response {
-    html(StatusCode::OK, page)
+pub fn render_ok(page: &impl Template) -> Response {
+    render(StatusCode::OK, page)
 }
 
-/// After a form: to a page that can be loaded again without doing the same again.
+/// Redirects after a form, so that reloading does not submit it again.
 pub fn see_other(path: &str) -> Response {
-    let mut response = text(StatusCode::SEE_OTHER, String::new());
+    let mut response = html_response(StatusCode::SEE_OTHER, String::new());
     match HeaderValue::from_str(path) {
         Ok(location) => {
             response.headers_mut().insert(header::LOCATION, location);
         }
         Err(error) => {
-            return html(StatusCode::INTERNAL_SERVER_ERROR, &Failed { error: Problem::internal(&error).detail });
+            return render(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                &FallbackPage { error: Problem::internal(&error).detail },
+            );
         }
     }
     response
 }
 
-/// The last resort.
+/// Shown when a redirect cannot be rendered.
 #[derive(Template)]
 #[template(source = "{{ error }}", ext = "html")]
-struct Failed {
+struct FallbackPage {
     error: String,
 }

@@ -1,4 +1,4 @@
-//! Making a project, and changing it: what the Management API can do, as forms.
+//! Creating projects and changing their settings.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use askama::Template;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use ringtrue_domain::{
-    account::Power,
+    account::Permission,
     product::Product,
     tenancy::{Mode, Name, Project, Ttl},
     web_url::{CallbackUrl, RedirectUrl},
@@ -17,72 +17,77 @@ use ringtrue_engine::management::{
 };
 
 use super::{
-    credentials::{Shown, shown_once},
-    forms::{Fields, SignedForm},
-    masking::without_query,
-    page::{self, Frame, Section},
-    refusal::{Refusal, sentence},
-    visitor::{InProject, InWorkspace, SignedIn},
+    credentials::{RevealedCredential, show_new_credential},
+    error::{ConsoleError, to_sentence},
+    forms::{FormFields, SessionForm},
+    masking::redact_query,
+    page::{self, Layout, Section},
+    session::{ConsoleSession, ProjectAccess, WorkspaceAccess},
 };
-use crate::http::{App, path::PathIds, problem::Problem};
+use crate::http::{App, path::PathParameters, problem::Problem};
 
 #[derive(Debug, Template)]
 #[template(path = "console/new_project.html")]
 struct NewProjectPage {
-    frame: Frame,
+    layout: Layout,
     name: String,
     error: Option<String>,
 }
 
 #[derive(Debug, Template)]
 #[template(path = "console/settings.html")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a box on the page, ticked or not")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate checkbox or state on the page")]
 struct SettingsPage {
-    frame: Frame,
+    layout: Layout,
     project_id: String,
     name: String,
     is_live: bool,
     disabled: bool,
-    products: Vec<Tick>,
+    products: Vec<ProductCheckbox>,
     reverse_sms_callback_url: String,
     ttl: String,
     prefix: String,
     auto_reply: bool,
-    secure_sna: Urls,
-    discovery: Urls,
+    secure_sna: SilentUrls,
+    discovery: SilentUrls,
     error: Option<String>,
     was_saved: bool,
 }
 
 #[derive(Debug)]
-struct Tick {
+struct ProductCheckbox {
     name: &'static str,
     title: &'static str,
-    is_on: bool,
+    is_checked: bool,
 }
 
 #[derive(Debug)]
-struct Urls {
+struct SilentUrls {
     callback_url: String,
     redirect_url: String,
 }
 
 /// `GET …/new-project`
-pub async fn form(State(app): State<App>, who: SignedIn, ids: PathIds) -> Result<Response, Refusal> {
-    let place = who.workspace(&app, &ids, Power::Develop).await?;
-    Ok(new_page(&who, &place, StatusCode::OK, String::new(), None))
+pub async fn new_form(
+    State(app): State<App>,
+    session: ConsoleSession,
+    ids: PathParameters,
+) -> Result<Response, ConsoleError> {
+    let access = session.authorize_workspace(&app, &ids, Permission::Develop).await?;
+    Ok(new_project_page(&session, &access, StatusCode::OK, String::new(), None))
 }
 
 /// `POST …/new-project`
-pub async fn create(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
-    let place = who.workspace(&app, &ids, Power::Develop).await?;
-    let typed = fields.get("name").unwrap_or_default().to_owned();
-    let again =
-        |error: String| Ok(new_page(&who, &place, StatusCode::BAD_REQUEST, typed.clone(), Some(sentence(&error))));
-    let name = match typed.parse::<Name>() {
+pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
+    let access = session.authorize_workspace(&app, &ids, Permission::Develop).await?;
+    let input = fields.get("name").unwrap_or_default().to_owned();
+    let show_error = |error: String| {
+        Ok(new_project_page(&session, &access, StatusCode::BAD_REQUEST, input.clone(), Some(to_sentence(&error))))
+    };
+    let name = match input.parse::<Name>() {
         Ok(name) => name,
-        Err(error) => return again(error.to_string()),
+        Err(error) => return show_error(error.to_string()),
     };
     let new = NewProject {
         name,
@@ -90,87 +95,112 @@ pub async fn create(State(app): State<App>, ids: PathIds, form: SignedForm) -> R
         configuration: ConfigurationPatch::default(),
         products: Product::ALL.to_vec(),
     };
-    match app.engine.create_project(&place.manager, place.workspace.id, new, None).await {
+    match app.engine.create_project(&access.manager, access.workspace.id, new, None).await {
         Ok(CreatedProject { project, credential }) => {
-            let shown = Shown::from(&credential);
-            shown_once(&app, &who, &InProject { manager: place.manager, workspace: place.workspace, project }, shown)
-                .await
+            let revealed = RevealedCredential::from(&credential);
+            show_new_credential(
+                &app,
+                &session,
+                &ProjectAccess { manager: access.manager, workspace: access.workspace, project },
+                revealed,
+            )
+            .await
         }
-        Err(error @ (ManagementError::ProjectNameTaken | ManagementError::LimitReached(_))) => again(error.to_string()),
+        Err(error @ (ManagementError::ProjectNameTaken | ManagementError::LimitReached(_))) => {
+            show_error(error.to_string())
+        }
         Err(error) => Err(Problem::from(error).into()),
     }
 }
 
 /// `GET …/projects/{project_id}/settings`
-pub async fn settings(State(app): State<App>, who: SignedIn, ids: PathIds) -> Result<Response, Refusal> {
-    let place = who.project(&app, &ids, Power::Look).await?;
-    Ok(settings_page(&who, &place, &place.project, StatusCode::OK, None, false))
+pub async fn settings(
+    State(app): State<App>,
+    session: ConsoleSession,
+    ids: PathParameters,
+) -> Result<Response, ConsoleError> {
+    let access = session.authorize_project(&app, &ids, Permission::View).await?;
+    Ok(settings_page(&session, &access, &access.project, StatusCode::OK, None, false))
 }
 
 /// `POST …/projects/{project_id}/settings`
-pub async fn change(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
-    let place = who.project(&app, &ids, Power::Develop).await?;
-    let patch = match patch_of(&fields) {
+pub async fn update(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
+    let access = session.authorize_project(&app, &ids, Permission::Develop).await?;
+    let patch = match parse_patch(&fields) {
         Ok(patch) => patch,
-        Err(error) => return Ok(again(&who, &place, &error)),
+        Err(error) => return Ok(settings_error(&session, &access, &error)),
     };
-    apply(&app, &who, &place, patch).await
+    apply_patch(&app, &session, &access, patch).await
 }
 
-/// `POST …/projects/{project_id}/settings/mode`: takes the project live, with new credentials. For owners.
-pub async fn change_mode(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
-    let place = who.project(&app, &ids, Power::Own).await?;
+/// `POST …/projects/{project_id}/settings/mode`: takes the project live, with a new credential.
+pub async fn change_mode(
+    State(app): State<App>,
+    ids: PathParameters,
+    form: SessionForm,
+) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
+    let access = session.authorize_project(&app, &ids, Permission::ManageAccess).await?;
     let mode = fields.get("mode").unwrap_or_default().parse::<Mode>();
     let patch = match mode {
-        Ok(mode) if fields.has("confirm") => ProjectPatch { mode: Some(mode), ..ProjectPatch::default() },
-        Ok(_) => return Ok(again(&who, &place, "tick the box to say that you mean it")),
-        Err(error) => return Ok(again(&who, &place, &error.to_string())),
+        Ok(mode) if fields.contains("confirm") => ProjectPatch { mode: Some(mode), ..ProjectPatch::default() },
+        Ok(_) => return Ok(settings_error(&session, &access, "select the checkbox to confirm")),
+        Err(error) => return Ok(settings_error(&session, &access, &error.to_string())),
     };
-    apply(&app, &who, &place, patch).await
+    apply_patch(&app, &session, &access, patch).await
 }
 
-/// `POST …/projects/{project_id}/settings/disabled`: whoever switches a project off names it.
-pub async fn disable(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
-    let place = who.project(&app, &ids, Power::Develop).await?;
+/// `POST …/projects/{project_id}/settings/disabled`: disables a project after its name is typed, or enables it.
+pub async fn set_disabled(
+    State(app): State<App>,
+    ids: PathParameters,
+    form: SessionForm,
+) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
+    let access = session.authorize_project(&app, &ids, Permission::Develop).await?;
     let disabled = fields.get("disabled") != Some("no");
-    if disabled && fields.get("confirm") != Some(&place.project.name.to_string()) {
-        return Ok(again(&who, &place, "type the project's name to say that you mean it"));
+    if disabled && fields.get("confirm") != Some(&access.project.name.to_string()) {
+        return Ok(settings_error(&session, &access, "type the project's name to confirm"));
     }
-    apply(&app, &who, &place, ProjectPatch { disabled: Some(disabled), ..ProjectPatch::default() }).await
+    apply_patch(&app, &session, &access, ProjectPatch { disabled: Some(disabled), ..ProjectPatch::default() }).await
 }
 
-async fn apply(app: &App, who: &SignedIn, place: &InProject, patch: ProjectPatch) -> Result<Response, Refusal> {
-    match app.engine.patch_project(&place.manager, place.workspace.id, place.project.id, patch, &|_| true).await {
+async fn apply_patch(
+    app: &App,
+    session: &ConsoleSession,
+    access: &ProjectAccess,
+    patch: ProjectPatch,
+) -> Result<Response, ConsoleError> {
+    match app.engine.patch_project(&access.manager, access.workspace.id, access.project.id, patch, &|_| true).await {
         Ok(UpdatedProject { project, credential: None }) => {
-            Ok(settings_page(who, place, &project, StatusCode::OK, None, true))
+            Ok(settings_page(session, access, &project, StatusCode::OK, None, true))
         }
         Ok(UpdatedProject { project, credential: Some(issued) }) => {
-            let place = InProject { manager: place.manager.clone(), workspace: place.workspace.clone(), project };
-            shown_once(app, who, &place, Shown::from(&issued)).await
+            let access =
+                ProjectAccess { manager: access.manager.clone(), workspace: access.workspace.clone(), project };
+            show_new_credential(app, session, &access, RevealedCredential::from(&issued)).await
         }
         Err(
             error @ (ManagementError::ProjectNameTaken
             | ManagementError::InvalidUrl(_)
             | ManagementError::InvalidMember { .. }),
-        ) => Ok(again(who, place, &error.to_string())),
+        ) => Ok(settings_error(session, access, &error.to_string())),
         Err(error) => Err(Problem::from(error).into()),
     }
 }
 
-/// The settings as they were, and what is wrong.
-fn again(who: &SignedIn, place: &InProject, error: &str) -> Response {
-    let error = Some(sentence(&error.replace("`/configuration/", "`")));
-    settings_page(who, place, &place.project, StatusCode::BAD_REQUEST, error, false)
+/// Shows the unchanged settings with an error.
+fn settings_error(session: &ConsoleSession, access: &ProjectAccess, error: &str) -> Response {
+    let error = Some(to_sentence(&error.replace("`/configuration/", "`")));
+    settings_page(session, access, &access.project, StatusCode::BAD_REQUEST, error, false)
 }
 
-/// The form says everything but mode and rest: what is empty is taken away.
-fn patch_of(fields: &Fields) -> Result<ProjectPatch, String> {
+/// Builds a patch of all settings except mode and state. Empty fields clear a setting.
+fn parse_patch(fields: &FormFields) -> Result<ProjectPatch, String> {
     let text = |name: &str| fields.get(name).map_or(Patch::Clear, |value| Patch::Set(value.to_owned()));
     let ttl = fields.get("ttl").map(|text| {
-        let seconds = i64::from_str(text).map_err(|_| "a ttl is 60 to 900 seconds".to_owned())?;
+        let seconds = i64::from_str(text).map_err(|_| "the TTL must be 60 to 900 seconds".to_owned())?;
         Ttl::try_from(seconds).map_err(|error| error.to_string())
     });
     let prefix = fields
@@ -186,16 +216,16 @@ fn patch_of(fields: &Fields) -> Result<ProjectPatch, String> {
     };
     Ok(ProjectPatch {
         name: Some(fields.get("name").unwrap_or_default().parse::<Name>().map_err(|error| error.to_string())?),
-        // Each of these has a form of its own.
+        // These have separate forms.
         mode: None,
         disabled: None,
-        products: Some(Product::ALL.into_iter().filter(|product| fields.has(product.as_str())).collect()),
+        products: Some(Product::ALL.into_iter().filter(|product| fields.contains(product.as_str())).collect()),
         configuration: Patch::Set(ConfigurationPatch {
             reverse_sms: Patch::Set(ReverseSmsPatch {
                 callback_url: text("reverse_sms_callback_url"),
                 ttl: ttl.transpose()?.map_or(Patch::Clear, Patch::Set),
                 prefix: prefix.map_or(Patch::Clear, Patch::Set),
-                auto_reply: Patch::Set(fields.has("auto_reply")),
+                auto_reply: Patch::Set(fields.contains("auto_reply")),
             }),
             secure_sna: silent("secure_sna"),
             discovery: silent("discovery"),
@@ -203,43 +233,52 @@ fn patch_of(fields: &Fields) -> Result<ProjectPatch, String> {
     })
 }
 
-fn new_page(who: &SignedIn, place: &InWorkspace, status: StatusCode, name: String, error: Option<String>) -> Response {
-    let frame = Frame::of(who, "New project").in_workspace(who, &place.workspace, Section::Projects);
-    page::html(status, &NewProjectPage { frame, name, error })
+fn new_project_page(
+    session: &ConsoleSession,
+    access: &WorkspaceAccess,
+    status: StatusCode,
+    name: String,
+    error: Option<String>,
+) -> Response {
+    let layout =
+        Layout::for_session(session, "New project").in_workspace(session, &access.workspace, Section::Projects);
+    page::render(status, &NewProjectPage { layout, name, error })
 }
 
 fn settings_page(
-    who: &SignedIn,
-    place: &InProject,
+    session: &ConsoleSession,
+    access: &ProjectAccess,
     project: &Project,
     status: StatusCode,
     error: Option<String>,
     was_saved: bool,
 ) -> Response {
-    let frame = Frame::of(who, "Settings").in_workspace(who, &place.workspace, Section::Settings).in_project(project);
+    let layout = Layout::for_session(session, "Settings")
+        .in_workspace(session, &access.workspace, Section::Settings)
+        .in_project(project);
     let settings = &project.configuration;
-    let may_develop = frame.may_develop();
+    let may_develop = layout.may_develop();
     let url = |url: Option<&str>| match url.unwrap_or_default() {
         url if may_develop => url.to_owned(),
-        // A query may hold the receiver's secrets.
-        url => without_query(url),
+        // A query may contain the receiver's secrets.
+        url => redact_query(url),
     };
-    let urls = |settings: &ringtrue_domain::tenancy::SilentSettings| Urls {
+    let urls = |settings: &ringtrue_domain::tenancy::SilentSettings| SilentUrls {
         callback_url: url(settings.callback_url.as_ref().map(CallbackUrl::as_str)),
         redirect_url: url(settings.redirect_url.as_ref().map(RedirectUrl::as_str)),
     };
-    let tick = |product: Product| Tick {
+    let checkbox = |product: Product| ProductCheckbox {
         name: product.as_str(),
         title: product.title(),
-        is_on: project.products.contains(&product),
+        is_checked: project.products.contains(&product),
     };
     let page = SettingsPage {
-        frame,
+        layout,
         project_id: project.id.to_string(),
         name: project.name.to_string(),
         is_live: project.mode == Mode::Live,
         disabled: project.disabled,
-        products: Product::ALL.into_iter().map(tick).collect(),
+        products: Product::ALL.into_iter().map(checkbox).collect(),
         reverse_sms_callback_url: url(settings.reverse_sms.callback_url.as_ref().map(CallbackUrl::as_str)),
         ttl: settings.reverse_sms.ttl.map(|ttl| ttl.seconds().to_string()).unwrap_or_default(),
         prefix: settings.reverse_sms.prefix.as_ref().map(|prefix| prefix.as_str().to_owned()).unwrap_or_default(),
@@ -249,5 +288,5 @@ fn settings_page(
         error,
         was_saved,
     };
-    page::html(status, &page)
+    page::render(status, &page)
 }

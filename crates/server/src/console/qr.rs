@@ -1,75 +1,79 @@
-//! QR codes, drawn as SVG by attributes and classes alone: the pages' policy lets no style in.
+//! QR codes as SVG without inline styles, which the content security policy forbids.
 
 use std::fmt::{self, Write as _};
 
 use askama::filters::HtmlSafe;
 use qrcode::{Color, EcLevel, QrCode};
 
-/// Cameras want so many light squares around it.
-const MARGIN: usize = 4;
+/// Light margin required around the code.
+const QUIET_ZONE_MODULES: usize = 4;
 
-/// A QR code that is ready to be drawn.
-pub struct Qr {
-    /// On each side, with the margin.
-    squares: usize,
-    /// The dark ones, as the data of a path: digits, letters, blanks and signs.
-    dark: String,
+pub struct QrSvg {
+    /// Modules on each side, including the quiet zone.
+    modules: usize,
+    /// SVG path data of the dark modules.
+    dark_path: String,
 }
 
-impl Qr {
-    /// `None`: the text is too long for any.
-    pub fn of(text: &str) -> Option<Self> {
+impl QrSvg {
+    /// Returns `None` if the text is too long.
+    pub fn encode(text: &str) -> Option<Self> {
         let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
         let (width, colors) = (code.width(), code.to_colors());
-        let mut dark = String::new();
+        let mut dark_path = String::new();
         for (y, row) in colors.chunks(width).enumerate() {
             let mut x = 0;
             for run in row.chunk_by(|one, next| one == next) {
                 if run[0] == Color::Dark {
                     let length = run.len();
-                    // Writing into a text never fails.
-                    let _ = write!(dark, "M{} {}h{length}v1h-{length}z", x + MARGIN, y + MARGIN);
+                    // Writing to a String cannot fail.
+                    let _ = write!(
+                        dark_path,
+                        "M{} {}h{length}v1h-{length}z",
+                        x + QUIET_ZONE_MODULES,
+                        y + QUIET_ZONE_MODULES
+                    );
                 }
                 x += run.len();
             }
         }
-        Some(Qr { squares: width + 2 * MARGIN, dark })
+        Some(QrSvg { modules: width + 2 * QUIET_ZONE_MODULES, dark_path })
     }
 }
 
-impl fmt::Display for Qr {
+impl fmt::Display for QrSvg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Qr { squares, dark } = self;
+        let QrSvg { modules, dark_path } = self;
         write!(
             f,
-            "<svg class=\"qr\" viewBox=\"0 0 {squares} {squares}\" role=\"img\" aria-label=\"QR code\" \
-             shape-rendering=\"crispEdges\"><rect class=\"light\" width=\"{squares}\" height=\"{squares}\"/>\
-             <path class=\"dark\" d=\"{dark}\"/></svg>"
+            "<svg class=\"qr\" viewBox=\"0 0 {modules} {modules}\" role=\"img\" aria-label=\"QR code\" \
+             shape-rendering=\"crispEdges\"><rect class=\"light\" width=\"{modules}\" height=\"{modules}\"/>\
+             <path class=\"dark\" d=\"{dark_path}\"/></svg>"
         )
     }
 }
 
-/// Nothing of the text is in it but as squares.
-impl HtmlSafe for Qr {}
+/// Contains only numbers and path commands, not the text.
+impl HtmlSafe for QrSvg {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What a camera reads off the drawing.
-    fn read(qr: &Qr) -> String {
+    /// Rasterises and decodes the code.
+    fn decode(qr: &QrSvg) -> String {
         const PIXELS: usize = 4;
-        let mut squares = vec![vec![false; qr.squares]; qr.squares];
-        for run in qr.dark.split('M').skip(1) {
+        let mut modules = vec![vec![false; qr.modules]; qr.modules];
+        for run in qr.dark_path.split('M').skip(1) {
             let (x, rest) = run.split_once(' ').unwrap();
             let (y, rest) = rest.split_once('h').unwrap();
             let (x, y): (usize, usize) = (x.parse().unwrap(), y.parse().unwrap());
             let length: usize = rest.split('v').next().unwrap().parse().unwrap();
-            squares[y][x..x + length].fill(true);
+            modules[y][x..x + length].fill(true);
         }
-        let side = qr.squares * PIXELS;
+        let side = qr.modules * PIXELS;
         let mut image = rqrr::PreparedImage::prepare_from_greyscale(side, side, |x, y| {
-            if squares[y / PIXELS][x / PIXELS] { 0 } else { 255 }
+            if modules[y / PIXELS][x / PIXELS] { 0 } else { 255 }
         });
         let grids = image.detect_grids();
         assert_eq!(grids.len(), 1);
@@ -77,17 +81,17 @@ mod tests {
     }
 
     #[test]
-    fn a_camera_reads_what_was_written() {
+    fn encoded_text_decodes_unchanged() {
         for text in [
             "sms:+99000000001?body=VERIFY%207K3QX9M20D",
             "sms:+447700900001&body=ABCDEFGHIJKLMNOPQRST%207K3QX9M20D",
             "https://example.com/\"><script>é",
         ] {
-            let qr = Qr::of(text).unwrap();
-            assert_eq!(read(&qr), text);
+            let qr = QrSvg::encode(text).unwrap();
+            assert_eq!(decode(&qr), text);
             let drawn = qr.to_string();
             assert!(!drawn.contains("style") && !drawn.contains("script"), "{drawn}");
         }
-        assert!(Qr::of(&"x".repeat(5_000)).is_none());
+        assert!(QrSvg::encode(&"x".repeat(5_000)).is_none());
     }
 }

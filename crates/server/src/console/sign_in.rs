@@ -1,4 +1,4 @@
-//! Signing in and out.
+//! Sign-in and sign-out.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use ringtrue_engine::accounts::SignInError;
 
 use super::{
     cookies::Cookie,
-    forms::{SignedForm, VisitorForm},
-    page::{self, Frame},
-    refusal::{Refusal, sentence},
-    visitor::SignedIn,
+    error::{ConsoleError, to_sentence},
+    forms::{SessionForm, VisitorForm},
+    page::{self, Layout},
+    session::ConsoleSession,
 };
-use crate::http::{App, arrival::Arrival};
+use crate::http::{App, request_context::RequestContext};
 
 #[derive(Debug, Template)]
 #[template(path = "console/sign_in.html")]
 struct SignInPage {
-    frame: Frame,
-    form_token: String,
+    layout: Layout,
+    csrf_token: String,
     email: String,
     next: String,
     error: Option<String>,
 }
 
-/// A form token for somebody who has not signed in, and the cookie that it is bound to, where there is none yet.
-pub fn visitor_token(app: &App, headers: &HeaderMap) -> Result<(String, Option<HeaderValue>), Refusal> {
+/// Returns a CSRF token for a form without a session, and a new visitor cookie if the browser has none.
+pub fn visitor_csrf_token(app: &App, headers: &HeaderMap) -> Result<(String, Option<HeaderValue>), ConsoleError> {
     if let Some(cookie) = Cookie::Visitor.read(app, headers) {
-        return Ok((app.engine.form_token(cookie)?, None));
+        return Ok((app.engine.csrf_token(cookie)?, None));
     }
-    let cookie = app.engine.random_token();
-    Ok((app.engine.form_token(&cookie)?, Some(Cookie::Visitor.set(app, &cookie))))
+    let cookie = app.engine.generate_token();
+    Ok((app.engine.csrf_token(&cookie)?, Some(Cookie::Visitor.set(app, &cookie))))
 }
 
 pub fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Response {
@@ -46,29 +46,29 @@ pub fn with_cookie(mut response: Response, cookie: Option<HeaderValue>) -> Respo
 }
 
 /// `GET /console/sign-in`
-pub async fn form(
+pub async fn show(
     State(app): State<App>,
-    State(arrival): State<Arc<Arrival>>,
+    State(context): State<Arc<RequestContext>>,
     RawQuery(query): RawQuery,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ConsoleError> {
     let headers = request.headers();
     let next = query.as_deref().map(|query| url::form_urlencoded::parse(query.as_bytes()));
     let next = next.and_then(|mut pairs| pairs.find(|(name, _)| name == "next")).map(|(_, value)| value.into_owned());
-    if SignedIn::find(&app, headers, &arrival).await?.is_some() {
-        return Ok(page::see_other(&inside(next.as_deref())));
+    if ConsoleSession::authenticate(&app, headers, &context).await?.is_some() {
+        return Ok(page::see_other(&local_path(next.as_deref())));
     }
-    let (form_token, cookie) = visitor_token(&app, headers)?;
-    let next = inside(next.as_deref());
-    let page = SignInPage { frame: Frame::bare("Sign in"), form_token, email: String::new(), next, error: None };
-    Ok(with_cookie(page::html(StatusCode::OK, &page), cookie))
+    let (csrf_token, cookie) = visitor_csrf_token(&app, headers)?;
+    let next = local_path(next.as_deref());
+    let page = SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email: String::new(), next, error: None };
+    Ok(with_cookie(page::render(StatusCode::OK, &page), cookie))
 }
 
 /// `POST /console/sign-in`
-pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Response, Refusal> {
+pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Response, ConsoleError> {
     let VisitorForm { fields, client, .. } = form;
     let email = fields.get("email").unwrap_or_default();
-    let next = inside(fields.get("next"));
+    let next = local_path(fields.get("next"));
     let error = match app.engine.sign_in(email, fields.raw("password").unwrap_or_default(), &client).await {
         Ok(token) => {
             let response = page::see_other(&next);
@@ -79,34 +79,35 @@ pub async fn sign_in(State(app): State<App>, form: VisitorForm) -> Result<Respon
         Err(error) => error,
     };
     let status = match &error {
-        SignInError::Wait { .. } => StatusCode::TOO_MANY_REQUESTS,
+        SignInError::Throttled { .. } => StatusCode::TOO_MANY_REQUESTS,
         SignInError::Busy => StatusCode::SERVICE_UNAVAILABLE,
-        SignInError::Wrong | SignInError::Store(_) => StatusCode::UNAUTHORIZED,
+        SignInError::WrongCredentials | SignInError::Store(_) => StatusCode::UNAUTHORIZED,
     };
-    let form_token = fields.raw(super::forms::FORM_TOKEN).unwrap_or_default().to_owned();
-    let text = Some(sentence(&error.to_string()));
-    let page = SignInPage { frame: Frame::bare("Sign in"), form_token, email: email.to_owned(), next, error: text };
-    let mut response = page::html(status, &page);
-    if let SignInError::Wait { seconds } = error {
+    let csrf_token = fields.raw(super::forms::CSRF_FIELD).unwrap_or_default().to_owned();
+    let text = Some(to_sentence(&error.to_string()));
+    let page =
+        SignInPage { layout: Layout::anonymous("Sign in"), csrf_token, email: email.to_owned(), next, error: text };
+    let mut response = page::render(status, &page);
+    if let SignInError::Throttled { seconds } = error {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     Ok(response)
 }
 
 /// `POST /console/sign-out`
-pub async fn sign_out(State(app): State<App>, form: SignedForm) -> Result<Response, Refusal> {
-    app.engine.sign_out(&form.who.person, &form.who.token).await?;
+pub async fn sign_out(State(app): State<App>, form: SessionForm) -> Result<Response, ConsoleError> {
+    app.engine.sign_out(&form.session.user, &form.session.token).await?;
     Ok(with_cookie(page::see_other("/console/sign-in"), Some(Cookie::Session.clear(&app))))
 }
 
-/// Where somebody goes after signing in: to a page of the console, whatever was asked for.
-fn inside(next: Option<&str>) -> String {
-    let is_ours = |path: &&str| {
+/// Restricts the redirect after sign-in to paths of the console.
+fn local_path(next: Option<&str>) -> String {
+    let is_console_path = |path: &&str| {
         let rest = path.strip_prefix("/console");
         let stays = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
         stays && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && !path.contains("//")
     };
-    next.filter(is_ours).unwrap_or("/console").to_owned()
+    next.filter(is_console_path).unwrap_or("/console").to_owned()
 }
 
 #[cfg(test)]
@@ -114,9 +115,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_led_out_of_the_console() {
+    fn redirects_stay_within_the_console() {
         for good in ["/console", "/console?x=1", "/console/workspaces/1?search=a%20b"] {
-            assert_eq!(inside(Some(good)), good);
+            assert_eq!(local_path(Some(good)), good);
         }
         for bad in [
             "",
@@ -128,8 +129,8 @@ mod tests {
             "/console\\x",
             "/console/\r\n",
         ] {
-            assert_eq!(inside(Some(bad)), "/console", "{bad:?}");
+            assert_eq!(local_path(Some(bad)), "/console", "{bad:?}");
         }
-        assert_eq!(inside(None), "/console");
+        assert_eq!(local_path(None), "/console");
     }
 }

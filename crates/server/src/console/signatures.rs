@@ -1,127 +1,132 @@
-//! The signature debugger: a callback that a receiver could not verify, beside what was signed.
+//! Signature debugger: compares a callback as received with what was signed.
 
 use askama::Template;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
-use ringtrue_domain::{account::Power, lifecycle::CheckId, tenancy::Mode};
-use ringtrue_engine::callback::{Examination, ExaminationError, Paste, signature::diagnosis::Line};
+use ringtrue_domain::{account::Permission, lifecycle::CheckId, tenancy::Mode};
+use ringtrue_engine::callback::{
+    PastedCallback, SignatureDebugError, SignatureDebugReport, signature::diagnosis::ComparedLine,
+};
 
 use super::{
-    forms::SignedForm,
+    error::{ConsoleError, to_sentence},
+    forms::SessionForm,
     masking::NumberMask,
-    page::{self, Frame, Section},
-    refusal::{Refusal, sentence},
-    visitor::{InProject, SignedIn},
+    page::{self, Layout, Section},
+    session::{ConsoleSession, ProjectAccess},
 };
-use crate::http::{App, Routes, path::PathIds};
+use crate::http::{App, Routes, path::PathParameters};
 
 pub fn routes() -> Routes {
     Routes::default()
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/signatures", show)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/signatures", examine)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/signatures", compare)
 }
 
 #[derive(Template)]
 #[template(path = "console/signatures.html")]
 struct SignaturesPage {
-    frame: Frame,
+    layout: Layout,
     request: String,
     url: String,
     error: Option<String>,
-    result: Option<ResultView>,
+    comparison: Option<ComparisonView>,
 }
 
-struct ResultView {
-    is_good: bool,
-    /// The key that it is by.
+struct ComparisonView {
+    is_valid: bool,
     kid: String,
     is_sandbox_key: bool,
-    reason: Vec<Part>,
-    /// One word for the reason.
-    word: &'static str,
+    reason: Vec<TextSpan>,
+    /// `valid` or the code of the error.
+    label: &'static str,
     check: Option<CheckId>,
     attempt: Option<u32>,
-    is_signed_known: bool,
+    has_signed_lines: bool,
     lines: Vec<LineView>,
 }
 
-/// Part of a sentence: what stands between back quotes is shown as it is written.
-struct Part {
+/// Part of a sentence; parts between backquotes are code.
+struct TextSpan {
     text: String,
     is_code: bool,
 }
 
-fn parts_of(sentence: &str) -> Vec<Part> {
-    let part = |(number, text): (usize, &str)| Part { text: text.to_owned(), is_code: number % 2 == 1 };
-    sentence.split('`').enumerate().map(part).collect()
+fn split_code_spans(sentence: &str) -> Vec<TextSpan> {
+    let span = |(number, text): (usize, &str)| TextSpan { text: text.to_owned(), is_code: number % 2 == 1 };
+    sentence.split('`').enumerate().map(span).collect()
 }
 
 struct LineView {
     name: &'static str,
     signed: String,
-    arrived: Option<String>,
+    received: Option<String>,
     differs: bool,
-    is_first: bool,
+    is_first_difference: bool,
 }
 
 /// `GET …/signatures`
-async fn show(State(app): State<App>, who: SignedIn, ids: PathIds) -> Result<Response, Refusal> {
-    let place = who.project(&app, &ids, Power::Look).await?;
+async fn show(State(app): State<App>, session: ConsoleSession, ids: PathParameters) -> Result<Response, ConsoleError> {
+    let access = session.authorize_project(&app, &ids, Permission::View).await?;
     let page = SignaturesPage {
-        frame: frame(&who, &place),
+        layout: layout(&session, &access),
         request: String::new(),
         url: String::new(),
         error: None,
-        result: None,
+        comparison: None,
     };
-    Ok(page::ok(&page))
+    Ok(page::render_ok(&page))
 }
 
 /// `POST …/signatures`
-async fn examine(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form;
-    let place = who.project(&app, &ids, Power::Develop).await?;
+async fn compare(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form;
+    let access = session.authorize_project(&app, &ids, Permission::Develop).await?;
     let request = fields.raw("request").unwrap_or_default().to_owned();
     let url = fields.get("url").map(str::to_owned);
-    let examined = app.engine.examine_callback(&place.project, Paste { request: &request, url: url.as_deref() }).await;
-    let (status, error, result) = match examined {
-        Ok(examination) => (StatusCode::OK, None, Some(ResultView::from(examination))),
-        Err(ExaminationError::Store(cause)) => return Err(cause.into()),
-        Err(error @ (ExaminationError::Request(_) | ExaminationError::Url)) => {
-            (StatusCode::BAD_REQUEST, Some(sentence(&error.to_string())), None)
+    let report = app
+        .engine
+        .debug_callback_signature(&access.project, PastedCallback { request: &request, url: url.as_deref() })
+        .await;
+    let (status, error, comparison) = match report {
+        Ok(report) => (StatusCode::OK, None, Some(ComparisonView::from(report))),
+        Err(SignatureDebugError::Store(cause)) => return Err(cause.into()),
+        Err(error @ (SignatureDebugError::Request(_) | SignatureDebugError::Url)) => {
+            (StatusCode::BAD_REQUEST, Some(to_sentence(&error.to_string())), None)
         }
     };
     let url = url.unwrap_or_default();
-    Ok(page::html(status, &SignaturesPage { frame: frame(&who, &place), request, url, error, result }))
+    Ok(page::render(status, &SignaturesPage { layout: layout(&session, &access), request, url, error, comparison }))
 }
 
-fn frame(who: &SignedIn, place: &InProject) -> Frame {
-    let frame = Frame::of(who, "Signatures").in_workspace(who, &place.workspace, Section::Signatures);
-    frame.in_project(&place.project)
+fn layout(session: &ConsoleSession, access: &ProjectAccess) -> Layout {
+    let layout =
+        Layout::for_session(session, "Signatures").in_workspace(session, &access.workspace, Section::Signatures);
+    layout.in_project(&access.project)
 }
 
-impl From<Examination> for ResultView {
-    fn from(Examination { diagnosis, check, attempt }: Examination) -> Self {
+impl From<SignatureDebugReport> for ComparisonView {
+    fn from(SignatureDebugReport { diagnosis, check, attempt }: SignatureDebugReport) -> Self {
         let first = diagnosis.first_difference();
         let mask = NumberMask::default();
-        let line = |(number, line): (usize, &Line)| LineView {
+        let line = |(number, line): (usize, &ComparedLine)| LineView {
             name: line.name,
             signed: mask.apply(line.signed.as_deref().unwrap_or_default()),
-            arrived: line.arrived.as_deref().map(|arrived| mask.apply(arrived)),
+            received: line.received.as_deref().map(|received| mask.apply(received)),
             differs: line.differs(),
-            is_first: first == Some(number),
+            is_first_difference: first == Some(number),
         };
-        ResultView {
-            is_good: diagnosis.verdict.is_ok(),
+        ComparisonView {
+            is_valid: diagnosis.verdict.is_ok(),
             is_sandbox_key: diagnosis.verdict.as_ref().is_ok_and(|verified| verified.mode == Mode::Sandbox),
             kid: diagnosis.verdict.as_ref().map(|verified| verified.kid.clone()).unwrap_or_default(),
-            reason: parts_of(
-                &diagnosis.verdict.as_ref().err().map(|flaw| sentence(&flaw.to_string())).unwrap_or_default(),
+            reason: split_code_spans(
+                &diagnosis.verdict.as_ref().err().map(|flaw| to_sentence(&flaw.to_string())).unwrap_or_default(),
             ),
-            word: diagnosis.verdict.as_ref().err().map_or("good", |flaw| flaw.as_str()),
+            label: diagnosis.verdict.as_ref().err().map_or("valid", |flaw| flaw.as_str()),
             check,
             attempt,
-            is_signed_known: diagnosis.lines.iter().any(|line| line.signed.is_some()),
+            has_signed_lines: diagnosis.lines.iter().any(|line| line.signed.is_some()),
             lines: diagnosis.lines.iter().enumerate().map(line).collect(),
         }
     }

@@ -1,4 +1,4 @@
-//! What a workspace has used: the counters of the Management API, a line for each period, project and product.
+//! Usage of a workspace by period, project and product.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use axum::{
     response::Response,
 };
 use jiff::Timestamp;
-use ringtrue_domain::{account::Power, lifecycle::Status, product::Product, tenancy::ProjectId};
+use ringtrue_domain::{account::Permission, lifecycle::CheckStatus, product::Product, tenancy::ProjectId};
 use ringtrue_engine::{
     management::UsageRequest,
     ports::{UsageGrouping, UsageRow},
@@ -16,27 +16,27 @@ use ringtrue_engine::{
 
 use super::{
     checks::Tab,
-    page::{self, Frame, Section},
-    refusal::Refusal,
-    visitor::{InWorkspace, SignedIn},
+    error::ConsoleError,
+    page::{self, Layout, Section},
+    session::{ConsoleSession, WorkspaceAccess},
 };
-use crate::http::{App, path::PathIds, problem::Problem, query::Query};
+use crate::http::{App, path::PathParameters, problem::Problem, query::Query};
 
 #[derive(Debug, Template)]
 #[template(path = "console/usage.html")]
 struct UsagePage {
-    frame: Frame,
+    layout: Layout,
     tabs: Vec<Tab>,
-    lines: Vec<Line>,
+    lines: Vec<UsageLine>,
 }
 
-/// What was made of a product, and how it has ended so far.
+/// Created checks and their outcomes.
 #[derive(Debug, Default)]
-struct Line {
+struct UsageLine {
     period: String,
     project: String,
     product: &'static str,
-    made: i64,
+    created: i64,
     open: i64,
     matched: i64,
     not_matched: i64,
@@ -44,15 +44,15 @@ struct Line {
     failed: i64,
 }
 
-impl Line {
+impl UsageLine {
     fn add(&mut self, row: &UsageRow) {
-        self.made += row.count;
+        self.created += row.count;
         let counter = match (row.status, row.matched) {
-            (Status::Accepted | Status::Pending, _) => &mut self.open,
-            (Status::Completed, Some(false)) => &mut self.not_matched,
-            (Status::Completed, _) => &mut self.matched,
-            (Status::Expired, _) => &mut self.expired,
-            (Status::Error, _) => &mut self.failed,
+            (CheckStatus::Accepted | CheckStatus::Pending, _) => &mut self.open,
+            (CheckStatus::Completed, Some(false)) => &mut self.not_matched,
+            (CheckStatus::Completed, _) => &mut self.matched,
+            (CheckStatus::Expired, _) => &mut self.expired,
+            (CheckStatus::Error, _) => &mut self.failed,
         };
         *counter += row.count;
     }
@@ -61,32 +61,36 @@ impl Line {
 /// `GET /console/workspaces/{workspace_id}/usage`
 pub async fn show(
     State(app): State<App>,
-    who: SignedIn,
-    ids: PathIds,
+    session: ConsoleSession,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let InWorkspace { manager, workspace } = who.workspace(&app, &ids, Power::Look).await?;
+) -> Result<Response, ConsoleError> {
+    let WorkspaceAccess { manager, workspace } = session.authorize_workspace(&app, &ids, Permission::View).await?;
     let by_month = Query::parse(query.as_deref(), &["by"])?.get("by") == Some("month");
     let (grouping, pattern) = if by_month { (UsageGrouping::Month, "%Y-%m") } else { (UsageGrouping::Day, "%Y-%m-%d") };
     let request = UsageRequest { from: None, to: None, grouping, project: None };
-    let report = app.engine.usage(&manager, workspace.id, request).await.map_err(Problem::from)?;
+    let report = app.engine.usage_report(&manager, workspace.id, request).await.map_err(Problem::from)?;
 
-    let mut lines: BTreeMap<(Timestamp, ProjectId, Product), Line> = BTreeMap::new();
+    let mut lines: BTreeMap<(Timestamp, ProjectId, Product), UsageLine> = BTreeMap::new();
     for row in &report.rows {
-        let line = lines.entry((row.period_start, row.project, row.product)).or_insert_with(|| Line {
+        let line = lines.entry((row.period_start, row.project, row.product)).or_insert_with(|| UsageLine {
             period: row.period_start.strftime(pattern).to_string(),
-            project: app.engine.control_plane().project(row.project).map_or_else(String::new, |of| of.name.to_string()),
+            project: app
+                .engine
+                .control_plane()
+                .project(row.project)
+                .map_or_else(String::new, |project| project.name.to_string()),
             product: row.product.title(),
-            ..Line::default()
+            ..UsageLine::default()
         });
         line.add(row);
     }
-    let frame = Frame::of(&who, "Usage").in_workspace(&who, &workspace, Section::Projects);
+    let layout = Layout::for_session(&session, "Usage").in_workspace(&session, &workspace, Section::Projects);
     let tab = |title, by: &str, is_current| Tab {
-        path: format!("{}/usage?by={by}", frame.workspace_path()),
+        path: format!("{}/usage?by={by}", layout.workspace_path()),
         title,
         is_current,
     };
     let tabs = vec![tab("Last 30 days", "day", !by_month), tab("Last 12 months", "month", by_month)];
-    Ok(page::ok(&UsagePage { tabs, lines: lines.into_values().rev().collect(), frame }))
+    Ok(page::render_ok(&UsagePage { tabs, lines: lines.into_values().rev().collect(), layout }))
 }

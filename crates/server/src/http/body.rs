@@ -1,4 +1,4 @@
-//! Reading a request's body: bounded in size and in time, of the right type.
+//! Reads request bodies with a size limit, a timeout and a media type check.
 
 use std::borrow::Cow;
 
@@ -8,165 +8,170 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, header};
 use http_body_util::BodyExt;
 
-use super::{App, catalogue::Code, problem::Problem};
+use super::{App, error_catalog::ProblemCode, problem::Problem};
 
-pub const MAX_JSON: usize = 16 * 1024;
-pub const MAX_ALLOWED_NETWORKS: usize = 256 * 1024;
-pub const MAX_FORM: usize = 4 * 1024;
-/// Each is compared with the others.
-const MAX_FIELDS: usize = 32;
+pub const MAX_JSON_BYTES: usize = 16 * 1024;
+pub const MAX_ALLOWED_NETWORKS_BYTES: usize = 256 * 1024;
+pub const MAX_FORM_BYTES: usize = 4 * 1024;
+/// Bounds the quadratic check for duplicate names.
+const MAX_FORM_FIELDS: usize = 32;
 
-/// The JSON body of a request, unparsed: some need its exact bytes.
+/// Reads a JSON body without parsing it: callers need the exact bytes for fingerprints.
 pub async fn read_json(app: &App, request: Request<Body>) -> Result<Bytes, Problem> {
-    read_json_within(app, request, MAX_JSON).await
+    read_json_with_limit(app, request, MAX_JSON_BYTES).await
 }
 
-/// The same, of at most `limit` bytes.
-pub async fn read_json_within(app: &App, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
+/// Like [`read_json`], with a limit in bytes.
+pub async fn read_json_with_limit(app: &App, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
     let is_patch = request.method() == http::Method::PATCH;
     let is_json = media_type(request.headers()).is_some_and(|given| {
         given.eq_ignore_ascii_case("application/json")
             || (is_patch && given.eq_ignore_ascii_case("application/merge-patch+json"))
     });
     if !is_json {
-        return Err(Problem::new(Code::UnsupportedMediaType, "send the body as `Content-Type: application/json`"));
+        return Err(Problem::new(
+            ProblemCode::UnsupportedMediaType,
+            "send the body as `Content-Type: application/json`",
+        ));
     }
-    refuse_encoding(request.headers())?;
+    reject_content_encoding(request.headers())?;
     let (parts, body) = request.into_parts();
     read_limited(app, &parts.headers, body, limit).await
 }
 
-/// Sees to it that a request has no body, where none is taken.
-pub async fn read_nothing(app: &App, request: Request<Body>) -> Result<(), Problem> {
+/// Rejects a request that has a body.
+pub async fn require_empty_body(app: &App, request: Request<Body>) -> Result<(), Problem> {
     let (parts, body) = request.into_parts();
-    let body = read_limited(app, &parts.headers, body, MAX_JSON).await?;
-    if body.is_empty() { Ok(()) } else { Err(Problem::bad_request("this call takes no body")) }
+    let body = read_limited(app, &parts.headers, body, MAX_JSON_BYTES).await?;
+    if body.is_empty() { Ok(()) } else { Err(Problem::bad_request("this call does not accept a body")) }
 }
 
-/// The form of a token or revoke request, unparsed.
+/// Reads the form of a token or revoke request without parsing it.
 pub async fn read_form(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
-    read_form_within(app, headers, body, MAX_FORM).await
+    read_form_with_limit(app, headers, body, MAX_FORM_BYTES).await
 }
 
-/// A form of at most so many bytes, unparsed.
-pub async fn read_form_within(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
-    let invalid = |detail: &str| Problem::new(Code::InvalidRequest, detail);
+/// Like [`read_form`], with a limit in bytes.
+pub async fn read_form_with_limit(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let invalid = |detail: &str| Problem::new(ProblemCode::InvalidRequest, detail);
     let is_form =
         media_type(headers).is_some_and(|given| given.eq_ignore_ascii_case("application/x-www-form-urlencoded"));
     if !is_form {
         return Err(invalid("send the parameters as a form: `Content-Type: application/x-www-form-urlencoded`"));
     }
     if headers.contains_key(header::CONTENT_ENCODING) {
-        return Err(invalid("a body with a `Content-Encoding` is not taken"));
+        return Err(invalid("`Content-Encoding` is not supported; send the body uncompressed"));
     }
     read_limited(app, headers, body, limit).await.map_err(|problem| match problem.code {
-        Code::BadRequest => Problem::new(Code::InvalidRequest, problem.detail),
+        ProblemCode::BadRequest => Problem::new(ProblemCode::InvalidRequest, problem.detail),
         _ => problem,
     })
 }
 
-/// The fields of a form: each once, whatever its name.
+/// Form fields with unique names.
 pub struct Form<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Form<'a> {
     pub fn parse(body: &'a [u8]) -> Result<Self, Problem> {
-        let invalid = |detail: &str| Problem::new(Code::InvalidRequest, detail);
-        let body = std::str::from_utf8(body).map_err(|_| invalid("the form is not UTF-8"))?;
+        let invalid = |detail: &str| Problem::new(ProblemCode::InvalidRequest, detail);
+        let body = std::str::from_utf8(body).map_err(|_| invalid("the form is not valid UTF-8"))?;
         let mut fields: Vec<(Cow<str>, Cow<str>)> = Vec::with_capacity(4);
         for field in body.split('&').filter(|field| !field.is_empty()) {
             let (name, value) = field.split_once('=').unwrap_or((field, ""));
-            let name = form_decoded(name);
-            if fields.len() >= MAX_FIELDS {
-                return Err(invalid("there are too many parameters"));
+            let name = form_decode(name);
+            if fields.len() >= MAX_FORM_FIELDS {
+                return Err(invalid("too many parameters"));
             }
             if fields.iter().any(|(earlier, _)| *earlier == name) {
-                return Err(invalid("a parameter occurs twice"));
+                return Err(invalid("a parameter is repeated"));
             }
-            fields.push((name, form_decoded(value)));
+            fields.push((name, form_decode(value)));
         }
         Ok(Form(fields))
     }
 
-    /// All fields, for whoever keeps them.
     pub fn into_pairs(self) -> Vec<(String, String)> {
         self.0.into_iter().map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
     }
 
-    /// A field that is there and not empty: RFC 6749 treats an empty one as absent.
+    /// Returns a non-empty field. RFC 6749 treats an empty parameter as absent.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(field, value)| field == name && !value.is_empty()).map(|(_, value)| &**value)
     }
 }
 
-/// A name or a value of a form, decoded. Nearly all are written as they are read.
-pub fn form_decoded(text: &str) -> Cow<'_, str> {
-    // To the end, whatever is found: so it is many bytes at once that the machine looks at.
+/// Decodes a form name or value. Returns the input if it contains no escape.
+pub fn form_decode(text: &str) -> Cow<'_, str> {
+    // Scanning without an early exit lets the compiler vectorise the loop.
     let found = text.bytes().fold(0, |found, byte| found | u8::from(byte == b'%') | u8::from(byte == b'+'));
     if found == 0 {
         return Cow::Borrowed(text);
     }
-    // Parsed as the name of a field whose separators are hidden from the parser.
+    // Escape separators so that the parser sees one field name.
     let hidden = text.replace('&', "%26").replace('=', "%3D");
     let name = url::form_urlencoded::parse(hidden.as_bytes()).map(|(name, _)| name.into_owned()).next();
     Cow::Owned(name.unwrap_or_default())
 }
 
-/// Any body, up to a limit.
+/// Reads a body of any type, up to a limit.
 pub async fn read_limited(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
     let too_large = || {
-        // What is left of the body is not read: the connection cannot be used again.
-        Problem::new(Code::PayloadTooLarge, format!("a body has at most {limit} bytes here"))
-            .with(header::CONNECTION, HeaderValue::from_static("close"))
+        // The rest of the body stays unread, so the connection cannot be reused.
+        Problem::new(ProblemCode::PayloadTooLarge, format!("the body exceeds the limit of {limit} bytes"))
+            .with_header(header::CONNECTION, HeaderValue::from_static("close"))
     };
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: u64| length > limit as u64) {
         return Err(too_large());
     }
-    let mut gathered = std::pin::pin!(gather(body, limit));
-    // A small body is usually there with its head, and needs no timer.
-    let gathered = match gathered.as_mut().now_or_never() {
-        Some(gathered) => Ok(gathered),
-        None => tokio::time::timeout(app.body_timeout, gathered).await,
+    let mut collected = std::pin::pin!(collect_body(body, limit));
+    // A small body usually arrives with its head and needs no timer.
+    let collected = match collected.as_mut().now_or_never() {
+        Some(collected) => Ok(collected),
+        None => tokio::time::timeout(app.body_timeout, collected).await,
     };
-    match gathered {
+    match collected {
         Ok(Ok(body)) => Ok(body),
-        Ok(Err(Unread::TooLarge)) => Err(too_large()),
-        Ok(Err(Unread::Broken)) => Err(Problem::bad_request("the body could not be read to its end")),
-        Err(_) => Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")
-            .with(header::CONNECTION, HeaderValue::from_static("close"))),
+        Ok(Err(BodyError::TooLarge)) => Err(too_large()),
+        Ok(Err(BodyError::Broken)) => Err(Problem::bad_request("the body is incomplete")),
+        Err(_) => Err(Problem::new(ProblemCode::RequestTimeout, "the body was not received in time")
+            .with_header(header::CONNECTION, HeaderValue::from_static("close"))),
     }
 }
 
-enum Unread {
+enum BodyError {
     TooLarge,
     Broken,
 }
 
-/// The whole body. One that comes in one piece, as small ones do, is not copied.
-async fn gather(mut body: Body, limit: usize) -> Result<Bytes, Unread> {
-    let mut gathered = BytesMut::new();
+/// Collects the body. A body of one frame is not copied.
+async fn collect_body(mut body: Body, limit: usize) -> Result<Bytes, BodyError> {
+    let mut collected = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        // What is no data is a trailer, of which we need none.
-        let Ok(piece) = frame.map_err(|_| Unread::Broken)?.into_data() else { continue };
-        if gathered.len() + piece.len() > limit {
-            return Err(Unread::TooLarge);
+        // Ignore trailers.
+        let Ok(piece) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        if collected.len() + piece.len() > limit {
+            return Err(BodyError::TooLarge);
         }
-        if gathered.is_empty() && body.is_end_stream() {
+        if collected.is_empty() && body.is_end_stream() {
             return Ok(piece);
         }
-        gathered.extend_from_slice(&piece);
+        collected.extend_from_slice(&piece);
     }
-    Ok(gathered.freeze())
+    Ok(collected.freeze())
 }
 
-fn refuse_encoding(headers: &HeaderMap) -> Result<(), Problem> {
+fn reject_content_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key(header::CONTENT_ENCODING) {
-        return Err(Problem::new(Code::UnsupportedMediaType, "a body with a `Content-Encoding` is not taken"));
+        return Err(Problem::new(
+            ProblemCode::UnsupportedMediaType,
+            "`Content-Encoding` is not supported; send the body uncompressed",
+        ));
     }
     Ok(())
 }
 
-/// The type without its parameters.
+/// Media type without parameters.
 fn media_type(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
     let value = values.next()?.to_str().ok()?;

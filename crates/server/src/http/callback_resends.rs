@@ -1,6 +1,6 @@
-//! Sending callbacks again: `…-checks/{check_id}/callback-resends`.
+//! Callback resends: `…-checks/{check_id}/callback-resends`.
 //!
-//! For products whose checks have callbacks. SIM Swap answers at once, and has none.
+//! SIM Swap checks conclude on creation and have no callbacks.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -8,22 +8,22 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_domain::product::Scope;
-use ringtrue_engine::callback::Resending;
+use ringtrue_engine::callback::ScheduledResend;
 use serde::Serialize;
 
 use super::{
     App, Routes,
-    body::read_nothing,
+    body::require_empty_body,
     caller::{
-        ProjectCaller, Required,
+        ProjectCaller, RequiredScope,
         scope::{Discovery, ReverseSms, SecureSna},
     },
-    idempotency::{Sent, once_with},
-    path::PathIds,
+    detached::run_to_completion,
+    idempotency::{IdempotencyHeader, idempotent_with_status},
+    path::PathParameters,
     problem::Problem,
     query::Query,
     time,
-    to_the_end::to_the_end,
 };
 
 pub fn routes() -> Routes {
@@ -33,39 +33,38 @@ pub fn routes() -> Routes {
         .post("/v1/number-verification/discovery-checks/{check_id}/callback-resends", resend::<Discovery>)
 }
 
-/// What will be sent.
 #[derive(Serialize)]
 struct ResendBody {
     check_id: String,
     scheduled_at: String,
 }
 
-impl From<&Resending> for ResendBody {
-    fn from(resending: &Resending) -> Self {
+impl From<&ScheduledResend> for ResendBody {
+    fn from(resending: &ScheduledResend) -> Self {
         ResendBody { check_id: resending.check.to_string(), scheduled_at: time::format(resending.due_at) }
     }
 }
 
 /// `POST …-checks/{check_id}/callback-resends`
-async fn resend<S: Required>(
+async fn resend<S: RequiredScope>(
     State(app): State<App>,
     caller: ProjectCaller<S>,
-    ids: PathIds,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
     let Scope::Product(product) = S::SCOPE else { return Err(Problem::not_found()) };
     let check = ids.check()?;
-    let sent = Sent::by(&request);
+    let header = IdempotencyHeader::from_request(&request);
     app.engine.authorize_resend(caller.project(), product, check).await?;
-    read_nothing(&app, request).await?;
+    require_empty_body(&app, request).await?;
     let app_ = app.clone();
-    to_the_end(&app_, async move {
+    run_to_completion(&app_, async move {
         let (manager, scope, project) = (caller.manager(), caller.idempotency_scope(), caller.into_project());
-        let body_of = |resending: &Resending| ResendBody::from(resending);
-        once_with(StatusCode::ACCEPTED, &app, scope, (&sent, &[]), body_of, async |once| {
-            app.engine.resend_callback(&manager, &project, product, check, once).await
+        let body_of = |resending: &ScheduledResend| ResendBody::from(resending);
+        idempotent_with_status(StatusCode::ACCEPTED, &app, scope, (&header, &[]), body_of, async |idempotency| {
+            app.engine.resend_callback(&manager, &project, product, check, idempotency).await
         })
         .await
     })

@@ -1,21 +1,20 @@
-//! Checks as they are shown, whatever their product.
+//! JSON representation of checks, common to all products.
 
 use ringtrue_domain::lifecycle::{Check, ErrorCode, Verdict};
 use serde::Serialize;
 
 use super::time;
 
-/// The check as every read shows it.
 #[derive(Serialize)]
 pub struct CheckBody {
     check_id: String,
     status: &'static str,
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     matched: Option<bool>,
-    /// Found out by Discovery.
+    /// Number found by Discovery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phone_number: Option<String>,
-    /// Shown by products that ask the operator about the device.
+    /// Set by products that query the operator about the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_id: Option<String>,
     created_at: String,
@@ -23,13 +22,13 @@ pub struct CheckBody {
     updated_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reference_id: Option<String>,
-    /// Silent checks have one when they expired, too.
+    /// Also set for expired silent checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<&'static str>,
 }
 
 impl<V: Verdict + Clone> From<&Check<V>> for CheckBody {
-    /// What all products show.
+    /// Sets the fields common to all products.
     fn from(check: &Check<V>) -> Self {
         CheckBody {
             check_id: check.id.to_string(),

@@ -1,6 +1,6 @@
 //! Eligibility: `/v1/eligibility/phone-numbers/{phone_number}` and `/v1/eligibility/device-ips/{ip}`.
 //!
-//! The path is about a person. Nobody here writes it down: logs, traces and metrics know routes only.
+//! Paths contain phone numbers and IP addresses. Logs, traces and metrics contain route templates only.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use axum::{
 use bytes::Bytes;
 use http::StatusCode;
 use ringtrue_domain::{network::NetworkId, product::Product};
-use ringtrue_engine::eligibility::{self, ServingNetwork, UserNetwork};
+use ringtrue_engine::eligibility::{self, NetworkInfo, ServingNetwork};
 use serde::{Serialize, Serializer};
 
 use super::{
     App, Routes,
     caller::{ProjectCaller, scope::Eligibility},
-    json_bytes,
-    path::PathIds,
+    json_bytes_response,
+    path::PathParameters,
     problem::Problem,
     query::Query,
-    rendered,
+    render_json,
 };
 
 pub fn routes() -> Routes {
     Routes::default()
-        .get("/v1/eligibility/phone-numbers/{phone_number}", of_number)
-        .get("/v1/eligibility/device-ips/{ip}", of_address)
+        .get("/v1/eligibility/phone-numbers/{phone_number}", by_phone_number)
+        .get("/v1/eligibility/device-ips/{ip}", by_device_ip)
 }
 
 #[derive(Serialize)]
@@ -36,7 +36,7 @@ struct EligibilityBody<'a> {
     products: Products<'a>,
 }
 
-/// A network that is none of the deployment's has no name and no aliases, and perhaps no id.
+/// Networks outside this deployment have no name or aliases, and may have no id.
 #[derive(Serialize)]
 struct NetworkBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ struct NetworkBody<'a> {
     dialing_code: Option<String>,
 }
 
-/// A list of [`ProductBody`].
+/// Serializes as a list of [`ProductBody`].
 struct Products<'a>(&'a [Product]);
 
 impl Serialize for Products<'_> {
@@ -69,7 +69,7 @@ struct ProductBody {
 impl<'a> From<&'a eligibility::Eligibility> for EligibilityBody<'a> {
     fn from(found: &'a eligibility::Eligibility) -> Self {
         let ours = match &found.network {
-            ServingNetwork::Ours(network) => Some(&**network),
+            ServingNetwork::Configured(network) => Some(&**network),
             ServingNetwork::Other { .. } => None,
         };
         EligibilityBody {
@@ -91,68 +91,68 @@ impl From<Product> for ProductBody {
     }
 }
 
-/// What was told of networks: users of the same network are told the same, over and over.
+/// Cache of rendered responses: subscribers of a network with the same products get identical bodies.
 #[derive(Debug, Default)]
-pub struct ToldNetworks(papaya::HashMap<Told, Body>);
+pub struct NetworksCache(papaya::HashMap<CacheKey, CachedBody>);
 
-/// A network by its place in memory, where it stays as long as its [`Body`] is kept, and its products.
-type Told = (usize, u8);
+/// Address of the network and bit set of products. The address stays unique: the [`CachedBody`] keeps the network
+/// alive.
+type CacheKey = (usize, u8);
 
 #[derive(Debug)]
-struct Body {
-    _network: Arc<UserNetwork>,
+struct CachedBody {
+    _network: Arc<NetworkInfo>,
     document: Bytes,
 }
 
-/// More than there are networks with what their users may use. They grow in number when networks are read anew.
-const MOST_TOLD: usize = 10_000;
+/// Exceeds networks times product sets. Reloaded networks add entries.
+const MAX_CACHED_BODIES: usize = 10_000;
 
-impl ToldNetworks {
+impl NetworksCache {
     fn body(&self, found: &eligibility::Eligibility) -> Bytes {
-        let render = || Bytes::from(rendered(&EligibilityBody::from(found)));
-        // Other networks are many, and none is kept in memory.
-        let ServingNetwork::Ours(network) = &found.network else { return render() };
+        let render = || Bytes::from(render_json(&EligibilityBody::from(found)));
+        // Other networks are not held in memory and are too many to cache.
+        let ServingNetwork::Configured(network) = &found.network else { return render() };
         let products = found.products.iter().fold(0, |products, product| products | 1 << *product as u8);
-        let told = (Arc::as_ptr(network).addr(), products);
-        let kept = self.0.pin();
-        if let Some(body) = kept.get(&told) {
+        let key = (Arc::as_ptr(network).addr(), products);
+        let cache = self.0.pin();
+        if let Some(body) = cache.get(&key) {
             return body.document.clone();
         }
-        if kept.len() >= MOST_TOLD {
-            kept.clear();
+        if cache.len() >= MAX_CACHED_BODIES {
+            cache.clear();
         }
         let document = render();
-        kept.insert(told, Body { _network: Arc::clone(network), document: document.clone() });
+        cache.insert(key, CachedBody { _network: Arc::clone(network), document: document.clone() });
         document
     }
 }
 
 /// `GET /v1/eligibility/phone-numbers/{phone_number}`
-async fn of_number(
+async fn by_phone_number(
     State(app): State<App>,
     caller: ProjectCaller<Eligibility>,
-    ids: PathIds,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let found = app.engine.eligibility_of_number(caller.project(), asked(&ids, "phone_number")).await?;
-    Ok(json_bytes(StatusCode::OK, app.told_networks.body(&found)))
+    let found = app.engine.eligibility_of_number(caller.project(), path_parameter(&ids, "phone_number")).await?;
+    Ok(json_bytes_response(StatusCode::OK, app.networks_cache.body(&found)))
 }
 
 /// `GET /v1/eligibility/device-ips/{ip}`
-async fn of_address(
+async fn by_device_ip(
     State(app): State<App>,
     caller: ProjectCaller<Eligibility>,
-    ids: PathIds,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let found = app.engine.eligibility_of_address(caller.project(), asked(&ids, "ip"))?;
-    Ok(json_bytes(StatusCode::OK, app.told_networks.body(&found)))
+    let found = app.engine.eligibility_of_address(caller.project(), path_parameter(&ids, "ip"))?;
+    Ok(json_bytes_response(StatusCode::OK, app.networks_cache.body(&found)))
 }
 
-/// What the path asks about.
-fn asked<'a>(ids: &'a PathIds, name: &str) -> &'a str {
+fn path_parameter<'a>(ids: &'a PathParameters, name: &str) -> &'a str {
     ids.get(name).unwrap_or_default()
 }
 
@@ -160,8 +160,8 @@ fn asked<'a>(ids: &'a PathIds, name: &str) -> &'a str {
 mod tests {
     use super::*;
 
-    fn named(name: &str) -> Arc<UserNetwork> {
-        Arc::new(UserNetwork {
+    fn named(name: &str) -> Arc<NetworkInfo> {
+        Arc::new(NetworkInfo {
             id: "23410".parse().unwrap(),
             name: name.to_owned(),
             aliases: vec![],
@@ -171,20 +171,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_would_be_told() {
-        let told = ToldNetworks::default();
+    fn cached_body_equals_rendered_body() {
+        let cache = NetworksCache::default();
         let (before, after) = (named("Before"), named("After"));
         let products = [&[Product::SecureSna][..], &[Product::SecureSna, Product::SimSwap], &[]];
         for _ in 0..3 {
-            // The same network read anew, in between.
+            // A reload replaces the network.
             for network in [&before, &after] {
                 for products in products {
-                    let network = ServingNetwork::Ours(Arc::clone(network));
+                    let network = ServingNetwork::Configured(Arc::clone(network));
                     let found = eligibility::Eligibility { network, products: products.to_vec() };
-                    assert_eq!(told.body(&found), rendered(&EligibilityBody::from(&found)), "{found:?}");
+                    assert_eq!(cache.body(&found), render_json(&EligibilityBody::from(&found)), "{found:?}");
                 }
             }
         }
-        assert_eq!(told.0.len(), 6, "each network with each of its products");
+        assert_eq!(cache.0.len(), 6, "each network with each of its products");
     }
 }

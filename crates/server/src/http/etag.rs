@@ -6,14 +6,14 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 
-use super::json;
+use super::json_response;
 
-/// A 200 whose `ETag` is that of its body.
-pub fn tagged<B: Serialize>(body: &B) -> Response {
-    with_etag(json(StatusCode::OK, body), body)
+/// A 200 response with the `ETag` of its body.
+pub fn json_with_etag<B: Serialize>(body: &B) -> Response {
+    with_etag(json_response(StatusCode::OK, body), body)
 }
 
-/// Adds the `ETag` of a resource, given the body of a read of it.
+/// Adds the `ETag` of a resource, computed from its representation.
 pub fn with_etag<B: Serialize>(mut response: Response, representation: &B) -> Response {
     if let Ok(tag) = HeaderValue::from_str(&strong_tag(representation)) {
         response.headers_mut().insert(header::ETAG, tag);
@@ -21,12 +21,12 @@ pub fn with_etag<B: Serialize>(mut response: Response, representation: &B) -> Re
     response
 }
 
-/// The `If-Match` header of a change, if there is one.
+/// `If-Match` header of a change.
 #[derive(Debug)]
 pub struct IfMatch(Option<Vec<String>>);
 
 impl IfMatch {
-    pub fn of(headers: &HeaderMap) -> Self {
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(header::IF_MATCH).iter().peekable();
         if values.peek().is_none() {
             return IfMatch(None);
@@ -35,8 +35,8 @@ impl IfMatch {
         IfMatch(Some(tags.map(|tag| String::from_utf8_lossy(tag.trim_ascii()).into_owned()).collect()))
     }
 
-    /// Whether a change may go ahead while a read of the resource has this body. A weak tag never matches.
-    pub fn admits<B: Serialize>(&self, representation: &B) -> bool {
+    /// Whether the change may proceed. A missing header matches; a weak tag never does (RFC 9110, section 13.1.1).
+    pub fn matches<B: Serialize>(&self, representation: &B) -> bool {
         let Some(tags) = &self.0 else { return true };
         let current = strong_tag(representation);
         tags.iter().any(|tag| *tag == "*" || *tag == current)
@@ -54,11 +54,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_admitted_by_the_current_strong_tag() {
+    fn if_match_requires_the_current_strong_tag() {
         let current = strong_tag(&"now");
         let weak = format!("W/{current}");
         let several = format!("\"a\", {current} ,\"b\"");
-        for (given, is_admitted) in [
+        for (given, matches) in [
             (&[][..], true),
             (&["*"], true),
             (&[&*current], true),
@@ -74,7 +74,7 @@ mod tests {
             headers.for_each(|(name, value)| {
                 map.append(name, value);
             });
-            assert_eq!(IfMatch::of(&map).admits(&"now"), is_admitted, "{given:?}");
+            assert_eq!(IfMatch::from_headers(&map).matches(&"now"), matches, "{given:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Is it alive, is it ready, and how is it doing.
+//! Liveness, readiness and metrics endpoints.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,61 +10,60 @@ use http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 use tokio::{sync::Mutex, time::Instant};
 
-use super::{App, Routes, json, problem::Problem};
+use super::{App, Routes, json_response, problem::Problem};
 
-/// How long the database's answer is good for: probes must not become load.
-const FRESH: Duration = Duration::from_millis(500);
-/// A probe that waits longer is a failed one.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Caches the ping result so that probes cause no load.
+const PING_CACHE_DURATION: Duration = Duration::from_millis(500);
+const PING_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// When the database was asked last, and what it said.
+/// Time and result of the last database ping.
 #[derive(Debug, Default)]
-pub struct Readiness(Mutex<Option<(Instant, Answer)>>);
+pub struct ReadinessCache(Mutex<Option<(Instant, PingResult)>>);
 
-type Answer = Result<(), Arc<str>>;
+type PingResult = Result<(), Arc<str>>;
 
 pub fn routes() -> Routes {
     Routes::default().get("/livez", livez).get("/readyz", readyz)
 }
 
 async fn livez() -> Response {
-    json(StatusCode::OK, &json!({"status": "alive"}))
+    json_response(StatusCode::OK, &json!({"status": "alive"}))
 }
 
-/// Whether this node should be sent requests. The schema was checked when the store was opened.
+/// Ready to receive requests. The schema was checked when the store was opened.
 async fn readyz(State(app): State<App>) -> Response {
     if app.shutdown.is_cancelled() {
         return Problem::unavailable("this node is shutting down").into_response();
     }
-    if !app.engine.control_plane().keys().is_complete(app.engine.clock().now()) {
-        return Problem::unavailable("keys: not every purpose has a key in use").into_response();
+    if !app.engine.control_plane().keys().has_all_active_keys(app.engine.clock().now()) {
+        return Problem::unavailable("keys: some purposes have no active key").into_response();
     }
-    match database(&app).await {
-        Ok(()) => json(StatusCode::OK, &json!({"status": "ready"})),
+    match ping_database(&app).await {
+        Ok(()) => json_response(StatusCode::OK, &json!({"status": "ready"})),
         Err(reason) => Problem::unavailable(format!("database: {reason}")).into_response(),
     }
 }
 
-async fn database(app: &App) -> Answer {
-    let mut last = app.readiness.0.lock().await;
-    if let Some((at, answer)) = &*last
-        && at.elapsed() < FRESH
+async fn ping_database(app: &App) -> PingResult {
+    let mut last = app.readiness_cache.0.lock().await;
+    if let Some((at, result)) = &*last
+        && at.elapsed() < PING_CACHE_DURATION
     {
-        return answer.clone();
+        return result.clone();
     }
-    let answer = match tokio::time::timeout(PATIENCE, app.engine.store().ping()).await {
+    let result = match tokio::time::timeout(PING_TIMEOUT, app.engine.store().ping()).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "not ready");
-            Err("it does not answer, or takes no writes".into())
+            tracing::warn!(%error, "database ping failed");
+            Err("no response, or not writable".into())
         }
-        Err(_) => Err("it does not answer in time".into()),
+        Err(_) => Err("ping timed out".into()),
     };
-    *last = Some((Instant::now(), answer.clone()));
-    answer
+    *last = Some((Instant::now(), result.clone()));
+    result
 }
 
-/// In the text format of OpenMetrics, for Prometheus. On the operators' listener only.
+/// OpenMetrics text format. Served on the metrics listener only.
 pub async fn metrics(State(app): State<App>) -> Response {
     let text = app.metrics.encode();
     let content_type = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");

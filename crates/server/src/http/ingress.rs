@@ -1,4 +1,4 @@
-//! The door for operators: SMS by webhook, on a listener apart from the public API.
+//! Webhooks of SMS vendors, on a listener separate from the public API.
 
 use std::sync::Arc;
 
@@ -7,35 +7,34 @@ use axum::{
     response::Response,
 };
 use http::{HeaderValue, header};
-use ringtrue_operators::sms_http::Incoming;
+use ringtrue_operators::sms_http::WebhookRequest;
 
-use super::{App, Routes, arrival::Arrival, body::read_limited, path::PathIds, problem::Problem};
+use super::{App, Routes, body::read_limited, path::PathParameters, problem::Problem, request_context::RequestContext};
 
-/// What vendors send is far smaller.
-const MAX_BODY: usize = 64 * 1024;
+const MAX_WEBHOOK_BYTES: usize = 64 * 1024;
 
 pub fn routes() -> Routes {
     let (plain, with_secret) = ("/southbound/sms/{connector}", "/southbound/sms/{connector}/{secret}");
     Routes::default().get(plain, receive).post(plain, receive).get(with_secret, receive).post(with_secret, receive)
 }
 
-/// Hands the request to the connector that the path names, and answers in the vendor's own words.
+/// Passes the request to the connector named in the path and returns the response in the vendor's format.
 async fn receive(
     State(app): State<App>,
-    State(arrival): State<Arc<Arrival>>,
-    ids: PathIds,
+    State(context): State<Arc<RequestContext>>,
+    ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
     let webhook = ids.get("connector").and_then(|name| app.connectors.webhook(name)).ok_or_else(Problem::not_found)?;
     let (parts, body) = request.into_parts();
-    let body = read_limited(&app, &parts.headers, body, MAX_BODY).await?;
+    let body = read_limited(&app, &parts.headers, body, MAX_WEBHOOK_BYTES).await?;
     let reply = webhook
-        .handle(Incoming {
+        .handle(WebhookRequest {
             method: &parts.method,
             path_and_query: parts.uri.path_and_query().map_or("/", |target| target.as_str()),
             headers: &parts.headers,
             body: &body,
-            peer: arrival.address,
+            peer: context.client_ip,
         })
         .await;
     let mut response = Response::new(reply.body.into());

@@ -1,7 +1,6 @@
-//! Strict JSON: every property known, none twice, each of its type; and the pointer of the culprit when not.
+//! Strict JSON parsing: unknown, repeated and mistyped properties are errors with a JSON pointer.
 //!
-//! Bodies are read by hand from a tree, not by derived deserializers: those take arrays for objects, and cannot say
-//! where in the document the trouble is.
+//! Derived deserializers accept arrays for structs and do not report the position, so bodies are read from a tree.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -11,32 +10,32 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::problem::Problem;
 
-/// What is wrong with a document, and where (RFC 6901).
+/// A problem with a document and its position (RFC 6901).
 #[derive(Debug, PartialEq, Eq)]
-pub struct Invalid {
+pub struct JsonError {
     pub pointer: String,
     pub problem: String,
 }
 
-impl Invalid {
+impl JsonError {
     pub fn new(pointer: &str, problem: impl Into<String>) -> Self {
-        Invalid { pointer: pointer.to_owned(), problem: problem.into() }
+        JsonError { pointer: pointer.to_owned(), problem: problem.into() }
     }
 }
 
-impl From<Invalid> for Problem {
-    fn from(invalid: Invalid) -> Self {
-        Problem::bad_request(format!("`{}`: {}", invalid.pointer, invalid.problem))
+impl From<JsonError> for Problem {
+    fn from(error: JsonError) -> Self {
+        Problem::bad_request(format!("`{}`: {}", error.pointer, error.problem))
     }
 }
 
-/// A JSON value that keeps repeated properties, so that they can be refused.
+/// A JSON value that keeps repeated properties, so that they can be rejected.
 #[derive(Debug)]
 pub enum Node {
     Null,
     Boolean(bool),
     Integer(i64),
-    /// A fraction, or beyond 64 bits.
+    /// A fraction, or an integer beyond 64 bits.
     OtherNumber,
     Text(String),
     List(Vec<Node>),
@@ -56,7 +55,7 @@ impl Node {
     }
 }
 
-/// The members of an object that have not been taken yet.
+/// Members of an object that have not been read yet.
 #[derive(Debug)]
 pub struct Object {
     pointer: String,
@@ -64,48 +63,48 @@ pub struct Object {
 }
 
 impl Object {
-    /// Reads a document that must be one object.
-    pub fn parse(document: &[u8]) -> Result<Self, Invalid> {
+    /// Parses a document that must be an object.
+    pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
         if document.starts_with(b"\xEF\xBB\xBF") {
-            return Err(Invalid::new("", "the document begins with a byte order mark"));
+            return Err(JsonError::new("", "the document starts with a byte order mark; send UTF-8 without one"));
         }
         let text = std::str::from_utf8(document)
-            .map_err(|error| Invalid::new("", format!("not UTF-8 after byte {}", error.valid_up_to())))?;
+            .map_err(|error| JsonError::new("", format!("invalid UTF-8 after byte {}", error.valid_up_to())))?;
         if text.trim().is_empty() {
-            return Err(Invalid::new("", "a JSON object is missing"));
+            return Err(JsonError::new("", "the body is empty; expected a JSON object"));
         }
-        let node = serde_json::from_str(text).map_err(|error| Invalid::new("", format!("not JSON: {error}")))?;
-        object(node, "")
+        let node = serde_json::from_str(text).map_err(|error| JsonError::new("", format!("invalid JSON: {error}")))?;
+        as_object(node, "")
     }
 
-    /// An optional member. `null` counts as absent: many serialisers write it for what is not set.
+    /// Reads an optional member. `null` counts as absent: many serializers write it for unset values.
     pub fn take<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(Node, &str) -> Result<T, Invalid>,
-    ) -> Result<Option<T>, Invalid> {
+        read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
+    ) -> Result<Option<T>, JsonError> {
         match self.remove(name) {
             None | Some(Node::Null) => Ok(None),
             Some(node) => read(node, &self.pointer_to(name)).map(Some),
         }
     }
 
-    /// A member that must be there.
+    /// Reads a required member.
     pub fn require<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(Node, &str) -> Result<T, Invalid>,
-    ) -> Result<T, Invalid> {
+        read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
+    ) -> Result<T, JsonError> {
         let value = self.replace(name, read)?;
-        value.ok_or_else(|| Invalid::new(&self.pointer_to(name), "this property is required"))
+        value.ok_or_else(|| JsonError::new(&self.pointer_to(name), "required property is missing"))
     }
 
-    /// A member of a merge patch (RFC 7396), where `null` removes a value.
+    /// Reads a member of a merge patch (RFC 7396), where `null` removes a value.
     pub fn patch<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(Node, &str) -> Result<T, Invalid>,
-    ) -> Result<Patch<T>, Invalid> {
+        read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
+    ) -> Result<Patch<T>, JsonError> {
         match self.remove(name) {
             None => Ok(Patch::Keep),
             Some(Node::Null) => Ok(Patch::Clear),
@@ -113,12 +112,12 @@ impl Object {
         }
     }
 
-    /// A member of a merge patch whose value can be replaced but not removed, so `null` is of the wrong type.
+    /// Reads a member of a merge patch that cannot be removed, so `null` is a type error.
     pub fn replace<T>(
         &mut self,
         name: &str,
-        read: impl FnOnce(Node, &str) -> Result<T, Invalid>,
-    ) -> Result<Option<T>, Invalid> {
+        read: impl FnOnce(Node, &str) -> Result<T, JsonError>,
+    ) -> Result<Option<T>, JsonError> {
         self.remove(name).map(|node| read(node, &self.pointer_to(name))).transpose()
     }
 
@@ -127,17 +126,17 @@ impl Object {
         Some(self.members.swap_remove(index).1)
     }
 
-    /// Nothing else may be left.
-    pub fn finish(self) -> Result<(), Invalid> {
+    /// Rejects members that have not been read.
+    pub fn finish(self) -> Result<(), JsonError> {
         match self.members.first() {
             None => Ok(()),
-            Some((name, _)) => Err(Invalid::new(&self.pointer_to(name), "this property is not known here")),
+            Some((name, _)) => Err(JsonError::new(&self.pointer_to(name), "unknown property")),
         }
     }
 
     fn pointer_to(&self, name: &str) -> String {
         let pointer = [&self.pointer, "/"].concat();
-        // As our own names are.
+        // Names of API properties need no escaping.
         if name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return pointer + name;
         }
@@ -146,66 +145,66 @@ impl Object {
     }
 }
 
-pub fn object(node: Node, pointer: &str) -> Result<Object, Invalid> {
+pub fn as_object(node: Node, pointer: &str) -> Result<Object, JsonError> {
     let Node::Object(members) = node else {
-        return Err(Invalid::new(pointer, format!("expected an object, found {}", node.kind())));
+        return Err(JsonError::new(pointer, format!("expected an object, found {}", node.kind())));
     };
     let object = Object { pointer: pointer.to_owned(), members };
     for (index, (name, _)) in object.members.iter().enumerate() {
         if object.members[..index].iter().any(|(earlier, _)| earlier == name) {
-            return Err(Invalid::new(&object.pointer_to(name), "this property occurs twice"));
+            return Err(JsonError::new(&object.pointer_to(name), "repeated property"));
         }
     }
     Ok(object)
 }
 
-pub fn text(node: Node, pointer: &str) -> Result<String, Invalid> {
+pub fn as_text(node: Node, pointer: &str) -> Result<String, JsonError> {
     match node {
         Node::Text(text) => Ok(text),
-        node => Err(Invalid::new(pointer, format!("expected a string, found {}", node.kind()))),
+        node => Err(JsonError::new(pointer, format!("expected a string, found {}", node.kind()))),
     }
 }
 
-/// A string in the form of some type.
-pub fn parsed<T: FromStr<Err: Display>>(node: Node, pointer: &str) -> Result<T, Invalid> {
-    text(node, pointer)?.parse().map_err(|error: T::Err| Invalid::new(pointer, error.to_string()))
+/// Parses a string with [`FromStr`].
+pub fn as_parsed<T: FromStr<Err: Display>>(node: Node, pointer: &str) -> Result<T, JsonError> {
+    as_text(node, pointer)?.parse().map_err(|error: T::Err| JsonError::new(pointer, error.to_string()))
 }
 
-pub fn boolean(node: Node, pointer: &str) -> Result<bool, Invalid> {
+pub fn as_boolean(node: Node, pointer: &str) -> Result<bool, JsonError> {
     match node {
         Node::Boolean(value) => Ok(value),
-        node => Err(Invalid::new(pointer, format!("expected a boolean, found {}", node.kind()))),
+        node => Err(JsonError::new(pointer, format!("expected a boolean, found {}", node.kind()))),
     }
 }
 
-pub fn integer(node: Node, pointer: &str) -> Result<i64, Invalid> {
+pub fn as_integer(node: Node, pointer: &str) -> Result<i64, JsonError> {
     match node {
         Node::Integer(value) => Ok(value),
-        Node::OtherNumber => Err(Invalid::new(pointer, "expected a whole number")),
-        node => Err(Invalid::new(pointer, format!("expected a whole number, found {}", node.kind()))),
+        Node::OtherNumber => Err(JsonError::new(pointer, "expected an integer")),
+        node => Err(JsonError::new(pointer, format!("expected an integer, found {}", node.kind()))),
     }
 }
 
-pub fn instant(node: Node, pointer: &str) -> Result<Timestamp, Invalid> {
-    let text = text(node, pointer)?;
-    super::time::parse(&text).ok_or_else(|| Invalid::new(pointer, super::time::EXPECTED))
+pub fn as_timestamp(node: Node, pointer: &str) -> Result<Timestamp, JsonError> {
+    let text = as_text(node, pointer)?;
+    super::time::parse(&text).ok_or_else(|| JsonError::new(pointer, super::time::EXPECTED_FORMAT))
 }
 
-/// An array of distinct values.
-pub fn distinct<T: PartialEq>(
+/// Reads an array of distinct values.
+pub fn as_distinct_list<T: PartialEq>(
     node: Node,
     pointer: &str,
-    read: impl Fn(Node, &str) -> Result<T, Invalid>,
-) -> Result<Vec<T>, Invalid> {
+    read: impl Fn(Node, &str) -> Result<T, JsonError>,
+) -> Result<Vec<T>, JsonError> {
     let Node::List(nodes) = node else {
-        return Err(Invalid::new(pointer, format!("expected an array, found {}", node.kind())));
+        return Err(JsonError::new(pointer, format!("expected an array, found {}", node.kind())));
     };
     let mut values = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.into_iter().enumerate() {
         let pointer = format!("{pointer}/{index}");
         let value = read(node, &pointer)?;
         if values.contains(&value) {
-            return Err(Invalid::new(&pointer, "this value occurs twice"));
+            return Err(JsonError::new(&pointer, "repeated value"));
         }
         values.push(value);
     }
@@ -272,12 +271,12 @@ impl<'de> Visitor<'de> for NodeVisitor {
 mod tests {
     use super::*;
 
-    fn read(document: &[u8]) -> Result<(String, Option<i64>), Invalid> {
+    fn read(document: &[u8]) -> Result<(String, Option<i64>), JsonError> {
         let mut body = Object::parse(document)?;
-        let name = body.require("name", text)?;
+        let name = body.require("name", as_text)?;
         let nested = body.take("nested", |node, pointer| {
-            let mut nested = object(node, pointer)?;
-            let size = nested.require("size", integer)?;
+            let mut nested = as_object(node, pointer)?;
+            let size = nested.require("size", as_integer)?;
             nested.finish()?;
             Ok(size)
         })?;
@@ -286,30 +285,30 @@ mod tests {
     }
 
     #[test]
-    fn the_culprit_is_named_by_its_pointer() {
+    fn errors_contain_the_json_pointer() {
         assert_eq!(read(br#"{"name":"a","nested":{"size":3}}"#), Ok(("a".to_owned(), Some(3))));
         assert_eq!(read(br#"{"name":"a","nested":null}"#), Ok(("a".to_owned(), None)));
         for (document, pointer, problem) in [
             (&br#"{"nested":{"size":3}}"#[..], "/name", "required"),
             (br#"{"name":null}"#, "/name", "expected a string, found null"),
             (br#"{"name":["a"]}"#, "/name", "found an array"),
-            (br#"{"name":"a","nested":{"size":null}}"#, "/nested/size", "expected a whole number, found null"),
-            (br#"{"name":"a","nested":null,"nested":null}"#, "/nested", "occurs twice"),
-            (br#"{"name":"a","other":null}"#, "/other", "not known"),
+            (br#"{"name":"a","nested":{"size":null}}"#, "/nested/size", "expected an integer, found null"),
+            (br#"{"name":"a","nested":null,"nested":null}"#, "/nested", "repeated property"),
+            (br#"{"name":"a","other":null}"#, "/other", "unknown property"),
             (br#"{"name":"a","nested":[3]}"#, "/nested", "expected an object, found an array"),
-            (br#"{"name":"a","nested":{"size":1.5}}"#, "/nested/size", "whole number"),
-            (br#"{"name":"a","nested":{"size":99999999999999999999}}"#, "/nested/size", "whole number"),
-            (br#"{"name":"a","nested":{"size":3,"a/b~c":1}}"#, "/nested/a~1b~0c", "not known"),
-            (br#"{"name":"a","nested":{"size":3,"size":4}}"#, "/nested/size", "occurs twice"),
-            (br#"{"name":"a","name":"b"}"#, "/name", "occurs twice"),
-            (br#"{"name":"a",}"#, "", "not JSON"),
-            (br#"{"name":NaN}"#, "", "not JSON"),
-            (br#"{"name":"\ud800"}"#, "", "not JSON"),
-            (br#"{"name":"a"}{"name":"a"}"#, "", "not JSON"),
+            (br#"{"name":"a","nested":{"size":1.5}}"#, "/nested/size", "expected an integer"),
+            (br#"{"name":"a","nested":{"size":99999999999999999999}}"#, "/nested/size", "expected an integer"),
+            (br#"{"name":"a","nested":{"size":3,"a/b~c":1}}"#, "/nested/a~1b~0c", "unknown property"),
+            (br#"{"name":"a","nested":{"size":3,"size":4}}"#, "/nested/size", "repeated property"),
+            (br#"{"name":"a","name":"b"}"#, "/name", "repeated property"),
+            (br#"{"name":"a",}"#, "", "invalid JSON"),
+            (br#"{"name":NaN}"#, "", "invalid JSON"),
+            (br#"{"name":"\ud800"}"#, "", "invalid JSON"),
+            (br#"{"name":"a"}{"name":"a"}"#, "", "invalid JSON"),
             (br#"["a"]"#, "", "expected an object"),
             (b"\xEF\xBB\xBF{}", "", "byte order mark"),
-            (b"{\"name\":\"\xff\"}", "", "not UTF-8"),
-            (b" ", "", "missing"),
+            (b"{\"name\":\"\xff\"}", "", "invalid UTF-8"),
+            (b" ", "", "empty"),
         ] {
             let invalid = read(document).unwrap_err();
             assert_eq!(invalid.pointer, pointer, "{}", String::from_utf8_lossy(document));
@@ -318,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_nested_without_end_is_refused_without_harm() {
+    fn deeply_nested_document_is_rejected() {
         let deep = [b"[".repeat(8_000), b"]".repeat(8_000)].concat();
         assert!(read(&deep).is_err());
     }

@@ -1,37 +1,37 @@
-//! The HTTP door: routes, and everything between a socket's bytes and a use case.
+//! HTTP API: routes, extractors, handlers and middleware.
 //!
-//! A handler is a sentence: who may call, what comes in, what goes out. Rules live in the engine, error bodies are
-//! written by the [`edge`], and the public JSON shapes are in the modules of their resources and nowhere else.
+//! Handlers parse input, call a use case of the engine and render the result. The [`middleware`] renders errors. Public
+//! JSON shapes are defined in the modules of their resources only.
 
-mod admission;
-pub(crate) mod arrival;
 pub(crate) mod body;
 mod callback_resends;
 mod caller;
-pub mod catalogue;
 mod check;
-pub(crate) mod edge;
+mod detached;
+mod docs_pages;
 mod eligibility;
+pub mod error_catalog;
 mod etag;
+mod header_case;
 mod health;
 mod idempotency;
 mod ingress;
 mod json;
 mod management;
+pub(crate) mod middleware;
 mod oauth;
 pub(crate) mod path;
 pub(crate) mod problem;
 pub(crate) mod query;
+pub(crate) mod request_context;
+mod request_limits;
+mod request_log;
 mod reverse_sms;
 mod routes;
 mod sandbox;
 mod silent;
 mod sim_swap;
-mod site;
 pub mod time;
-mod to_the_end;
-mod trail;
-mod usual_case;
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,69 +42,69 @@ use ringtrue_engine::Engine;
 use serde::Serialize;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use admission::MAX_HEADER_COUNT;
-pub use edge::{Door, Patience};
+pub use middleware::{HttpService, RequestTimer};
+pub use request_limits::MAX_HEADER_COUNT;
 pub use routes::Routes;
 
 use crate::{
-    config::RequestLog, connectors::Connectors, console, handsets::Handsets, sandbox_operator::Authorizer,
+    config::RequestLogLevel, connectors::Connectors, console, handsets::Handsets, sandbox_operator::SandboxAuthorizer,
     telemetry::metrics::Metrics,
 };
 
-/// What handlers share. Cheap to clone.
+/// State shared by all handlers. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct App(Arc<Shared>);
+pub struct App(Arc<AppState>);
 
 #[derive(Debug)]
-pub struct Shared {
+pub struct AppState {
     pub engine: Engine,
     pub metrics: Arc<Metrics>,
     pub connectors: Arc<Connectors>,
-    /// The simulated handsets of sandbox projects.
+    /// Simulated handsets of sandbox projects.
     pub handsets: Handsets,
-    /// Hands simulated devices on to their operator.
-    pub authorizer: Authorizer,
-    /// Peers whose `X-Forwarded-For` is believed.
+    /// Forwards simulated devices to the sandbox operator.
+    pub authorizer: SandboxAuthorizer,
+    /// Peers whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    pub request_log: RequestLog,
-    /// Whether somebody collects traces.
+    pub request_log: RequestLogLevel,
+    /// Whether traces are exported.
     pub traces: bool,
     pub body_timeout: Duration,
     pub request_timeout: Duration,
-    /// How long a connection may stay open without a word.
+    /// Maximum idle time of a connection.
     pub idle_timeout: Duration,
-    /// Work that goes on when nobody waits for it any more.
+    /// Tasks that outlive their request.
     pub tasks: TaskTracker,
     pub shutdown: CancellationToken,
-    pub readiness: health::Readiness,
-    pub site: site::Site,
-    pub told_networks: eligibility::ToldNetworks,
+    pub readiness_cache: health::ReadinessCache,
+    pub docs_pages: docs_pages::DocsPages,
+    pub networks_cache: eligibility::NetworksCache,
 }
 
 impl App {
-    pub fn new(shared: Shared) -> Self {
+    pub fn new(shared: AppState) -> Self {
         App(Arc::new(shared))
     }
 }
 
 impl std::ops::Deref for App {
-    type Target = Shared;
+    type Target = AppState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &AppState {
         &self.0
     }
 }
 
-pub use eligibility::ToldNetworks;
-pub use health::Readiness;
-pub use site::Site;
+pub use docs_pages::DocsPages;
+pub use eligibility::NetworksCache;
+pub use health::ReadinessCache;
 
-/// The public door: to the API, and to the console.
-pub fn public_door(app: App) -> Door {
-    Door::new(public_routes().merge(console::routes()), app).with_hsts()
+/// Serves the API and the console.
+pub fn public_service(app: App) -> HttpService {
+    HttpService::new(public_routes().merge(docs_pages::script_routes()).merge(console::routes()), app).with_hsts()
 }
 
-/// Every public route of the API, with the table that the OpenAPI document is held against.
+/// Public routes of the API. A test compares them with the OpenAPI document.
 pub fn public_routes() -> Routes {
     Routes::default()
         .merge(oauth::routes())
@@ -116,46 +116,45 @@ pub fn public_routes() -> Routes {
         .merge(sandbox::routes())
         .merge(management::routes())
         .merge(health::routes())
-        .merge(site::routes())
+        .merge(docs_pages::routes())
 }
 
-/// What is served on the listener for operators: metrics and health.
-pub fn operator_door(app: App) -> Door {
-    Door::new(Routes::default().merge(health::routes()).get("/metrics", health::metrics), app)
+/// Serves metrics and health checks.
+pub fn metrics_service(app: App) -> HttpService {
+    HttpService::new(Routes::default().merge(health::routes()).get("/metrics", health::metrics), app)
 }
 
-/// The door for operators' webhooks.
-pub fn ingress_door(app: App) -> Door {
-    Door::new(ingress::routes(), app)
+/// Serves webhooks of SMS vendors.
+pub fn ingress_service(app: App) -> HttpService {
+    HttpService::new(ingress::routes(), app)
 }
 
-/// The door for devices whose operator tells by a header who they are. Plain HTTP: nobody can add one to TLS.
-pub fn enrichment_door(app: App) -> Door {
-    Door::new(silent::enrichment_routes(), app).keeping_enrichment()
+/// Serves devices whose operator enriches headers. Plain HTTP, as gateways cannot add headers to TLS.
+pub fn enrichment_service(app: App) -> HttpService {
+    HttpService::new(silent::enrichment_routes(), app).with_enrichment_headers()
 }
 
-/// Room for the answers that are asked for most often: what grows is copied.
-const MOST_ANSWERS: usize = 512;
-/// Room for the headers of an answer, those that the edge adds and those of a rate limit included.
-const MOST_HEADERS: usize = 12;
+/// Initial buffer size; fits most responses.
+const JSON_BUFFER_BYTES: usize = 512;
+/// Fits the headers of a response, including those added by the middleware.
+const RESPONSE_HEADER_CAPACITY: usize = 12;
 
-/// A JSON answer.
-fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    json_bytes(status, rendered(body))
+fn json_response(status: StatusCode, body: &impl Serialize) -> Response {
+    json_bytes_response(status, render_json(body))
 }
 
-fn rendered(body: &impl Serialize) -> Vec<u8> {
-    let mut document = Vec::with_capacity(MOST_ANSWERS);
+fn render_json(body: &impl Serialize) -> Vec<u8> {
+    let mut document = Vec::with_capacity(JSON_BUFFER_BYTES);
     if serde_json::to_writer(&mut document, body).is_err() {
         document.clear();
     }
     document
 }
 
-fn json_bytes(status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
+fn json_bytes_response(status: StatusCode, body: impl Into<axum::body::Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    *response.headers_mut() = HeaderMap::with_capacity(MOST_HEADERS);
+    *response.headers_mut() = HeaderMap::with_capacity(RESPONSE_HEADER_CAPACITY);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

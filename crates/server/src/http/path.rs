@@ -1,4 +1,4 @@
-//! Identifiers in paths.
+//! Path parameters.
 
 use std::{convert::Infallible, fmt, str::FromStr, sync::Arc};
 
@@ -11,64 +11,64 @@ use ringtrue_domain::{
 };
 
 use super::{
-    arrival::{Arrival, Context},
     problem::Problem,
+    request_context::{HandlerState, RequestContext},
 };
 
-/// The route that a request has taken.
-pub struct Way {
-    /// Of its path.
+/// The route that matched a request.
+pub struct MatchedRoute {
     pub template: &'static str,
-    /// The parameters of the template, decoded.
+    /// Decoded parameters.
     parameters: Vec<(&'static str, String)>,
 }
 
-impl Way {
-    /// A way through `template`, with what stands in a path for its parameters.
+impl MatchedRoute {
     pub fn new<'a>(template: &'static str, names: &[&'static str], values: impl Iterator<Item = &'a str>) -> Self {
-        Way { template, parameters: names.iter().zip(values).map(|(name, value)| (*name, decoded(value))).collect() }
+        MatchedRoute {
+            template,
+            parameters: names.iter().zip(values).map(|(name, value)| (*name, decode_parameter(value))).collect(),
+        }
     }
 }
 
-/// A `%` that escapes nothing stands for itself. Bytes that are not UTF-8 become a character that nothing of ours has in
-/// it, so that whoever reads the value refuses it.
-fn decoded(value: &str) -> String {
+/// A `%` that starts no escape is literal. Invalid UTF-8 becomes U+FFFD, which no valid parameter contains.
+fn decode_parameter(value: &str) -> String {
     percent_decode_str(value).decode_utf8_lossy().into_owned()
 }
 
-/// Masked: a path can hold a number.
-impl fmt::Debug for Way {
+/// Masked: paths can contain phone numbers.
+impl fmt::Debug for MatchedRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Way({})", self.template)
+        write!(f, "MatchedRoute({})", self.template)
     }
 }
 
-/// The parameters of a route's path template.
+/// Extracts the parameters of the matched route.
 #[derive(Debug)]
-pub struct PathIds(Arc<Arrival>);
+pub struct PathParameters(Arc<RequestContext>);
 
-impl FromRequestParts<Context> for PathIds {
+impl FromRequestParts<HandlerState> for PathParameters {
     type Rejection = Infallible;
 
-    async fn from_request_parts(_: &mut Parts, context: &Context) -> Result<Self, Infallible> {
-        Ok(PathIds(Arc::clone(&context.arrival)))
+    async fn from_request_parts(_: &mut Parts, state: &HandlerState) -> Result<Self, Infallible> {
+        Ok(PathParameters(Arc::clone(&state.context)))
     }
 }
 
-impl PathIds {
+impl PathParameters {
     pub fn workspace(&self) -> Result<WorkspaceId, Problem> {
-        self.id("workspace_id")
+        self.parse_uuid("workspace_id")
     }
 
     pub fn project(&self) -> Result<ProjectId, Problem> {
-        self.id("project_id")
+        self.parse_uuid("project_id")
     }
 
     pub fn check(&self) -> Result<CheckId, Problem> {
-        self.id("check_id")
+        self.parse_uuid("check_id")
     }
 
-    /// Whose credentials the path is about: a project's when it names one, else the workspace's.
+    /// Owner of the credentials in the path: the project if the path names one, otherwise the workspace.
     pub fn owner(&self) -> Result<CredentialOwner, Problem> {
         let workspace = self.workspace()?;
         if self.get("project_id").is_some() {
@@ -85,11 +85,11 @@ impl PathIds {
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        let parameters = &self.0.way.get()?.parameters;
+        let parameters = &self.0.matched_route.get()?.parameters;
         parameters.iter().find(|(parameter, _)| *parameter == name).map(|(_, value)| value.as_str())
     }
 
-    fn id<T: FromStr>(&self, name: &str) -> Result<T, Problem> {
+    fn parse_uuid<T: FromStr>(&self, name: &str) -> Result<T, Problem> {
         let text = self.get(name).unwrap_or_default();
         text.parse().map_err(|_| Problem::bad_request(format!("`{name}` in the path must be a UUID")))
     }
@@ -115,7 +115,7 @@ mod tests {
             ("%zz%41", "%zzA"),
             ("%%41", "%A"),
         ] {
-            assert_eq!(decoded(value), expected, "{value}");
+            assert_eq!(decode_parameter(value), expected, "{value}");
         }
     }
 }

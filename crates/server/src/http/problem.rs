@@ -1,6 +1,6 @@
-//! Error answers (RFC 9457).
+//! Error responses (RFC 9457).
 //!
-//! A handler gives a [`Problem`]; the edge writes it out, since only there the base URL and the request id are at hand.
+//! Handlers return a [`Problem`]. The middleware renders it, as it has the base URL and the request id.
 
 use axum::{
     extract::Request,
@@ -15,36 +15,35 @@ use ringtrue_engine::{
     idempotency::IdempotencyError,
     management::{InvalidUrl, ManagementError},
     ports::StoreError,
-    silent::{RedeemError, VisitError},
+    silent::{RedeemError, RedirectError},
 };
 use serde::Serialize;
 
-use super::catalogue::Code;
+use super::error_catalog::ProblemCode;
 
-/// What went wrong with a request, for the caller.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    pub code: Code,
+    pub code: ProblemCode,
     pub detail: String,
     headers: Vec<(HeaderName, HeaderValue)>,
     audience: Audience,
 }
 
-/// Who reads a problem, and what it tells them besides.
+/// Recipient of a problem, which determines additional fields and the content type.
 #[derive(Clone, Copy, Debug)]
 pub enum Audience {
     Caller,
-    /// At a token endpoint: RFC 6749's fields too, and as what it asked for.
+    /// Token endpoints: adds the fields of RFC 6749, and plain JSON on request.
     OAuthClient {
         wants_plain_json: bool,
     },
-    /// At the end of a check's redirect chain: what it would be told there without an error, too.
+    /// End of a redirect chain: adds the fields of the regular response.
     Device(CheckId),
 }
 
 impl Audience {
-    /// Who has sent a request, as far as its path tells.
-    pub fn of(request: &Request) -> Self {
+    /// Determines the audience by the path.
+    pub fn for_request(request: &Request) -> Self {
         if is_token_endpoint(request.uri().path()) {
             return Audience::OAuthClient { wants_plain_json: wants_plain_json(request.headers()) };
         }
@@ -52,58 +51,57 @@ impl Audience {
     }
 }
 
-/// Whether OAuth clients are answered at this path.
 pub fn is_token_endpoint(path: &str) -> bool {
     path.starts_with("/oauth2/")
 }
 
-/// Seconds after which a caller may try again when the store was unavailable.
-const RETRY_UNAVAILABLE: u32 = 2;
-/// The same when a workspace has too many searches running.
-const RETRY_SEARCH: u32 = 1;
-/// The same when no source could tell a number's operator.
-const RETRY_LOOKUP: u32 = 5;
-/// Said of a silent check that failed, where there is another way.
-pub const INSTEAD: &str = "; Reverse SMS is available for this user";
+/// Value of `Retry-After` in seconds when the store is unavailable.
+const UNAVAILABLE_RETRY_AFTER: u32 = 2;
+/// Value of `Retry-After` in seconds when a workspace runs too many searches.
+const SEARCH_RETRY_AFTER: u32 = 1;
+/// Value of `Retry-After` in seconds when no number source responded.
+const LOOKUP_RETRY_AFTER: u32 = 5;
+/// Appended to the error of a silent check if the project can fall back to Reverse SMS.
+pub const FALLBACK_HINT: &str = "; use Reverse SMS instead";
 
 impl Problem {
-    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+    pub fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Problem { code, detail: detail.into(), headers: vec![], audience: Audience::Caller }
     }
 
     pub fn bad_request(detail: impl Into<String>) -> Self {
-        Problem::new(Code::BadRequest, detail)
+        Problem::new(ProblemCode::BadRequest, detail)
     }
 
     pub fn not_found() -> Self {
-        Problem::new(Code::NotFound, "there is nothing at this path")
+        Problem::new(ProblemCode::NotFound, "no resource exists at this path")
     }
 
     pub fn unavailable(detail: impl Into<String>) -> Self {
-        Problem::new(Code::ServiceUnavailable, detail).retry_after(RETRY_UNAVAILABLE)
+        Problem::new(ProblemCode::ServiceUnavailable, detail).retry_after(UNAVAILABLE_RETRY_AFTER)
     }
 
-    /// Logs the cause, and tells the caller nothing of it.
+    /// Logs the cause. The response does not include it.
     pub fn internal(cause: &dyn std::fmt::Display) -> Self {
-        tracing::error!(error = %cause, "a request failed on our side");
-        Problem::new(Code::InternalError, "something went wrong on our side")
+        tracing::error!(error = %cause, "request failed with an internal error");
+        Problem::new(ProblemCode::InternalError, "internal error")
     }
 
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
-        self.with(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+        self.with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
     }
 
     #[must_use]
-    pub fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// The connection cannot be used for another request.
+    /// Closes the connection after the response.
     #[must_use]
-    pub fn closing_connection(self) -> Self {
-        self.with(header::CONNECTION, HeaderValue::from_static("close"))
+    pub fn with_connection_close(self) -> Self {
+        self.with_header(header::CONNECTION, HeaderValue::from_static("close"))
     }
 
     #[must_use]
@@ -112,24 +110,24 @@ impl Problem {
         self
     }
 
-    /// Answers a request with these headers at a token endpoint.
+    /// Formats the problem for the token endpoint, according to the `Accept` header.
     #[must_use]
     pub fn for_oauth(self, headers: &HeaderMap) -> Self {
         self.for_audience(Audience::OAuthClient { wants_plain_json: wants_plain_json(headers) })
     }
 
-    /// Ends the redirect chain of this check.
+    /// Formats the problem for the device at the end of a redirect chain.
     #[must_use]
     pub fn for_device(self, check: CheckId) -> Self {
         self.for_audience(Audience::Device(check))
     }
 
-    /// The body and its content type.
+    /// Returns the content type and the body.
     pub fn render(&self, base_url: &str) -> (&'static str, Vec<u8>) {
         let entry = self.code.entry();
         let error = match self.audience {
             Audience::Caller => None,
-            // Off-the-shelf OAuth clients read only the two, and know no `unauthorized`.
+            // OAuth client libraries read `error` and `error_description` only and do not support `unauthorized`.
             Audience::OAuthClient { .. } if entry.code == "unauthorized" => Some("invalid_client"),
             Audience::OAuthClient { .. } | Audience::Device(_) => Some(entry.code),
         };
@@ -166,7 +164,7 @@ struct ProblemBody<'a> {
     error_description: Option<&'a String>,
 }
 
-/// Whether `Accept` names `application/json` and not problem+json. It is a list that may come in several headers.
+/// Whether `Accept` names `application/json` and not `application/problem+json`.
 fn wants_plain_json(headers: &HeaderMap) -> bool {
     let named = |media_type: &str| {
         let lists = headers.get_all(header::ACCEPT).iter().filter_map(|list| list.to_str().ok());
@@ -177,7 +175,7 @@ fn wants_plain_json(headers: &HeaderMap) -> bool {
 }
 
 impl IntoResponse for Problem {
-    /// Without a body: the edge writes it.
+    /// Without a body: the middleware renders it.
     fn into_response(self) -> Response {
         let mut response = self.code.entry().status.into_response();
         for (name, value) in &self.headers {
@@ -192,19 +190,17 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unavailable(_) => {
-                tracing::warn!(%error, "a request could not be served");
-                Problem::unavailable("the service cannot reach its database at the moment")
+                tracing::warn!(%error, "store unavailable; request failed");
+                Problem::unavailable("the service cannot reach its database")
             }
             StoreError::DeadlineExceeded(_) => {
                 tracing::info!(%error, "query stopped at its deadline");
-                Problem::unavailable(
-                    "the query took too long and was stopped; make it narrower, for example by a range of `created_at`",
-                )
+                Problem::unavailable("the query timed out; narrow it, for example with a range of `created_at`")
             }
             StoreError::TooManySearches => {
-                Problem::new(Code::TooManyRequests, error.to_string()).retry_after(RETRY_SEARCH)
+                Problem::new(ProblemCode::TooManyRequests, error.to_string()).retry_after(SEARCH_RETRY_AFTER)
             }
-            StoreError::Refused(_) | StoreError::Inconsistent { .. } => Problem::internal(&error),
+            StoreError::Refused(_) | StoreError::CorruptRow { .. } => Problem::internal(&error),
         }
     }
 }
@@ -213,22 +209,26 @@ impl From<ManagementError> for Problem {
     fn from(error: ManagementError) -> Self {
         let detail = error.to_string();
         match error {
-            ManagementError::WorkspaceNotFound => Problem::new(Code::WorkspaceNotFound, detail),
-            ManagementError::ProjectNotFound => Problem::new(Code::ProjectNotFound, detail),
-            ManagementError::CredentialNotFound => Problem::new(Code::CredentialNotFound, detail),
-            ManagementError::NotYours(_) => Problem::new(Code::Forbidden, detail),
-            ManagementError::ProjectNameTaken => Problem::new(Code::ProjectNameTaken, detail),
-            ManagementError::InvalidUrl(InvalidUrl::Callback { .. }) => Problem::new(Code::CallbackUrlInvalid, detail),
-            ManagementError::InvalidUrl(InvalidUrl::Redirect { .. }) => Problem::new(Code::RedirectUrlInvalid, detail),
+            ManagementError::WorkspaceNotFound => Problem::new(ProblemCode::WorkspaceNotFound, detail),
+            ManagementError::ProjectNotFound => Problem::new(ProblemCode::ProjectNotFound, detail),
+            ManagementError::CredentialNotFound => Problem::new(ProblemCode::CredentialNotFound, detail),
+            ManagementError::OtherOwner(_) => Problem::new(ProblemCode::Forbidden, detail),
+            ManagementError::ProjectNameTaken => Problem::new(ProblemCode::ProjectNameTaken, detail),
+            ManagementError::InvalidUrl(InvalidUrl::Callback { .. }) => {
+                Problem::new(ProblemCode::CallbackUrlInvalid, detail)
+            }
+            ManagementError::InvalidUrl(InvalidUrl::Redirect { .. }) => {
+                Problem::new(ProblemCode::RedirectUrlInvalid, detail)
+            }
             ManagementError::InvalidMember { member, problem } => {
                 Problem::bad_request(format!("`{member}`: {problem}"))
             }
-            ManagementError::SameNetwork { .. } | ManagementError::UnknownNetwork { .. } => {
+            ManagementError::DuplicateNetwork { .. } | ManagementError::UnknownNetwork { .. } => {
                 Problem::bad_request(detail)
             }
-            ManagementError::LimitReached(_) => Problem::new(Code::LimitReached, detail),
-            ManagementError::PreconditionFailed => Problem::new(Code::PreconditionFailed, detail),
-            ManagementError::Contended => Problem::unavailable(detail),
+            ManagementError::LimitReached(_) => Problem::new(ProblemCode::LimitReached, detail),
+            ManagementError::PreconditionFailed => Problem::new(ProblemCode::PreconditionFailed, detail),
+            ManagementError::ConcurrentUpdates => Problem::unavailable(detail),
             ManagementError::Store(cause) => cause.into(),
         }
     }
@@ -238,17 +238,21 @@ impl From<CreateError> for Problem {
     fn from(error: CreateError) -> Self {
         let detail = error.to_string();
         match error {
-            CreateError::ProjectDisabled => Problem::new(Code::Unauthorized, detail),
-            CreateError::CallbackUrl(_) => Problem::new(Code::CallbackUrlInvalid, detail),
-            CreateError::RedirectUrl(_) => Problem::new(Code::RedirectUrlInvalid, detail),
-            CreateError::Period(_) => Problem::new(Code::PeriodInvalid, detail),
-            CreateError::DeviceIp => Problem::new(Code::IpInvalid, detail),
-            CreateError::PhoneNumber(_) => Problem::new(Code::PhoneNumberInvalid, detail),
-            CreateError::MnoNotSupported | CreateError::OnlyReverseSms => Problem::new(Code::MnoNotSupported, detail),
-            CreateError::NetworkNotAllowed => Problem::new(Code::Forbidden, detail),
-            CreateError::LookupUnavailable => Problem::new(Code::LookupUnavailable, detail).retry_after(RETRY_LOOKUP),
-            CreateError::TooOften { retry_after } => {
-                Problem::new(Code::TooManyRequests, detail).retry_after(retry_after)
+            CreateError::ProjectDisabled => Problem::new(ProblemCode::Unauthorized, detail),
+            CreateError::CallbackUrl(_) => Problem::new(ProblemCode::CallbackUrlInvalid, detail),
+            CreateError::RedirectUrl(_) => Problem::new(ProblemCode::RedirectUrlInvalid, detail),
+            CreateError::Period(_) => Problem::new(ProblemCode::PeriodInvalid, detail),
+            CreateError::DeviceIp => Problem::new(ProblemCode::IpInvalid, detail),
+            CreateError::PhoneNumber(_) => Problem::new(ProblemCode::PhoneNumberInvalid, detail),
+            CreateError::MnoNotSupported | CreateError::OnlyReverseSms => {
+                Problem::new(ProblemCode::MnoNotSupported, detail)
+            }
+            CreateError::NetworkNotAllowed => Problem::new(ProblemCode::Forbidden, detail),
+            CreateError::LookupUnavailable => {
+                Problem::new(ProblemCode::LookupUnavailable, detail).retry_after(LOOKUP_RETRY_AFTER)
+            }
+            CreateError::TooManyChecks { retry_after } => {
+                Problem::new(ProblemCode::TooManyRequests, detail).retry_after(retry_after)
             }
             CreateError::Store(cause) => cause.into(),
         }
@@ -259,8 +263,8 @@ impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         let detail = error.to_string();
         match error {
-            ReadError::NotFound => Problem::new(Code::CheckNotFound, detail),
-            ReadError::NotYours => Problem::new(Code::Forbidden, detail),
+            ReadError::NotFound => Problem::new(ProblemCode::CheckNotFound, detail),
+            ReadError::OtherProject => Problem::new(ProblemCode::Forbidden, detail),
             ReadError::Store(cause) => cause.into(),
         }
     }
@@ -271,11 +275,11 @@ impl From<ResendError> for Problem {
         let detail = error.to_string();
         match error {
             ResendError::Read(cause) => cause.into(),
-            ResendError::StillOpen => Problem::new(Code::CheckStillOpen, detail),
-            ResendError::NoCallback => Problem::new(Code::CallbackMissing, detail),
-            ResendError::StillWaiting => Problem::new(Code::CallbackInProgress, detail),
-            ResendError::Erased => Problem::new(Code::CallbackErased, detail),
-            ResendError::LimitReached => Problem::new(Code::LimitReached, detail),
+            ResendError::StillOpen => Problem::new(ProblemCode::CheckStillOpen, detail),
+            ResendError::NoCallback => Problem::new(ProblemCode::CallbackMissing, detail),
+            ResendError::StillWaiting => Problem::new(ProblemCode::CallbackInProgress, detail),
+            ResendError::Erased => Problem::new(ProblemCode::CallbackErased, detail),
+            ResendError::LimitReached => Problem::new(ProblemCode::LimitReached, detail),
         }
     }
 }
@@ -284,14 +288,14 @@ impl From<EligibilityError> for Problem {
     fn from(error: EligibilityError) -> Self {
         let detail = error.to_string();
         match error {
-            EligibilityError::ProjectDisabled => Problem::new(Code::Unauthorized, detail),
-            EligibilityError::PhoneNumber(_) => Problem::new(Code::PhoneNumberInvalid, detail),
-            EligibilityError::Address => Problem::new(Code::IpInvalid, detail),
-            EligibilityError::NoSubscriber => Problem::new(Code::SubscriberNotFound, detail),
-            EligibilityError::NoNetwork => Problem::new(Code::NetworkNotFound, detail),
-            EligibilityError::NotMobile => Problem::new(Code::NotMobileIp, detail),
+            EligibilityError::ProjectDisabled => Problem::new(ProblemCode::Unauthorized, detail),
+            EligibilityError::PhoneNumber(_) => Problem::new(ProblemCode::PhoneNumberInvalid, detail),
+            EligibilityError::Address => Problem::new(ProblemCode::IpInvalid, detail),
+            EligibilityError::NoSubscriber => Problem::new(ProblemCode::SubscriberNotFound, detail),
+            EligibilityError::NoNetwork => Problem::new(ProblemCode::NetworkNotFound, detail),
+            EligibilityError::NotMobile => Problem::new(ProblemCode::NotMobileIp, detail),
             EligibilityError::LookupUnavailable => {
-                Problem::new(Code::LookupUnavailable, detail).retry_after(RETRY_LOOKUP)
+                Problem::new(ProblemCode::LookupUnavailable, detail).retry_after(LOOKUP_RETRY_AFTER)
             }
         }
     }
@@ -301,36 +305,39 @@ impl From<RedeemError> for Problem {
     fn from(error: RedeemError) -> Self {
         let detail = error.to_string();
         match error {
-            RedeemError::WrongCode { left: 0 } => {
-                Problem::new(Code::CodeInvalid, format!("{detail}; it was the last try, and the check has ended"))
+            RedeemError::WrongCode { remaining_attempts: 0 } => Problem::new(
+                ProblemCode::CodeInvalid,
+                format!("{detail}; no attempts remain, and the check has failed"),
+            ),
+            RedeemError::WrongCode { remaining_attempts: 1 } => {
+                Problem::new(ProblemCode::CodeInvalid, format!("{detail}; 1 attempt remains"))
             }
-            RedeemError::WrongCode { left: 1 } => Problem::new(Code::CodeInvalid, format!("{detail}; 1 try is left")),
-            RedeemError::WrongCode { left } => {
-                Problem::new(Code::CodeInvalid, format!("{detail}; {left} tries are left"))
+            RedeemError::WrongCode { remaining_attempts } => {
+                Problem::new(ProblemCode::CodeInvalid, format!("{detail}; {remaining_attempts} attempts remain"))
             }
-            RedeemError::NotReady => Problem::new(Code::CheckNotReady, detail),
-            RedeemError::AlreadyCompleted { error_code, falls_back } => {
+            RedeemError::NotReady => Problem::new(ProblemCode::CheckNotReady, detail),
+            RedeemError::AlreadyCompleted { error_code, may_use_reverse_sms } => {
                 let how = error_code.map(|code| format!(", with the error `{code}`")).unwrap_or_default();
-                let instead = if falls_back { INSTEAD } else { "" };
-                Problem::new(Code::CheckAlreadyCompleted, format!("{detail}{how}{instead}"))
+                let instead = if may_use_reverse_sms { FALLBACK_HINT } else { "" };
+                Problem::new(ProblemCode::CheckAlreadyCompleted, format!("{detail}{how}{instead}"))
             }
-            RedeemError::Expired => Problem::new(Code::CheckExpired, detail),
+            RedeemError::Expired => Problem::new(ProblemCode::CheckExpired, detail),
             RedeemError::Read(error) => error.into(),
         }
     }
 }
 
-impl From<VisitError> for Problem {
-    fn from(error: VisitError) -> Self {
+impl From<RedirectError> for Problem {
+    fn from(error: RedirectError) -> Self {
         let detail = error.to_string();
         match error {
-            VisitError::NotFound => Problem::new(Code::CheckNotFound, detail),
-            VisitError::Sim(_) => Problem::new(Code::PhoneNumberInvalid, detail),
-            VisitError::Ticket => Problem::bad_request(detail),
-            VisitError::TooManyReplays { retry_after } => {
-                Problem::new(Code::TooManyRequests, detail).retry_after(retry_after)
+            RedirectError::NotFound => Problem::new(ProblemCode::CheckNotFound, detail),
+            RedirectError::Sim(_) => Problem::new(ProblemCode::PhoneNumberInvalid, detail),
+            RedirectError::InvalidState => Problem::bad_request(detail),
+            RedirectError::TooManyReplays { retry_after } => {
+                Problem::new(ProblemCode::TooManyRequests, detail).retry_after(retry_after)
             }
-            VisitError::Store(cause) => cause.into(),
+            RedirectError::Store(cause) => cause.into(),
         }
     }
 }
@@ -339,8 +346,8 @@ impl From<IdempotencyError> for Problem {
     fn from(error: IdempotencyError) -> Self {
         let detail = error.to_string();
         match error {
-            IdempotencyError::InProgress => Problem::new(Code::IdempotencyInProgress, detail),
-            IdempotencyError::Reused => Problem::new(Code::IdempotencyKeyReused, detail),
+            IdempotencyError::InProgress => Problem::new(ProblemCode::IdempotencyInProgress, detail),
+            IdempotencyError::Reused => Problem::new(ProblemCode::IdempotencyKeyReused, detail),
             IdempotencyError::Store(cause) => cause.into(),
         }
     }
@@ -351,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_that_was_stopped_may_be_repeated() {
+    fn timed_out_query_returns_503_with_retry_after() {
         let problem = Problem::from(StoreError::DeadlineExceeded(std::time::Duration::from_secs(2)));
         assert_eq!(problem.code.entry().code, "service_unavailable");
         let response = problem.into_response();
@@ -360,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn token_errors_are_plain_json_only_for_those_who_ask_for_it() {
+    fn token_errors_are_plain_json_only_on_request() {
         for (accept, plain) in [
             (&["application/json"][..], true),
             (&["application/json, text/plain;q=0.5"], true),
@@ -377,7 +384,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.extend(accepted);
             let (content_type, body) =
-                Problem::new(Code::Unauthorized, "no").for_oauth(&headers).render("https://eu.example.com");
+                Problem::new(ProblemCode::Unauthorized, "no").for_oauth(&headers).render("https://eu.example.com");
             assert_eq!(content_type == "application/json", plain, "{accept:?}");
             let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(body["error"], "invalid_client");

@@ -1,4 +1,4 @@
-//! Query parameters: each known, each once.
+//! Query parameters: unknown and repeated ones are rejected.
 
 use std::{borrow::Cow, str::FromStr};
 
@@ -10,32 +10,32 @@ use ringtrue_domain::{
 };
 use serde::Serialize;
 
-use super::{catalogue::Code, problem::Problem, time};
+use super::{error_catalog::ProblemCode, problem::Problem, time};
 
-/// The parameters of a request's query.
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Refuses parameters that are not `known`, and repeated ones.
+    /// Rejects repeated parameters and those not in `known`.
     pub fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Problem> {
         let mut parameters: Vec<(String, String)> = vec![];
         for field in query.unwrap_or_default().split('&').filter(|field| !field.is_empty()) {
             let (name, value) = field.split_once('=').unwrap_or((field, ""));
-            let name = decoded(name).ok_or_else(|| Problem::bad_request("a name in the query is not UTF-8"))?;
+            let name = decode_component(name)
+                .ok_or_else(|| Problem::bad_request("a query parameter name is not valid UTF-8"))?;
             if !known.contains(&name.as_str()) {
                 let known = known.join("`, `");
                 return Err(Problem::bad_request(if known.is_empty() {
-                    "this call takes no query parameters".to_owned()
+                    "this call does not accept query parameters".to_owned()
                 } else {
-                    format!("this call takes the query parameters `{known}` only")
+                    format!("unknown query parameter; supported: `{known}`")
                 }));
             }
             if parameters.iter().any(|(earlier, _)| *earlier == name) {
-                return Err(Problem::bad_request(format!("the query parameter `{name}` occurs twice")));
+                return Err(Problem::bad_request(format!("the query parameter `{name}` is repeated")));
             }
-            let value = decoded(value).ok_or_else(|| {
-                let code = if name == "search" { Code::SearchInvalid } else { Code::BadRequest };
-                Problem::new(code, format!("the query parameter `{name}` is not UTF-8"))
+            let value = decode_component(value).ok_or_else(|| {
+                let code = if name == "search" { ProblemCode::SearchInvalid } else { ProblemCode::BadRequest };
+                Problem::new(code, format!("the query parameter `{name}` is not valid UTF-8"))
             })?;
             parameters.push((name, value));
         }
@@ -46,57 +46,58 @@ impl Query {
         self.0.iter().find(|(parameter, _)| parameter == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn page(&self) -> Result<PageRequest, Problem> {
-        self.page_of(PageRequest::DEFAULT_SIZE)
+    pub fn page_request(&self) -> Result<PageRequest, Problem> {
+        self.page_with_default_size(PageRequest::DEFAULT_SIZE)
     }
 
-    /// A page of this size, unless another is asked for.
-    pub fn page_of(&self, size: u32) -> Result<PageRequest, Problem> {
-        let size = self.number("size", size)?;
-        let number = self.number("page", 1)?;
+    /// Page request with this default size.
+    pub fn page_with_default_size(&self, size: u32) -> Result<PageRequest, Problem> {
+        let size = self.get_number("size", size)?;
+        let number = self.get_number("page", 1)?;
         PageRequest::new(size, number)
-            .ok_or_else(|| Problem::bad_request("`size` is 1 to 100, and `page` 1 to 2147483647"))
+            .ok_or_else(|| Problem::bad_request("`size` must be 1 to 100, and `page` 1 to 2147483647"))
     }
 
-    pub fn search(&self, fields: &'static [Field]) -> Result<Option<Filter>, Problem> {
+    pub fn search_filter(&self, fields: &'static [Field]) -> Result<Option<Filter>, Problem> {
         self.get("search")
             .map(|text| {
-                search::parse(text, fields).map_err(|error| Problem::new(Code::SearchInvalid, error.to_string()))
+                search::parse(text, fields).map_err(|error| Problem::new(ProblemCode::SearchInvalid, error.to_string()))
             })
             .transpose()
     }
 
-    pub fn instant(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
+    pub fn get_timestamp(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
         self.get(name)
             .map(|text| {
-                // A raw `+` in a query is a space.
+                // A raw `+` in a query decodes to a space.
                 let hint = if text.contains(' ') { "; send a `+` as `%2B`" } else { "" };
-                time::parse(text).ok_or_else(|| Problem::bad_request(format!("`{name}`: {}{hint}", time::EXPECTED)))
+                time::parse(text)
+                    .ok_or_else(|| Problem::bad_request(format!("`{name}`: {}{hint}", time::EXPECTED_FORMAT)))
             })
             .transpose()
     }
 
-    pub fn parsed<T: FromStr<Err: std::fmt::Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
+    pub fn get_parsed<T: FromStr<Err: std::fmt::Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.get(name)
             .map(|text| text.parse().map_err(|error| Problem::bad_request(format!("`{name}`: {error}"))))
             .transpose()
     }
 
-    fn number(&self, name: &str, default: u32) -> Result<u32, Problem> {
+    fn get_number(&self, name: &str, default: u32) -> Result<u32, Problem> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = if is_plain { text.parse().ok() } else { None };
-        number.ok_or_else(|| Problem::bad_request(format!("`{name}` must be a whole number")))
+        number.ok_or_else(|| Problem::bad_request(format!("`{name}` must be an integer")))
     }
 }
 
-/// As forms are encoded; a `%` that escapes nothing stands for itself. `None`: not UTF-8.
-fn decoded(text: &str) -> Option<String> {
+/// Form decoding; a `%` that starts no escape is literal. Returns `None` for invalid UTF-8.
+fn decode_component(text: &str) -> Option<String> {
     let spaced = text.replace('+', " ");
     percent_decode_str(&spaced).decode_utf8().ok().map(Cow::into_owned)
 }
 
-/// The page wrapper of every list.
+/// Page wrapper of all lists.
 #[derive(Serialize)]
 pub struct PageBody<T> {
     content: Vec<T>,

@@ -16,13 +16,13 @@ use super::{
     App, Routes,
     caller::{ProjectCaller, scope::ReverseSms},
     check::CheckBody,
-    idempotency::{Sent, once},
-    json,
-    json::{Invalid, Object, parsed, text},
-    path::PathIds,
+    detached::run_to_completion,
+    idempotency::{IdempotencyHeader, idempotent},
+    json::{JsonError, Object, as_parsed, as_text},
+    json_response,
+    path::PathParameters,
     problem::Problem,
     query::{PageBody, Query},
-    to_the_end::to_the_end,
 };
 
 pub fn routes() -> Routes {
@@ -32,7 +32,7 @@ pub fn routes() -> Routes {
         .get("/v1/number-verification/reverse-sms-checks/{check_id}", get)
 }
 
-/// The check as creation shows it, once: with what the end-user must send.
+/// Response to a create. Only this response contains the SMS to send.
 #[derive(Serialize)]
 struct NewCheckBody {
     #[serde(flatten)]
@@ -46,9 +46,9 @@ impl From<&CreatedReverseSms> for NewCheckBody {
     fn from(created: &CreatedReverseSms) -> Self {
         NewCheckBody {
             check: (&created.check).into(),
-            receiver_phone_number: created.invitation.receiver.as_str().to_owned(),
-            expected_sms_body: created.invitation.sms_body.clone(),
-            ttl: created.invitation.ttl,
+            receiver_phone_number: created.instructions.receiver.as_str().to_owned(),
+            expected_sms_body: created.instructions.sms_body.clone(),
+            ttl: created.instructions.ttl,
         }
     }
 }
@@ -59,24 +59,24 @@ async fn create(
     caller: ProjectCaller<ReverseSms>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let sent = Sent::by(&request);
+    let header = IdempotencyHeader::from_request(&request);
     let bytes = caller.read_json(&app, request).await?;
-    let new = create_body(&bytes)?;
+    let new = parse_create_body(&bytes)?;
     let (scope, project) = (caller.idempotency_scope(), caller.into_project());
-    let answers_itself = project.mode == Mode::Sandbox && project.configuration.reverse_sms.auto_reply;
+    let auto_replies = project.mode == Mode::Sandbox && project.configuration.reverse_sms.auto_reply;
     let app_ = app.clone();
-    to_the_end(&app_, async move {
-        let handset = answers_itself.then(|| new.phone_number.clone());
-        once(
+    run_to_completion(&app_, async move {
+        let handset = auto_replies.then(|| new.phone_number.clone());
+        idempotent(
             &app,
             scope,
-            &sent,
+            &header,
             &bytes,
             |created| NewCheckBody::from(created),
-            async |once| {
-                let created = app.engine.create_reverse_sms(&project, new, once).await?;
+            async |idempotency| {
+                let created = app.engine.create_reverse_sms(&project, new, idempotency).await?;
                 if let Some(number) = handset {
-                    app.handsets.reply(&project, &number, &created.invitation);
+                    app.handsets.auto_reply(&project, &number, &created.instructions);
                 }
                 Ok::<_, CreateError>(created)
             },
@@ -86,12 +86,12 @@ async fn create(
     .await
 }
 
-fn create_body(document: &[u8]) -> Result<CreateReverseSms, Invalid> {
+fn parse_create_body(document: &[u8]) -> Result<CreateReverseSms, JsonError> {
     let mut body = Object::parse(document)?;
     let new = CreateReverseSms {
-        phone_number: body.require("phone_number", text)?,
-        reference: body.take("reference_id", parsed::<Reference>)?,
-        callback_url: body.take("callback_url", text)?,
+        phone_number: body.require("phone_number", as_text)?,
+        reference: body.take("reference_id", as_parsed::<Reference>)?,
+        callback_url: body.take("callback_url", as_text)?,
     };
     body.finish()?;
     Ok(new)
@@ -101,12 +101,12 @@ fn create_body(document: &[u8]) -> Result<CreateReverseSms, Invalid> {
 async fn get(
     State(app): State<App>,
     caller: ProjectCaller<ReverseSms>,
-    ids: PathIds,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let check = app.engine.reverse_sms(caller.project().id, ids.check()?).await?;
-    Ok(json(StatusCode::OK, &CheckBody::from(&check)))
+    let check = app.engine.reverse_sms_check(caller.project().id, ids.check()?).await?;
+    Ok(json_response(StatusCode::OK, &CheckBody::from(&check)))
 }
 
 /// `GET /v1/number-verification/reverse-sms-checks`
@@ -116,7 +116,7 @@ async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["size", "page", "search"])?;
-    let (page, filter) = (query.page()?, query.search(&SEARCH_FIELDS)?);
+    let (page, filter) = (query.page_request()?, query.search_filter(&SEARCH_FIELDS)?);
     let page = app.engine.reverse_sms_checks(caller.project().id, filter, page).await?;
-    Ok(json(StatusCode::OK, &PageBody::new(page, |check| CheckBody::from(&check))))
+    Ok(json_response(StatusCode::OK, &PageBody::new(page, |check| CheckBody::from(&check))))
 }

@@ -1,7 +1,7 @@
-//! The routes of a door: who answers which method at which path.
+//! Route table and router.
 //!
-//! A table, so that a test can hold the OpenAPI document against it, and a tree of its paths. Not the router of axum:
-//! that one is made for whatever may stand around handlers, and pays for it with every request. Here nothing does.
+//! The table allows a test to compare the routes with the OpenAPI document. axum's router supports layered services,
+//! which cost time on every request and are not used here.
 
 use std::{collections::BTreeMap, fmt, future::ready, pin::Pin};
 
@@ -13,21 +13,20 @@ use axum::{
 use http::{HeaderValue, Method, header};
 
 use super::{
-    arrival::Context,
-    catalogue::Code,
-    path::Way,
+    error_catalog::ProblemCode,
+    path::MatchedRoute,
     problem::{Audience, Problem},
+    request_context::HandlerState,
 };
 
-/// What a handler does.
-pub type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
-type Endpoint = Box<dyn Fn(Request, Context) -> Answering + Send + Sync>;
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
+type BoxedHandler = Box<dyn Fn(Request, HandlerState) -> ResponseFuture + Send + Sync>;
 
 #[derive(Default)]
 pub struct Routes {
     table: Vec<(&'static str, &'static str)>,
-    /// In the same order.
-    endpoints: Vec<Endpoint>,
+    /// In the order of `table`.
+    handlers: Vec<BoxedHandler>,
 }
 
 macro_rules! methods {
@@ -35,12 +34,12 @@ macro_rules! methods {
         impl Routes {
             $(
                 #[must_use]
-                pub fn $method<H: Handler<T, Context, Future = Answering>, T: 'static>(
+                pub fn $method<H: Handler<T, HandlerState, Future = ResponseFuture>, T: 'static>(
                     self,
                     path: &'static str,
                     handler: H,
                 ) -> Self {
-                    self.add($name, path, Box::new(move |request, context| handler.clone().call(request, context)))
+                    self.add($name, path, Box::new(move |request, state| handler.clone().call(request, state)))
                 }
             )*
         }
@@ -49,16 +48,16 @@ macro_rules! methods {
 methods!(get "GET", post "POST", put "PUT", patch "PATCH", delete "DELETE");
 
 impl Routes {
-    fn add(mut self, method: &'static str, path: &'static str, endpoint: Endpoint) -> Self {
+    fn add(mut self, method: &'static str, path: &'static str, handler: BoxedHandler) -> Self {
         self.table.push((method, path));
-        self.endpoints.push(endpoint);
+        self.handlers.push(handler);
         self
     }
 
     #[must_use]
     pub fn merge(mut self, other: Routes) -> Self {
         self.table.extend(other.table);
-        self.endpoints.extend(other.endpoints);
+        self.handlers.extend(other.handlers);
         self
     }
 
@@ -67,18 +66,18 @@ impl Routes {
         &self.table
     }
 
-    #[expect(clippy::expect_used, reason = "routes that contradict each other are found by whatever starts a door")]
+    #[expect(clippy::expect_used, reason = "conflicting routes fail at startup and in every HTTP test")]
     pub(super) fn into_router(self) -> Router {
-        let mut by_path = BTreeMap::<&'static str, Vec<(&'static str, Endpoint)>>::new();
-        for ((method, path), endpoint) in self.table.into_iter().zip(self.endpoints) {
-            by_path.entry(path).or_default().push((method, endpoint));
+        let mut by_path = BTreeMap::<&'static str, Vec<(&'static str, BoxedHandler)>>::new();
+        for ((method, path), handler) in self.table.into_iter().zip(self.handlers) {
+            by_path.entry(path).or_default().push((method, handler));
         }
         let mut paths = matchit::Router::new();
-        for (template, endpoints) in by_path {
-            let fixed = template.find("/{").unwrap_or(template.len());
+        for (template, handlers) in by_path {
+            let fixed_prefix = template.find("/{").unwrap_or(template.len());
             let parameters = template.split(['{', '}']).skip(1).step_by(2).collect();
-            let place = Place { template, fixed, parameters, endpoints };
-            paths.insert(template, place).expect("no two paths are alike");
+            let entry = RouteEntry { template, fixed_prefix, parameters, handlers };
+            paths.insert(template, entry).expect("path templates do not conflict");
         }
         Router { paths }
     }
@@ -90,53 +89,52 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// Finds the handler of a request.
 pub(super) struct Router {
-    paths: matchit::Router<Place>,
+    paths: matchit::Router<RouteEntry>,
 }
 
-/// A path, and who answers there.
-struct Place {
+/// Handlers of a path template.
+struct RouteEntry {
     template: &'static str,
-    /// So many bytes come before the first parameter.
-    fixed: usize,
+    /// Length of the path before the first parameter.
+    fixed_prefix: usize,
     parameters: Vec<&'static str>,
-    endpoints: Vec<(&'static str, Endpoint)>,
+    handlers: Vec<(&'static str, BoxedHandler)>,
 }
 
 impl Router {
-    /// Hands a request to its handler, and says in its arrival which way it has taken.
-    pub(super) fn call(&self, request: Request, context: Context) -> Answering {
-        match self.find(&request, &context) {
-            Ok(endpoint) => endpoint(request, context),
+    /// Calls the handler of a request and records the matched route.
+    pub(super) fn call(&self, request: Request, state: HandlerState) -> ResponseFuture {
+        match self.find(&request, &state) {
+            Ok(handler) => handler(request, state),
             Err(problem) => Box::pin(ready(problem.into_response())),
         }
     }
 
-    fn find(&self, request: &Request, context: &Context) -> Result<&Endpoint, Problem> {
+    fn find(&self, request: &Request, state: &HandlerState) -> Result<&BoxedHandler, Problem> {
         let path = request.uri().path();
         let found = self.paths.at(path).map_err(|_| Problem::not_found())?;
-        let Place { template, fixed, parameters, .. } = found.value;
-        if plays_tricks(&path[*fixed..]) {
+        let RouteEntry { template, fixed_prefix, parameters, .. } = found.value;
+        if is_ambiguous_path(&path[*fixed_prefix..]) {
             return Err(Problem::not_found());
         }
-        let endpoint = found.value.endpoint(request.method());
-        let endpoint = endpoint.map_err(|problem| problem.for_audience(Audience::of(request)))?;
+        let handler = found.value.handler(request.method());
+        let handler = handler.map_err(|problem| problem.for_audience(Audience::for_request(request)))?;
         let values = found.params.iter().map(|(_, value)| value);
-        let _ = context.arrival.way.set(Way::new(template, parameters, values));
-        Ok(endpoint)
+        let _ = state.context.matched_route.set(MatchedRoute::new(template, parameters, values));
+        Ok(handler)
     }
 }
 
-/// Whether some programs would read a path as another. Ours have none of these, so there is nothing to find. An escaped
-/// `/` or NUL stays what it is for everybody: whoever reads the parameter that has one refuses it.
-fn plays_tricks(path: &str) -> bool {
-    let hides_a_character =
+/// Whether proxies may normalise the path differently. Escaped `/` and NUL are not ambiguous; parameter parsers
+/// reject them.
+fn is_ambiguous_path(path: &str) -> bool {
+    let is_ambiguous_escape =
         |escape: &[u8]| matches!(escape, [b'2', b'e' | b'E'] | [b'5', b'c' | b'C'] | [b'3', b'b' | b'B']);
     let bytes = path.as_bytes();
     bytes.iter().enumerate().any(|(at, byte)| match byte {
         b';' | b'\\' => true,
-        b'%' => bytes.get(at + 1..at + 3).is_some_and(hides_a_character),
+        b'%' => bytes.get(at + 1..at + 3).is_some_and(is_ambiguous_escape),
         b'/' => {
             matches!(&bytes[at + 1..], [b'/', ..] | [b'.'] | [b'.', b'/', ..] | [b'.', b'.'] | [b'.', b'.', b'/', ..])
         }
@@ -144,20 +142,23 @@ fn plays_tricks(path: &str) -> bool {
     })
 }
 
-impl Place {
-    /// Whoever can be asked to `GET` something can be asked for its `HEAD`: hyper leaves the body out.
-    fn endpoint(&self, method: &Method) -> Result<&Endpoint, Problem> {
-        let wanted = if *method == Method::HEAD { "GET" } else { method.as_str() };
-        let found = self.endpoints.iter().find(|(method, _)| *method == wanted);
-        found.map(|(_, endpoint)| endpoint).ok_or_else(|| {
+impl RouteEntry {
+    /// `HEAD` uses the handler of `GET`; hyper omits the body.
+    fn handler(&self, method: &Method) -> Result<&BoxedHandler, Problem> {
+        let method_name = if *method == Method::HEAD { "GET" } else { method.as_str() };
+        let found = self.handlers.iter().find(|(method, _)| *method == method_name);
+        found.map(|(_, handler)| handler).ok_or_else(|| {
             let allow = HeaderValue::from_str(&self.methods().join(",")).unwrap_or(HeaderValue::from_static(""));
-            Problem::new(Code::MethodNotAllowed, "the `Allow` header lists the methods of this path")
-                .with(header::ALLOW, allow)
+            Problem::new(
+                ProblemCode::MethodNotAllowed,
+                "method not supported; the `Allow` header lists the supported methods",
+            )
+            .with_header(header::ALLOW, allow)
         })
     }
 
     fn methods(&self) -> Vec<&'static str> {
-        let methods = self.endpoints.iter().flat_map(|(method, _)| match *method {
+        let methods = self.handlers.iter().flat_map(|(method, _)| match *method {
             "GET" => &["GET", "HEAD"][..],
             _ => std::slice::from_ref(method),
         });
@@ -176,8 +177,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_could_be_read_as_another_is_found_out() {
-        for (path, tricks) in [
+    fn ambiguous_paths_are_detected() {
+        for (path, is_ambiguous) in [
             ("/", false),
             ("/v1/sim-swap-checks", false),
             ("/v1/eligibility/phone-numbers/%2B447700900123", false),
@@ -205,7 +206,7 @@ mod tests {
             ("/a%5cb", true),
             ("/a%3Bb", true),
         ] {
-            assert_eq!(plays_tricks(path), tricks, "{path}");
+            assert_eq!(is_ambiguous_path(path), is_ambiguous, "{path}");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The simulated operator as callers and devices meet it: handsets at `POST /v1/sandbox/inbound-sms`, and the
-//! authorization endpoint that simulated devices are sent to.
+//! Sandbox operator endpoints: `POST /v1/sandbox/inbound-sms` for handsets, and the authorization endpoint for devices.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -7,45 +6,46 @@ use axum::{
 };
 use http::{StatusCode, header};
 use ringtrue_domain::{
-    phone::{Msisdn, NotE164},
+    phone::{InvalidPhoneNumber, Msisdn},
     tenancy::Mode,
 };
 
 use super::{
     App, Routes,
-    caller::{Device, ProjectCaller, scope::ReverseSms},
-    catalogue::Code,
-    json::{Invalid, Node, Object, boolean, integer, object, text},
+    caller::{ProjectCaller, SandboxDevice, scope::ReverseSms},
+    error_catalog::ProblemCode,
+    json::{JsonError, Node, Object, as_boolean, as_integer, as_object, as_text},
     problem::Problem,
 };
 use crate::{
-    handsets::{Faults, HandsetError},
-    sandbox_operator::AUTHORIZE,
+    handsets::{HandsetError, SmsFaults},
+    sandbox_operator::AUTHORIZE_PATH,
 };
 
-/// In seconds: about as long as SMS take that were sent at once.
-const RETRY_SMS: u32 = 5;
+/// In seconds: the usual delivery time of queued SMS.
+const SMS_RETRY_AFTER: u32 = 5;
 /// Ten segments.
-const MAX_TEXT: usize = 1530;
+const MAX_SMS_CHARACTERS: usize = 1530;
 
 pub fn routes() -> Routes {
-    Routes::default().post("/v1/sandbox/inbound-sms", send).get(AUTHORIZE, authorize)
+    Routes::default().post("/v1/sandbox/inbound-sms", send_inbound_sms).get(AUTHORIZE_PATH, authorize)
 }
 
 /// `GET /v1/sandbox/operator/authorize`
 ///
-/// The operator's answer as it is: a redirect, or a page that says why there is none.
-async fn authorize(State(app): State<App>, _: Device, RawQuery(query): RawQuery) -> Result<Response, Problem> {
-    let answer = app.authorizer.ask(&query.unwrap_or_default()).await;
-    let answer = answer.ok_or_else(|| Problem::unavailable("this deployment runs no sandbox operator"))?;
-    let answer = answer.map_err(|_| Problem::unavailable("the sandbox operator does not answer"))?;
-    if (400..500).contains(&answer.status) {
-        return Err(Problem::bad_request(String::from_utf8_lossy(&answer.body)));
+/// Returns the operator's response: a redirect, or the reason for an error.
+async fn authorize(State(app): State<App>, _: SandboxDevice, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+    let forwarded = app.authorizer.forward(&query.unwrap_or_default()).await;
+    let forwarded =
+        forwarded.ok_or_else(|| Problem::unavailable("the sandbox operator is disabled in this deployment"))?;
+    let forwarded = forwarded.map_err(|_| Problem::unavailable("the sandbox operator did not respond"))?;
+    if (400..500).contains(&forwarded.status) {
+        return Err(Problem::bad_request(String::from_utf8_lossy(&forwarded.body)));
     }
-    let mut response = Response::new(answer.body.into());
-    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    let mut response = Response::new(forwarded.body.into());
+    *response.status_mut() = StatusCode::from_u16(forwarded.status).unwrap_or(StatusCode::BAD_GATEWAY);
     for name in [header::LOCATION, header::CONTENT_TYPE] {
-        if let Some(value) = answer.headers.get(&name) {
+        if let Some(value) = forwarded.headers.get(&name) {
             response.headers_mut().insert(name, value.clone());
         }
     }
@@ -56,28 +56,29 @@ struct SmsBody {
     from: String,
     to: String,
     body: String,
-    faults: Faults,
+    faults: SmsFaults,
 }
 
 /// `POST /v1/sandbox/inbound-sms`
-async fn send(
+async fn send_inbound_sms(
     State(app): State<App>,
     caller: ProjectCaller<ReverseSms>,
     request: Request,
 ) -> Result<Response, Problem> {
     if caller.project().mode != Mode::Sandbox {
-        return Err(Problem::new(Code::Forbidden, "only sandbox projects have simulated handsets"));
+        return Err(Problem::new(ProblemCode::Forbidden, "simulated handsets are available in sandbox projects only"));
     }
-    let sms = sms_body(&caller.read_json(&app, request).await?)?;
+    let sms = parse_sms_body(&caller.read_json(&app, request).await?)?;
     let number = |pointer: &str, text: &str| {
-        let invalid = |error: NotE164| Problem::new(Code::PhoneNumberInvalid, format!("`{pointer}`: {error}"));
+        let invalid =
+            |error: InvalidPhoneNumber| Problem::new(ProblemCode::PhoneNumberInvalid, format!("`{pointer}`: {error}"));
         Msisdn::parse(text, Mode::Sandbox).map_err(invalid)
     };
     let (from, to) = (number("/from", &sms.from)?, number("/to", &sms.to)?);
     if let Some(spoofed) = &sms.faults.spoofed_from {
         number("/faults/spoofed_from", spoofed)?;
     }
-    app.handsets.text(caller.project(), &from, &to, &sms.body, sms.faults).await?;
+    app.handsets.send_sms(caller.project(), &from, &to, &sms.body, sms.faults).await?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
@@ -86,46 +87,50 @@ impl From<HandsetError> for Problem {
         let detail = error.to_string();
         match error {
             HandsetError::NoOperator | HandsetError::Busy => Problem::unavailable(detail),
-            HandsetError::TooMany => Problem::new(Code::TooManyRequests, detail).retry_after(RETRY_SMS),
+            HandsetError::TooMany => Problem::new(ProblemCode::TooManyRequests, detail).retry_after(SMS_RETRY_AFTER),
             HandsetError::TooLong => Problem::bad_request(format!("`/body`: {detail}")),
         }
     }
 }
 
-fn sms_body(document: &[u8]) -> Result<SmsBody, Invalid> {
+fn parse_sms_body(document: &[u8]) -> Result<SmsBody, JsonError> {
     let mut body = Object::parse(document)?;
     let sms = SmsBody {
-        from: body.require("from", text)?,
-        to: body.require("to", text)?,
+        from: body.require("from", as_text)?,
+        to: body.require("to", as_text)?,
         body: body.require("body", |node, pointer| {
-            let body = text(node, pointer)?;
-            let fits = body.chars().nth(MAX_TEXT).is_none();
-            if fits { Ok(body) } else { Err(Invalid::new(pointer, format!("at most {MAX_TEXT} characters"))) }
+            let body = as_text(node, pointer)?;
+            let fits = body.chars().nth(MAX_SMS_CHARACTERS).is_none();
+            if fits {
+                Ok(body)
+            } else {
+                Err(JsonError::new(pointer, format!("at most {MAX_SMS_CHARACTERS} characters")))
+            }
         })?,
-        faults: body.take("faults", faults_body)?.unwrap_or_default(),
+        faults: body.take("faults", parse_faults)?.unwrap_or_default(),
     };
     body.finish()?;
     Ok(sms)
 }
 
-fn faults_body(node: Node, pointer: &str) -> Result<Faults, Invalid> {
-    fn within(range: std::ops::RangeInclusive<i64>) -> impl Fn(Node, &str) -> Result<i64, Invalid> {
+fn parse_faults(node: Node, pointer: &str) -> Result<SmsFaults, JsonError> {
+    fn within(range: std::ops::RangeInclusive<i64>) -> impl Fn(Node, &str) -> Result<i64, JsonError> {
         move |node, pointer| {
-            let number = integer(node, pointer)?;
+            let number = as_integer(node, pointer)?;
             let (least, most) = (range.start(), range.end());
             let fits = range.contains(&number);
-            if fits { Ok(number) } else { Err(Invalid::new(pointer, format!("a number from {least} to {most}"))) }
+            if fits { Ok(number) } else { Err(JsonError::new(pointer, format!("must be from {least} to {most}"))) }
         }
     }
-    let mut body = object(node, pointer)?;
-    let faults = Faults {
-        late_seconds: body.take("late_seconds", within(Faults::LATE_SECONDS))?,
-        extra_copies: body.take("extra_copies", within(Faults::EXTRA_COPIES))?,
-        spoofed_from: body.take("spoofed_from", text)?,
-        garbled: body.take("garbled", boolean)?.unwrap_or_default(),
-        parts: body.take("parts", within(Faults::PARTS))?,
-        out_of_order: body.take("out_of_order", boolean)?.unwrap_or_default(),
-        link_drops: body.take("link_drops", within(Faults::LINK_DROPS))?,
+    let mut body = as_object(node, pointer)?;
+    let faults = SmsFaults {
+        late_seconds: body.take("late_seconds", within(SmsFaults::LATE_SECONDS))?,
+        extra_copies: body.take("extra_copies", within(SmsFaults::EXTRA_COPIES))?,
+        spoofed_from: body.take("spoofed_from", as_text)?,
+        garbled: body.take("garbled", as_boolean)?.unwrap_or_default(),
+        parts: body.take("parts", within(SmsFaults::PARTS))?,
+        out_of_order: body.take("out_of_order", as_boolean)?.unwrap_or_default(),
+        link_drops: body.take("link_drops", within(SmsFaults::LINK_DROPS))?,
     };
     body.finish()?;
     Ok(faults)

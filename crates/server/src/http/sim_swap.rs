@@ -16,14 +16,14 @@ use serde::Serialize;
 use super::{
     App, Routes,
     caller::{ProjectCaller, scope::SimSwap},
-    idempotency::{Sent, once},
-    json,
-    json::{Invalid, Node, Object, integer, parsed, text},
-    path::PathIds,
+    detached::run_to_completion,
+    idempotency::{IdempotencyHeader, idempotent},
+    json::{JsonError, Node, Object, as_integer, as_parsed, as_text},
+    json_response,
+    path::PathParameters,
     problem::Problem,
     query::{PageBody, Query},
     time,
-    to_the_end::to_the_end,
 };
 
 pub fn routes() -> Routes {
@@ -33,7 +33,7 @@ pub fn routes() -> Routes {
         .get("/v1/sim-swap-checks/{check_id}", get)
 }
 
-/// The check as creation and every read show it: it has ended before anybody sees it.
+/// A SIM Swap check. It is concluded when it is created.
 #[derive(Serialize)]
 struct SimSwapBody {
     check_id: String,
@@ -57,14 +57,14 @@ struct SimSwapBody {
 
 impl From<&SimSwapCheck> for SimSwapBody {
     fn from(check: &SimSwapCheck) -> Self {
-        let said = check.verdict();
+        let verdict = check.verdict();
         SimSwapBody {
             check_id: check.id.to_string(),
             status: check.status().as_str(),
-            no_sim_change: said.map(|said| said.no_sim_change),
-            no_sim_change_period: said.map(|said| said.covered),
-            sim_change_within: said.and_then(|said| said.change_within),
-            network_id: said.and(check.network.as_ref()).map(ToString::to_string),
+            no_sim_change: verdict.map(|verdict| verdict.no_sim_change),
+            no_sim_change_period: verdict.map(|verdict| verdict.covered_minutes),
+            sim_change_within: verdict.and_then(|verdict| verdict.changed_within_minutes),
+            network_id: verdict.and(check.network.as_ref()).map(ToString::to_string),
             created_at: time::format(check.created_at),
             updated_at: check.updated_at().map(time::format),
             reference_id: check.reference.as_ref().map(|reference| reference.as_str().to_owned()),
@@ -75,45 +75,47 @@ impl From<&SimSwapCheck> for SimSwapBody {
 
 /// `POST /v1/sim-swap-checks`
 async fn create(State(app): State<App>, caller: ProjectCaller<SimSwap>, request: Request) -> Result<Response, Problem> {
-    let sent = Sent::by(&request);
+    let header = IdempotencyHeader::from_request(&request);
     let bytes = caller.read_json(&app, request).await?;
-    let new = create_body(&bytes)?;
+    let new = parse_create_body(&bytes)?;
     let app_ = app.clone();
-    to_the_end(&app_, async move {
+    run_to_completion(&app_, async move {
         let (scope, project) = (caller.idempotency_scope(), caller.into_project());
         let body_of = |check: &SimSwapCheck| SimSwapBody::from(check);
-        once(&app, scope, &sent, &bytes, body_of, async |once| app.engine.create_sim_swap(&project, new, once).await)
-            .await
+        idempotent(&app, scope, &header, &bytes, body_of, async |idempotency| {
+            app.engine.create_sim_swap(&project, new, idempotency).await
+        })
+        .await
     })
     .await
 }
 
-fn create_body(document: &[u8]) -> Result<CreateSimSwap, Invalid> {
+fn parse_create_body(document: &[u8]) -> Result<CreateSimSwap, JsonError> {
     let mut body = Object::parse(document)?;
     let new = CreateSimSwap {
-        phone_number: body.require("phone_number", text)?,
-        period: body.take("period", minutes)?,
-        reference: body.take("reference_id", parsed::<Reference>)?,
+        phone_number: body.require("phone_number", as_text)?,
+        period: body.take("period", parse_minutes)?,
+        reference: body.take("reference_id", as_parsed::<Reference>)?,
     };
     body.finish()?;
     Ok(new)
 }
 
-/// Any number, since the engine says which of them are a period. A fraction, or what no integer holds, is none.
-fn minutes(node: Node, pointer: &str) -> Result<i64, Invalid> {
-    if matches!(node, Node::OtherNumber) { Ok(i64::MIN) } else { integer(node, pointer) }
+/// Returns an invalid period for fractions and integers beyond 64 bits, so that the engine rejects it.
+fn parse_minutes(node: Node, pointer: &str) -> Result<i64, JsonError> {
+    if matches!(node, Node::OtherNumber) { Ok(i64::MIN) } else { as_integer(node, pointer) }
 }
 
 /// `GET /v1/sim-swap-checks/{check_id}`
 async fn get(
     State(app): State<App>,
     caller: ProjectCaller<SimSwap>,
-    ids: PathIds,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     Query::parse(query.as_deref(), &[])?;
-    let check = app.engine.sim_swap(caller.project().id, ids.check()?).await?;
-    Ok(json(StatusCode::OK, &SimSwapBody::from(&check)))
+    let check = app.engine.sim_swap_check(caller.project().id, ids.check()?).await?;
+    Ok(json_response(StatusCode::OK, &SimSwapBody::from(&check)))
 }
 
 /// `GET /v1/sim-swap-checks`
@@ -123,7 +125,7 @@ async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["size", "page", "search"])?;
-    let (page, filter) = (query.page()?, query.search(&SEARCH_FIELDS)?);
+    let (page, filter) = (query.page_request()?, query.search_filter(&SEARCH_FIELDS)?);
     let page = app.engine.sim_swap_checks(caller.project().id, filter, page).await?;
-    Ok(json(StatusCode::OK, &PageBody::new(page, |check| SimSwapBody::from(&check))))
+    Ok(json_response(StatusCode::OK, &PageBody::new(page, |check| SimSwapBody::from(&check))))
 }

@@ -1,9 +1,9 @@
-//! Instants on the wire: RFC 3339, UTC, milliseconds, `Z`.
+//! Timestamps in JSON: RFC 3339, UTC, milliseconds, `Z`.
 
 use jiff::{Timestamp, fmt::temporal::DateTimePrinter};
 use ringtrue_domain::date_time;
 
-pub const EXPECTED: &str = "expected an RFC 3339 date-time such as `2026-11-14T09:30:00.123Z`";
+pub const EXPECTED_FORMAT: &str = "expected an RFC 3339 date-time such as `2026-11-14T09:30:00.123Z`";
 
 const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
@@ -11,7 +11,7 @@ pub fn format(instant: Timestamp) -> String {
     PRINTER.timestamp_to_string(&instant)
 }
 
-/// Cuts what is finer than a millisecond.
+/// Truncates to milliseconds.
 pub fn parse(text: &str) -> Option<Timestamp> {
     let millis = date_time::parse(text)?.as_microsecond().div_euclid(1_000);
     Timestamp::from_millisecond(millis).ok()
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instants_are_written_in_milliseconds_and_utc() {
+    fn timestamps_are_written_in_milliseconds_and_utc() {
         for (given, written) in [
             ("2026-11-14T09:30:00.123Z", Some("2026-11-14T09:30:00.123Z")),
             ("2026-11-14T09:30:00Z", Some("2026-11-14T09:30:00.000Z")),

@@ -1,21 +1,21 @@
-//! The accept loop: sockets in, requests out, and a limit on everything that a slow or hostile peer could hold.
+//! Accept loop with limits on all resources that a slow or hostile client can hold.
 //!
-//! HTTP/1.1 only; a load balancer that speaks HTTP/2 to the world can stand in front. Plain or TLS.
+//! HTTP/1.1 only, plain or TLS. A load balancer can terminate HTTP/2.
 //!
-//! | A peer that … | is dealt with by |
+//! | Client behaviour | Countermeasure |
 //! |---|---|
-//! | opens connections without end | caps, in all and per address; when they are reached, the oldest connection without a complete request goes first ([`cap::Cap::take`]) |
-//! | sends its headers slowly, or nothing at all | [`cap::Cap::reap`], which also ends idle connections |
-//! | sends its body slowly | the body timeout, in `http::body` |
-//! | does not read what we answer | the write timeout of [`stream::Impatient`] |
-//! | stalls in the TLS handshake, or before it in the header of a proxy | a timeout around it |
-//! | sends what cannot be parsed | [`stream::Impatient`] keeps back the parser's bare response, [`Connection::refuse`] writes one with a body |
+//! | opens many connections | limits in total and per address; [`connection_limits::ConnectionLimits::admit`] evicts the oldest connection without a complete request |
+//! | sends headers slowly, or nothing | [`connection_limits::ConnectionLimits::close_idle`], which also closes idle connections |
+//! | sends the body slowly | body timeout in `http::body` |
+//! | does not read responses | [`stream::WriteTimeout`] |
+//! | stalls in the PROXY header or TLS handshake | timeout |
+//! | sends invalid HTTP | [`stream::WriteTimeout`] withholds hyper's bare response; [`Connection::send_parse_error`] sends a problem |
 
-mod cap;
+mod activity;
+mod connection_limits;
 mod proxy_protocol;
 mod stream;
 mod tls;
-mod watch;
 
 use std::{
     convert::Infallible,
@@ -43,65 +43,63 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    http::{Door, MAX_HEADER_COUNT, Patience, problem::Problem},
+    http::{HttpService, MAX_HEADER_COUNT, RequestTimer, problem::Problem},
     telemetry::metrics::Metrics,
 };
-use cap::{Cap, CloseMode, Closing, MaxConnections, Place};
-use stream::Impatient;
+use activity::{ActivityCounter, BodyGuard};
+use connection_limits::{CloseMode, CloseSignal, ConnectionLimits, ConnectionPermit, MaxConnections};
+use stream::WriteTimeout;
 pub use tls::Tls;
-use watch::{Receiving, Watch};
 
-/// The parser's limit for a request head: above ours, which the edge applies. Not more than that needs, since every
-/// connection may fill it: decisions/0007-oversized-credentials.md.
+/// hyper's limit for request heads, above the limit enforced by the middleware. Bounded, as every connection may fill
+/// it: decisions/0007-oversized-credentials.md.
 const MAX_HEAD_BYTES: usize = 72 * 1024;
-/// How long the rest of a refused request is read and dropped, so that closing does not reset the connection before the
+/// Time to read and discard the rest of a rejected request, so that closing does not reset the connection before the
 /// client has read the response.
-const LINGER: Duration = Duration::from_millis(500);
-/// How much of it is.
+const LINGER_TIMEOUT: Duration = Duration::from_millis(500);
 const MAX_LINGER_BYTES: u64 = 1024 * 1024;
-/// The request that hyper is given in place of one that it could not parse, to write the response to.
+/// Passed to hyper instead of the invalid request, to write the response.
 const STAND_IN_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-/// How long a connection without a request under way is kept when it is told to close: long enough to send an answer.
-const FAREWELL: Duration = Duration::from_millis(500);
-/// When the process has no file descriptors left, waiting helps and trying again at once does not.
-const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(50);
+/// Time to finish writing a response before a connection without a request in progress is closed.
+const CLOSE_GRACE: Duration = Duration::from_millis(500);
+/// Out of file descriptors, an immediate retry would fail again.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct ListenerLimits {
     pub max_connections: usize,
     pub max_connections_per_address: usize,
-    /// For each address of `trusted_proxies`: their connections carry many clients.
+    /// For each address in `trusted_proxies`: their connections carry many clients.
     pub max_connections_per_proxy: usize,
-    /// For the first request of a connection.
+    /// Limit for the first request of a connection.
     pub header_timeout: Duration,
-    /// Between two requests.
+    /// Limit between two requests.
     pub idle_timeout: Duration,
-    /// While the peer does not read.
+    /// Limit while the peer does not read.
     pub write_timeout: Duration,
     pub trusted_proxies: Vec<IpNet>,
-    /// Whether they begin each connection by saying whose it is.
+    /// Whether trusted proxies send a PROXY protocol header on each connection.
     pub proxy_protocol: bool,
 }
 
-impl Limits {
-    /// Whether a header of the PROXY protocol must come first.
-    fn asks_whose(&self, peer: SocketAddr) -> bool {
+impl ListenerLimits {
+    fn expects_proxy_header(&self, peer: SocketAddr) -> bool {
         let address = peer.ip().to_canonical();
         self.proxy_protocol && self.trusted_proxies.iter().any(|range| range.contains(&address))
     }
 }
 
-/// Accepts connections and serves them through `door`, until `shutdown`; then lets requests under way end.
+/// Accepts connections and serves them until `shutdown`, then waits for requests in progress.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
-    door: Door,
-    limits: Limits,
+    service: HttpService,
+    limits: ListenerLimits,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 ) {
-    let cap = Cap::new(MaxConnections {
+    let connection_limits = ConnectionLimits::new(MaxConnections {
         total: limits.max_connections,
         per_address: limits.max_connections_per_address,
         per_proxy: limits.max_connections_per_proxy,
@@ -109,16 +107,15 @@ pub async fn serve(
     });
     let limits = Arc::new(limits);
     let mut http = http1::Builder::new();
-    // Answers are small: it is cheaper to put a body behind its head than to hand both to the system apart.
-    // Nobody looks whether a peer hangs up while it is answered: that would cost each request a read and the room for it,
-    // and what is begun is mostly ended anyway.
+    // Copying small bodies behind the head is cheaper than vectored writes. With half-close, hyper does not read ahead
+    // to detect disconnects, which saves a read and a buffer per request; most requests run to completion anyway.
     http.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADER_COUNT).half_close(true).writev(false);
-    let mut looks = tokio::time::interval(look_every(&limits));
+    let mut idle_checks = tokio::time::interval(idle_check_interval(&limits));
     loop {
         let accepted = tokio::select! {
-            () = shutdown.cancelled() => return cap.close(),
-            _ = looks.tick() => {
-                cap.reap(limits.header_timeout, limits.idle_timeout);
+            () = shutdown.cancelled() => return connection_limits.close(),
+            _ = idle_checks.tick() => {
+                connection_limits.close_idle(limits.header_timeout, limits.idle_timeout);
                 continue;
             }
             accepted = listener.accept() => accepted,
@@ -126,66 +123,65 @@ pub async fn serve(
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(AFTER_FAILED_ACCEPT).await;
+                tracing::warn!(%error, "failed to accept connection");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             }
         };
-        let watch = Watch::default();
-        let Some((place, closing)) = cap.take(peer.ip(), &watch) else {
+        let activity = ActivityCounter::default();
+        let Some((permit, close_signal)) = connection_limits.admit(peer.ip(), &activity) else {
             metrics.refused_connections.inc();
             continue;
         };
         let connection = Connection {
             peer,
-            door: door.clone(),
+            service: service.clone(),
             http: http.clone(),
             metrics: Arc::clone(&metrics),
             limits: Arc::clone(&limits),
-            watch,
-            place,
+            activity,
+            permit,
         };
-        tasks.spawn(connection.serve(stream, tls.clone(), closing));
+        tasks.spawn(connection.serve(stream, tls.clone(), close_signal));
     }
 }
 
-/// Often enough that a connection is not kept much longer than it may be.
-fn look_every(limits: &Limits) -> Duration {
+/// Checks often enough that timeouts are exceeded by a quarter at most.
+fn idle_check_interval(limits: &ListenerLimits) -> Duration {
     (limits.header_timeout.min(limits.idle_timeout) / 4).clamp(Duration::from_millis(25), Duration::from_secs(1))
 }
 
 struct Connection {
     peer: SocketAddr,
-    door: Door,
+    service: HttpService,
     http: http1::Builder,
     metrics: Arc<Metrics>,
-    limits: Arc<Limits>,
-    watch: Watch,
-    /// Given back when the connection ends.
-    place: Place,
+    limits: Arc<ListenerLimits>,
+    activity: ActivityCounter,
+    permit: ConnectionPermit,
 }
 
-/// Resolves when a connection has to close, and counts it if that is because there are too many.
-async fn told_to_close(metrics: &Metrics, closing: &mut Closing) -> CloseMode {
-    let mode = closing.signal().await;
+/// Waits for the close signal and counts evictions.
+async fn wait_for_close(metrics: &Metrics, close_signal: &mut CloseSignal) -> CloseMode {
+    let mode = close_signal.wait().await;
     if mode == CloseMode::Evicted {
         metrics.refused_connections.inc();
     }
     mode
 }
 
-/// Most requests have no body, and need nothing to read it by.
-fn body(incoming: Incoming, watch: &Watch) -> Body {
+/// Most requests have no body and need no tracking.
+fn request_body(incoming: Incoming, activity: &ActivityCounter) -> Body {
     if incoming.is_end_stream() {
         return Body::empty();
     }
-    Body::new(WatchedBody { incoming, receiving: Some(watch.receiving()) })
+    Body::new(WatchedBody { incoming, body_guard: Some(activity.begin_body()) })
 }
 
-/// A request body that counts as incomplete until its end was received or it is dropped.
+/// A request body that counts as incomplete until its end is received or it is dropped.
 struct WatchedBody {
     incoming: Incoming,
-    receiving: Option<Receiving>,
+    body_guard: Option<BodyGuard>,
 }
 
 impl hyper::body::Body for WatchedBody {
@@ -197,11 +193,11 @@ impl hyper::body::Body for WatchedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = ready!(Pin::new(&mut self.incoming).poll_frame(context));
-        if let Some(receiving) = &self.receiving {
-            receiving.received();
+        if let Some(body_guard) = &self.body_guard {
+            body_guard.count_frame();
         }
         if frame.is_none() || self.incoming.is_end_stream() {
-            self.receiving = None;
+            self.body_guard = None;
         }
         Poll::Ready(frame)
     }
@@ -216,75 +212,81 @@ impl hyper::body::Body for WatchedBody {
 }
 
 impl Connection {
-    async fn serve(mut self, mut stream: TcpStream, tls: Option<Arc<Tls>>, mut closing: Closing) {
+    async fn serve(mut self, mut stream: TcpStream, tls: Option<Arc<Tls>>, mut close_signal: CloseSignal) {
         self.metrics.connections.inc();
-        // Answers are written whole: waiting for more to send would only delay them.
+        // Responses are written at once, so Nagle's algorithm would only add latency.
         let _ = stream.set_nodelay(true);
         let metrics = Arc::clone(&self.metrics);
-        let introduced = tokio::select! {
+        let proxied = tokio::select! {
             biased;
-            introduced = self.introduced(&mut stream) => introduced,
-            _ = told_to_close(&metrics, &mut closing) => Err(io::Error::other("closed before the header was complete")),
+            proxied = self.read_proxy_header(&mut stream) => proxied,
+            _ = wait_for_close(&metrics, &mut close_signal) => Err(io::Error::other("closed before the PROXY header was complete")),
         };
-        match introduced {
-            Ok(()) => self.secured(stream, tls, closing).await,
-            Err(error) => tracing::debug!(%error, "a proxy did not say whose connection it carries"),
+        match proxied {
+            Ok(()) => self.accept_tls(stream, tls, close_signal).await,
+            Err(error) => tracing::debug!(%error, "failed to read PROXY header"),
         }
         self.metrics.connections.dec();
-        drop(self.place);
+        drop(self.permit);
     }
 
-    /// Lets a proxy say whose connection it carries, and counts the connection as that peer's.
-    async fn introduced(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        if !self.limits.asks_whose(self.peer) {
+    /// Reads the PROXY protocol header, if expected, and counts the connection under the client's address.
+    async fn read_proxy_header(&mut self, stream: &mut TcpStream) -> io::Result<()> {
+        if !self.limits.expects_proxy_header(self.peer) {
             return Ok(());
         }
-        let header = tokio::time::timeout(self.limits.header_timeout, proxy_protocol::read(stream)).await??;
+        let header = tokio::time::timeout(self.limits.header_timeout, proxy_protocol::read_header(stream)).await??;
         let Some(client) = header else { return Ok(()) };
-        if !self.place.move_to(client.ip()) {
+        if !self.permit.reassign(client.ip()) {
             self.metrics.refused_connections.inc();
-            return Err(io::Error::other("this client has too many connections"));
+            return Err(io::Error::other("client exceeds its connection limit"));
         }
         self.peer = client;
         Ok(())
     }
 
-    async fn secured(&self, stream: TcpStream, tls: Option<Arc<Tls>>, mut closing: Closing) {
-        let Some(tls) = tls else { return self.requests(stream, closing).await };
+    async fn accept_tls(&self, stream: TcpStream, tls: Option<Arc<Tls>>, mut close_signal: CloseSignal) {
+        let Some(tls) = tls else { return self.serve_http(stream, close_signal).await };
         let accepted = tokio::select! {
             biased;
             accepted = tokio::time::timeout(self.limits.header_timeout, tls.accept(stream)) => accepted,
-            _ = told_to_close(&self.metrics, &mut closing) => return,
+            _ = wait_for_close(&self.metrics, &mut close_signal) => return,
         };
         match accepted {
-            Ok(Ok(stream)) => self.requests(stream, closing).await,
+            Ok(Ok(stream)) => self.serve_http(stream, close_signal).await,
             Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-            Err(_) => tracing::debug!("TLS handshake took too long"),
+            Err(_) => tracing::debug!("TLS handshake timed out"),
         }
     }
 
-    async fn requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, closing: Closing) {
-        let mut stream = Impatient::new(stream, self.limits.write_timeout, self.watch.clone());
-        let Some(Err(error)) = self.answered(&mut stream, closing).await else { return };
-        tracing::debug!(%error, "connection ended early");
-        if error.is_parse() {
-            self.refuse(&mut stream, &error).await;
-        }
-    }
-
-    /// Answers requests until the connection ends, or is given up: `None`.
-    async fn answered(
+    async fn serve_http(
         &self,
-        stream: &mut Impatient<impl AsyncRead + AsyncWrite + Unpin + Send>,
-        mut closing: Closing,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        close_signal: CloseSignal,
+    ) {
+        let mut stream = WriteTimeout::new(stream, self.limits.write_timeout, self.activity.clone());
+        let Some(Err(error)) = self.serve_requests(&mut stream, close_signal).await else { return };
+        tracing::debug!(%error, "connection failed");
+        if error.is_parse() {
+            self.send_parse_error(&mut stream, &error).await;
+        }
+    }
+
+    /// Serves requests until the connection ends. Returns `None` if it was closed by us.
+    async fn serve_requests(
+        &self,
+        stream: &mut WriteTimeout<impl AsyncRead + AsyncWrite + Unpin + Send>,
+        mut close_signal: CloseSignal,
     ) -> Option<hyper::Result<()>> {
-        let patience = Patience::default();
+        let timer = RequestTimer::default();
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let (busy, patience) = (self.watch.busy(), &patience);
+            let (guard, timer) = (self.activity.begin_request(), &timer);
             async move {
-                let response =
-                    self.door.answer(self.peer, patience, request.map(|incoming| body(incoming, &self.watch))).await;
-                drop(busy);
+                let response = self
+                    .service
+                    .respond(self.peer, timer, request.map(|incoming| request_body(incoming, &self.activity)))
+                    .await;
+                drop(guard);
                 Ok::<_, Infallible>(response)
             }
         });
@@ -292,22 +294,27 @@ impl Connection {
         let mode = tokio::select! {
             biased;
             ended = connection.as_mut() => return Some(ended),
-            mode = told_to_close(&self.metrics, &mut closing) => mode,
+            mode = wait_for_close(&self.metrics, &mut close_signal) => mode,
         };
-        if mode == CloseMode::Evicted && !self.watch.activity().has_complete_request() {
+        if mode == CloseMode::Evicted && !self.activity.snapshot().has_complete_request() {
             return None;
         }
         connection.as_mut().graceful_shutdown();
-        // What is being answered is waited for; a peer that has not finished its request is not.
+        // Wait for requests in progress, but not for incomplete ones.
         tokio::select! {
             ended = connection => Some(ended),
-            () = self.watch.until_idle_for(FAREWELL) => None,
+            () = self.activity.wait_until_idle(CLOSE_GRACE) => None,
         }
     }
 
-    /// Answers a request that hyper could not parse, and ends the connection.
-    async fn refuse(&self, stream: &mut Impatient<impl AsyncRead + AsyncWrite + Unpin + Send>, error: &hyper::Error) {
-        let response = self.door.refuse(unparsed(error, stream.take_parser_response(), stream.has_read_line()));
+    /// Responds to a request that hyper could not parse and closes the connection.
+    async fn send_parse_error(
+        &self,
+        stream: &mut WriteTimeout<impl AsyncRead + AsyncWrite + Unpin + Send>,
+        error: &hyper::Error,
+    ) {
+        let response =
+            self.service.reject_unparsed(parse_problem(error, stream.take_parser_response(), stream.has_read_line()));
         let response = Mutex::new(Some(response));
         let service = service_fn(|_: hyper::Request<Incoming>| {
             let response = response.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
@@ -316,23 +323,23 @@ impl Connection {
         let io = TokioIo::new(tokio::io::join(STAND_IN_REQUEST, &mut *stream));
         if self.http.serve_connection(io, service).await.is_ok() {
             let mut rest = stream.take(MAX_LINGER_BYTES);
-            let _ = tokio::time::timeout(LINGER, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
+            let _ = tokio::time::timeout(LINGER_TIMEOUT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
         }
     }
 }
 
-/// What is wrong with a request that hyper could not parse, and answered with `status`.
-fn unparsed(error: &hyper::Error, status: Option<StatusCode>, has_request_line: bool) -> Problem {
+/// Maps hyper's parse error and status to a problem.
+fn parse_problem(error: &hyper::Error, status: Option<StatusCode>, has_request_line: bool) -> Problem {
     let text = error.to_string();
     if error.is_parse_too_large() {
-        // hyper does not look at the request line before it is complete.
+        // hyper does not inspect the request line before it is complete.
         return if status == Some(StatusCode::URI_TOO_LONG) || !has_request_line {
             Problem::uri_too_long()
         } else {
             Problem::headers_too_large()
         };
     }
-    // hyper tells this kind of error apart by its text only.
+    // hyper distinguishes this error by its text only.
     if text.starts_with("invalid transfer-encoding") {
         return Problem::transfer_coding_not_implemented();
     }

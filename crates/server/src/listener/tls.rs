@@ -1,4 +1,4 @@
-//! TLS for the public listener, with certificates that can be replaced while it runs.
+//! TLS with certificates that can be reloaded at runtime.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,25 +19,24 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 pub enum TlsError {
     #[error("{path}: {problem}", path = .path.display())]
     File { path: PathBuf, problem: String },
-    #[error("the certificate and the key do not make a pair: {0}")]
+    #[error("the certificate does not match the private key: {0}")]
     Pair(rustls::Error),
-    #[error("TLS cannot be set up: {0}")]
+    #[error("failed to set up TLS: {0}")]
     Setup(rustls::Error),
 }
 
-/// Accepts TLS connections with the certificate that the files held when they were read last.
 pub struct Tls {
     acceptor: TlsAcceptor,
-    current: Arc<Current>,
+    current: Arc<CurrentCertificate>,
     certificate: PathBuf,
     key: PathBuf,
 }
 
-/// The certificate in use. Connections that are open keep the one that they began with.
+/// Open connections keep the certificate of their handshake.
 #[derive(Debug)]
-struct Current(ArcSwap<CertifiedKey>);
+struct CurrentCertificate(ArcSwap<CertifiedKey>);
 
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.load_full())
     }
@@ -46,7 +45,7 @@ impl ResolvesServerCert for Current {
 impl Tls {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let current = Arc::new(Current(ArcSwap::from_pointee(read(certificate, key)?)));
+        let current = Arc::new(CurrentCertificate(ArcSwap::from_pointee(read_certified_key(certificate, key)?)));
         let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&current) as _;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -62,9 +61,9 @@ impl Tls {
         })
     }
 
-    /// Reads the files again. When they are not good, the certificate in use stays.
+    /// Reloads the files. Keeps the current certificate on errors.
     pub fn reload(&self) -> Result<(), TlsError> {
-        self.current.0.store(Arc::new(read(&self.certificate, &self.key)?));
+        self.current.0.store(Arc::new(read_certified_key(&self.certificate, &self.key)?));
         Ok(())
     }
 
@@ -79,13 +78,13 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
+fn read_certified_key(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
     let at = |path: &Path, problem: String| TlsError::File { path: path.to_owned(), problem };
     let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
         .map_err(|error| at(certificate, error.to_string()))?;
     if chain.is_empty() {
-        return Err(at(certificate, "holds no certificate in PEM form".to_owned()));
+        return Err(at(certificate, "contains no PEM certificate".to_owned()));
     }
     let key_der = PrivateKeyDer::from_pem_file(key).map_err(|error| at(key, error.to_string()))?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();

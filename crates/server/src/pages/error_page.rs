@@ -1,4 +1,4 @@
-//! The pages about errors. A person arrives there from the `type` of a problem.
+//! Error pages, linked by the `type` of problems.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,20 +7,17 @@ use serde_json::{Map, Value, json};
 
 use super::{
     PageError,
-    document::{Document, text},
-    html::{Html, Writer, breakable},
-    json,
+    document::{Document, str_member},
+    html::{Html, MarkdownWriter, breakable},
 };
 
-/// What the catalogue of problems says about one error. The texts may hold `` `code` `` and blank lines.
+/// Catalog entry of an error. The texts may contain `` `code` `` and blank lines.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorEntry<'a> {
     pub code: &'a str,
     pub status: u16,
     pub title: &'a str,
-    /// What the error means and when it happens.
     pub explanation: &'a str,
-    /// What the caller can do.
     pub remedy: &'a str,
 }
 
@@ -41,20 +38,20 @@ struct Page<'a> {
     entry: ErrorEntry<'a>,
     explanation: Html,
     remedy: Html,
-    example: Html,
+    example: String,
     calls: Calls<'a>,
 }
 
-/// The calls that answer with an error.
+/// Operations that can return an error.
 enum Calls<'a> {
-    /// None in particular.
+    /// Not specific to operations.
     None,
     All,
     Some(Vec<Call<'a>>),
 }
 
 struct Call<'a> {
-    id: &'a str,
+    anchor: String,
     method: String,
     path: Html,
     summary: &'a str,
@@ -67,25 +64,24 @@ struct Index<'a> {
 }
 
 impl ErrorPages {
-    /// Takes the document that [`super::openapi::document`] gives: it knows which call answers what.
+    /// `document` is the output of [`super::openapi::document`], which lists the errors of each operation.
     pub fn new(document: &str) -> Result<Self, PageError> {
         Ok(Self { document: Document::parse(document)? })
     }
 
-    /// The page about one error.
     pub fn page(&self, entry: &ErrorEntry<'_>) -> Result<String, PageError> {
-        let writer = Writer::new(self.document.error_codes());
+        let writer = MarkdownWriter::new(self.document.error_codes());
         let page = Page {
             entry: *entry,
             explanation: writer.text(entry.explanation),
             remedy: writer.text(entry.remedy),
-            example: json::markup(&self.document, &self.example(entry), self.shape()),
+            example: format!("{:#}", self.example(entry)),
             calls: self.calls(entry.code),
         };
         Ok(page.render()?)
     }
 
-    /// The list of all errors, by status.
+    /// Renders the list of errors by status.
     pub fn index(&self, entries: &[ErrorEntry<'_>]) -> Result<String, PageError> {
         let mut groups: BTreeMap<u16, Vec<_>> = BTreeMap::new();
         for entry in entries {
@@ -94,20 +90,20 @@ impl ErrorPages {
         Ok(Index { groups: groups.into_iter().collect() }.render()?)
     }
 
-    /// The document's example of this error, with what the catalogue says about it.
+    /// Example from the document, completed with the fields of the catalog entry.
     fn example(&self, entry: &ErrorEntry<'_>) -> Value {
         let examples = self.document.at("/components/examples").as_object().into_iter().flatten();
         let mut matching = examples.filter_map(|(name, example)| Some((name, example.get("value")?)));
         let found = matching.clone().find(|(name, _)| *name == entry.code);
-        let found = found.or_else(|| matching.find(|(_, value)| text(value, "error_code") == entry.code));
+        let found = found.or_else(|| matching.find(|(_, value)| str_member(value, "error_code") == entry.code));
         let mut problem = found.map_or_else(|| json!({"detail": entry.title}), |(_, value)| value.clone());
         if let Some(members) = problem.as_object_mut() {
-            members.extend(self.given(entry));
+            members.extend(self.catalog_members(entry));
         }
         problem
     }
 
-    fn given(&self, entry: &ErrorEntry<'_>) -> Map<String, Value> {
+    fn catalog_members(&self, entry: &ErrorEntry<'_>) -> Map<String, Value> {
         Map::from_iter([
             ("type".to_owned(), format!("{}/errors/{}", self.document.base_url(), entry.code).into()),
             ("title".to_owned(), entry.title.into()),
@@ -116,21 +112,17 @@ impl ErrorPages {
         ])
     }
 
-    fn shape(&self) -> &Value {
-        self.document.at("/components/schemas/OAuthProblem")
-    }
-
     fn calls(&self, code: &str) -> Calls<'_> {
         let all: Vec<_> = self.document.operations().into_iter().flat_map(|(_, operations)| operations).collect();
         let count = all.len();
-        let answers_it = |response: &Value| self.document.codes_of(response).iter().any(|known| known == code);
+        let returns_code = |response: &Value| self.document.error_codes_of(response).iter().any(|known| known == code);
         let matching = all.into_iter().filter(|call| {
             let responses = call.responses(&self.document);
-            responses.iter().any(|(_, response)| answers_it(response))
+            responses.iter().any(|(_, response)| returns_code(response))
         });
         let calls: Vec<_> = matching
             .map(|call| Call {
-                id: call.id(),
+                anchor: call.anchor(),
                 path: breakable(call.path, '/'),
                 summary: call.summary(),
                 method: call.method,
@@ -162,42 +154,42 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_what_where_and_what_to_do() {
+    fn page_contains_meaning_solution_and_calls() {
         let page = pages().page(&TAKEN).expect("renders");
         for expected in [
             "<h1>Project name taken</h1>",
             "<p>Names are unique. See also <a href=\"/errors/not_found\"><code>not_found</code></a>.</p>",
             "<p>Choose &lt;another&gt; name.</p>",
             "https://us.api.example.com/errors/project_name_taken",
-            "href=\"/docs#createProject\"",
-            "href=\"/docs#updateProject\"",
+            "href=\"/docs#tag/projects/createProject\"",
+            "href=\"/docs#tag/projects/updateProject\"",
         ] {
             assert!(page.contains(expected), "{expected}");
         }
-        assert!(!page.contains("href=\"/docs#getProject\""));
+        assert!(!page.contains("href=\"/docs#tag/projects/getProject\""));
     }
 
     #[test]
-    fn an_error_of_every_call_lists_none() {
+    fn error_of_all_calls_lists_no_calls() {
         let page = pages().page(&ErrorEntry { code: "wrong_region", status: 421, ..TAKEN }).expect("renders");
         assert!(page.contains("Any call") && !page.contains("href=\"/docs#"));
     }
 
     #[test]
-    fn the_example_of_an_oauth_error_has_the_oauth_members() {
+    fn oauth_error_example_has_the_oauth_members() {
         let page = pages().page(&ErrorEntry { code: "invalid_client", status: 401, ..TAKEN }).expect("renders");
-        assert!(page.contains("&quot;error_description&quot;"));
+        assert!(page.contains("&#34;error_description&#34;"));
     }
 
     #[test]
-    fn an_error_that_the_document_does_not_know_still_has_a_page() {
+    fn undocumented_error_has_a_page() {
         let entry = ErrorEntry { code: "<odd>", title: "<b>Odd</b>", ..TAKEN };
         let page = pages().page(&entry).expect("renders");
         assert!(!page.contains("<odd>") && !page.contains("<b>"));
     }
 
     #[test]
-    fn the_index_groups_by_status() {
+    fn index_is_grouped_by_status() {
         let other = ErrorEntry { code: "bad_request", status: 400, title: "Bad request", ..TAKEN };
         let index = pages().index(&[TAKEN, other]).expect("renders");
         let place = |what: &str| index.find(what).unwrap_or_else(|| panic!("{what} is missing"));

@@ -1,26 +1,15 @@
-//! Text that is safe to put into a page.
+//! HTML escaping and rendering of descriptions.
 //!
-//! Descriptions in the document are written in the small part of Markdown that [`Writer::text`] reads: paragraphs,
-//! `## ` headings, `- ` lists and `` `code` ``. Everything is escaped first, so no description can bring markup along.
+//! Descriptions use a subset of Markdown: paragraphs, `- ` lists and `` `code` ``. All text is escaped,
+//! so descriptions cannot inject markup.
 
 use std::{collections::BTreeSet, fmt};
 
 use askama::filters::HtmlSafe;
 
-/// Markup that is ready for a page. Templates write it as it is.
+/// Escaped markup, which templates insert verbatim.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Html(String);
-
-impl Html {
-    /// Takes markup whose text is escaped already.
-    pub(super) fn trusted(markup: String) -> Self {
-        Self(markup)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
 
 impl fmt::Display for Html {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,29 +34,23 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// A text that may be broken after each `mark`, so that it fits a narrow screen.
+/// Allows line breaks after each `mark`, for narrow screens.
 pub(super) fn breakable(text: &str, mark: char) -> Html {
     Html(escape(text).replace(mark, &format!("{mark}<wbr>")))
 }
 
-/// Lower-case words with hyphens, for an anchor.
-pub(super) fn slug(text: &str) -> String {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")
-}
-
-/// Writes descriptions, with each known error code as a link to its page.
+/// Renders descriptions and links known error codes to their pages.
 #[derive(Debug, Default)]
-pub(super) struct Writer<'a> {
+pub(super) struct MarkdownWriter<'a> {
     error_codes: BTreeSet<&'a str>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> MarkdownWriter<'a> {
     pub(super) fn new(error_codes: BTreeSet<&'a str>) -> Self {
         Self { error_codes }
     }
 
-    /// One or more blocks.
+    /// Renders one or more blocks.
     pub(super) fn text(&self, source: &str) -> Html {
         let mut out = String::new();
         for block in source.trim().split("\n\n").map(str::trim).filter(|block| !block.is_empty()) {
@@ -76,7 +59,7 @@ impl<'a> Writer<'a> {
         Html(out)
     }
 
-    /// One line, without a paragraph around it.
+    /// Renders inline text without a paragraph.
     pub(super) fn line(&self, source: &str) -> Html {
         let mut out = String::new();
         for (at, piece) in source.split('`').enumerate() {
@@ -92,14 +75,7 @@ impl<'a> Writer<'a> {
     }
 
     fn block(&self, block: &str, out: &mut String) {
-        let (first, rest) = block.split_once('\n').unwrap_or((block, ""));
-        if let Some(heading) = first.strip_prefix("## ") {
-            let (id, heading) = (slug(heading), self.line(heading).0);
-            out.extend(["<h2 id=\"", &id, "\">", &heading, "</h2>"]);
-            if !rest.is_empty() {
-                self.block(rest, out);
-            }
-        } else if first.starts_with("- ") {
+        if block.starts_with("- ") {
             out.push_str("<ul>");
             for item in format!("\n{block}").split("\n- ").skip(1) {
                 out.extend(["<li>", &self.line(item).0, "</li>"]);
@@ -111,29 +87,22 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The `## ` headings of a description, as anchor and title.
-pub(super) fn headings(source: &str) -> Vec<(String, String)> {
-    source.lines().filter_map(|line| line.strip_prefix("## ")).map(|title| (slug(title), title.to_owned())).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_description_becomes_blocks() {
-        let source = "One `a<b`\nline.\n\n## Getting a token\nSee\n\n- first\n- second\n  goes on\n";
+    fn description_is_rendered_as_blocks() {
+        let source = "One `a<b`\nline.\n\n- first\n- second\n  goes on\n";
         assert_eq!(
-            Writer::default().text(source).to_string(),
-            "<p>One <code>a&lt;b</code>\nline.</p><h2 id=\"getting-a-token\">Getting a token</h2><p>See</p>\
-             <ul><li>first</li><li>second\n  goes on</li></ul>"
+            MarkdownWriter::default().text(source).to_string(),
+            "<p>One <code>a&lt;b</code>\nline.</p><ul><li>first</li><li>second\n  goes on</li></ul>"
         );
-        assert_eq!(headings(source), [("getting-a-token".to_owned(), "Getting a token".to_owned())]);
     }
 
     #[test]
-    fn markup_in_a_description_stays_text() {
-        let html = Writer::default().text("<script>alert(1)</script> & \"x\" 'y' `</code><b>`").to_string();
+    fn markup_in_a_description_is_escaped() {
+        let html = MarkdownWriter::default().text("<script>alert(1)</script> & \"x\" 'y' `</code><b>`").to_string();
         assert_eq!(
             html,
             "<p>&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;x&quot; &#39;y&#39; \
@@ -142,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn a_known_error_code_is_a_link() {
-        let writer = Writer::new(BTreeSet::from(["not_found"]));
+    fn known_error_codes_are_links() {
+        let writer = MarkdownWriter::new(BTreeSet::from(["not_found"]));
         assert_eq!(
             writer.line("`not_found` or `other`").to_string(),
             "<a href=\"/errors/not_found\"><code>not_found</code></a> or <code>other</code>"

@@ -1,31 +1,36 @@
-//! What the service says about itself: the API document, the reference made from it, a page for each error, and the
-//! one for people who open the URL of a check.
+//! OpenAPI document, API reference, error pages and the page for end-users who open a check URL.
 //!
-//! Everything but that last one is rendered once, and kept as text. The pages need no script, hold no inline
-//! style and load nothing but the [`ASSETS`], so they work under [`CONTENT_SECURITY_POLICY`] and without a network.
+//! The pages load only the [`ASSETS`], so they work offline. Only the API reference uses scripts and inline styles: it
+//! is Scalar, which the crate `scalar_api_reference` contains as one file.
 //!
-//! Deliberately absent: the words about each error. They belong to the catalogue of problems, which hands them over as
-//! [`error_page::ErrorEntry`]. And any knowledge of axum: the routes are made elsewhere.
+//! Error texts come from the error catalog as [`error_page::ErrorEntry`]. Routes are defined in `http::docs_pages`.
 
-mod curl;
 pub mod device_page;
 mod document;
 pub mod error_page;
 mod html;
-mod json;
 pub mod openapi;
-pub mod reference;
-mod responses;
-mod schema;
 
-/// For every page of this module.
 pub const CONTENT_SECURITY_POLICY: &str =
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The content type of every page of this module.
-pub const HTML: &str = "text/html; charset=utf-8";
+/// Policy of the API reference. Scalar inserts its styles and icons at run time.
+pub const REFERENCE_CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; \
+     img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+     frame-ancestors 'none'";
 
-/// A file that the pages load.
+/// Starts Scalar on the page.
+pub const REFERENCE_SCRIPT: Asset = Asset {
+    path: "/assets/reference.js",
+    content_type: "text/javascript; charset=utf-8",
+    body: include_str!("../../assets/reference.js"),
+};
+
+pub const REFERENCE: &str = include_str!("../../templates/reference.html");
+
+/// Content type of all pages.
+pub const HTML_CONTENT_TYPE: &str = "text/html; charset=utf-8";
+
 #[derive(Debug, Clone, Copy)]
 pub struct Asset {
     pub path: &'static str,
@@ -33,7 +38,7 @@ pub struct Asset {
     pub body: &'static str,
 }
 
-/// All files that the pages load, each to be served at its path.
+/// Static files, served at their paths.
 pub const ASSETS: [Asset; 2] = [
     Asset {
         path: "/assets/style.css",
@@ -43,11 +48,10 @@ pub const ASSETS: [Asset; 2] = [
     Asset { path: "/assets/icon.svg", content_type: "image/svg+xml", body: include_str!("../../assets/icon.svg") },
 ];
 
-/// Why a page could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    #[error("the OpenAPI document is not JSON")]
+    #[error("the OpenAPI document is not valid JSON")]
     Document(#[from] serde_json::Error),
-    #[error("a page template failed")]
+    #[error("failed to render page template")]
     Template(#[from] askama::Error),
 }

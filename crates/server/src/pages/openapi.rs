@@ -1,14 +1,14 @@
-//! The API document: written as YAML, embedded as JSON, served with the address of the deployment.
+//! OpenAPI document: written as YAML, embedded as JSON, served with the deployment's base URL.
 
 use serde_json::Value;
 
-/// The document as it was built, with an example for its base URL.
+/// Document with the example base URL.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
-/// What the document says in place of the base URL of a deployment: in `servers`, in the token URL, in examples.
+/// Replaced by the base URL of the deployment.
 const EXAMPLE_BASE_URL: &str = "https://eu.api.example.com";
 
-/// The document of a deployment, ready to be served.
+/// Returns the document with the base URL of the deployment.
 pub fn document(base_url: &str) -> String {
     let quoted = Value::from(base_url.trim_end_matches('/')).to_string();
     let inside_a_string = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
@@ -44,7 +44,7 @@ mod tests {
             .collect()
     }
 
-    /// Calls `see` with every object of the document and its pointer.
+    /// Calls `see` with each object of the document and its pointer.
     fn walk<'v>(node: &'v Value, pointer: &str, see: &mut impl FnMut(&str, &'v Map<String, Value>)) {
         match node {
             Value::Object(map) => {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_has_the_shape_of_openapi_3_1() {
+    fn document_is_valid_openapi_3_1() {
         let root = parsed();
         assert_eq!(root["openapi"], "3.1.0");
         assert!(root["info"]["title"].is_string() && root["info"]["version"].is_string());
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn path_parameters_are_those_of_the_template() {
+    fn path_parameters_match_the_template() {
         let root = parsed();
         for (path, method, operation) in operations(&root) {
             let item = &root["paths"][path];
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// The first two are answered at any path, so no operation names them; the last is merged into each create.
+    /// The first two apply to any path, so no operation references them; the last is merged into each create.
     const UNREFERENCED: [&str; 3] = [
         "#/components/responses/MethodNotAllowed",
         "#/components/responses/OAuthMethodNotAllowed",
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_fits_its_schema() -> Outcome {
+    fn examples_match_their_schemas() -> Outcome {
         let root = parsed();
         let mut seen = 0;
         let mut places = Vec::new();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn every_json_answer_and_parameter_has_an_example() {
+    fn every_json_response_and_parameter_has_an_example() {
         let root = parsed();
         walk(&root, "", &mut |pointer, map| {
             let is_json = pointer.contains("json") && map.contains_key("schema") && !pointer.contains("openapi.json");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_serves_its_own_address() -> Outcome {
+    fn document_contains_the_base_url() -> Outcome {
         let text = document("http://127.0.0.1:8080/");
         assert!(!text.contains(EXAMPLE_BASE_URL));
         let root: Value = serde_json::from_str(&text)?;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_address_does_not_break_the_document() -> Outcome {
+    fn base_url_is_escaped() -> Outcome {
         let root: Value = serde_json::from_str(&document("https://x\"y\\"))?;
         assert_eq!(root["servers"][0]["url"], "https://x\"y\\");
         Ok(())

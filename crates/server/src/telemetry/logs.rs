@@ -1,4 +1,4 @@
-//! Log lines on standard output: JSON for machines, or a form for people.
+//! Log output to standard output, as JSON or human-readable text.
 
 use std::io::{self, IsTerminal};
 
@@ -11,15 +11,14 @@ use tracing_subscriber::{
 
 use crate::config::{LogFormat, LogSection};
 
-/// Writes to standard output what the filter lets through.
 pub fn layer<S>(log: &LogSection) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
-    layer_to(log, io::stdout, io::stdout().is_terminal())
+    layer_with_writer(log, io::stdout, io::stdout().is_terminal())
 }
 
-fn layer_to<S, W>(log: &LogSection, writer: W, is_terminal: bool) -> Box<dyn Layer<S> + Send + Sync>
+fn layer_with_writer<S, W>(log: &LogSection, writer: W, is_terminal: bool) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
@@ -42,13 +41,12 @@ mod tests {
     use tracing_subscriber::{Registry, layer::SubscriberExt};
 
     use super::*;
-    use crate::config::RequestLog;
+    use crate::config::RequestLogLevel;
 
-    /// Keeps what is written.
     #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
+    struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Page {
+    impl Write for CapturedOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -59,38 +57,38 @@ mod tests {
     }
 
     fn logged(format: LogFormat, level: &str) -> String {
-        let log = LogSection { format, level: level.parse().unwrap(), requests: RequestLog::Errors };
-        let page = Page::default();
-        let writer = page.clone();
-        let subscriber = Registry::default().with(layer_to(&log, move || writer.clone(), false));
+        let log = LogSection { format, level: level.parse().unwrap(), requests: RequestLogLevel::Errors };
+        let output = CapturedOutput::default();
+        let writer = output.clone();
+        let subscriber = Registry::default().with(layer_with_writer(&log, move || writer.clone(), false));
         tracing::subscriber::with_default(subscriber, || {
             let _span = tracing::info_span!("request", request.id = "r-1").entered();
             tracing::debug!("a detail");
-            tracing::warn!(attempts = 3, "the receiver does not answer");
+            tracing::warn!(attempts = 3, "callback delivery failed");
         });
-        String::from_utf8(page.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(output.0.lock().unwrap().clone()).unwrap()
     }
 
     #[test]
-    fn json_lines_have_the_fields_of_the_event_and_its_span() {
+    fn json_lines_contain_the_fields_of_the_event_and_its_span() {
         let text = logged(LogFormat::Json, "info");
         let line: serde_json::Value = serde_json::from_str(&text).expect("one line, one document");
         assert_eq!(line["level"], "WARN");
-        assert_eq!(line["message"], "the receiver does not answer");
+        assert_eq!(line["message"], "callback delivery failed");
         assert_eq!(line["attempts"], 3);
         assert_eq!(line["span"]["request.id"], "r-1");
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
     }
 
     #[test]
-    fn what_is_not_for_a_terminal_has_no_colours() {
+    fn output_without_a_terminal_has_no_colours() {
         let text = logged(LogFormat::Pretty, "debug");
         assert!(!text.contains('\u{1b}'), "{text}");
         assert!(text.contains("a detail") && text.contains("attempts=3"), "{text}");
     }
 
     #[test]
-    fn the_filter_decides_what_is_written() {
+    fn filter_selects_the_events() {
         assert_eq!(logged(LogFormat::Json, "error"), "");
         assert_eq!(logged(LogFormat::Json, "off,ringtrue_server=debug").lines().count(), 2);
     }

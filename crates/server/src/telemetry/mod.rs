@@ -1,9 +1,9 @@
 //! Logs, traces and metrics.
 //!
-//! Numbers, codes and secrets are kept out of all three by their types, whose `Debug` is masked. What is left to
-//! whoever writes a line: no URL with its query, no header, no body.
+//! Numbers, codes and secrets have types with masked `Debug` output. Log statements must not contain URLs with queries,
+//! headers or bodies.
 
-mod figures;
+mod collector;
 pub mod logs;
 pub mod metrics;
 #[cfg(feature = "otlp")]
@@ -16,28 +16,28 @@ use crate::config::{LogSection, TelemetrySection};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    #[error("logs have been set up already")]
-    SetUpAlready(#[from] SetGlobalDefaultError),
+    #[error("logging is already set up")]
+    AlreadyStarted(#[from] SetGlobalDefaultError),
     #[cfg(feature = "otlp")]
-    #[error("traces cannot be exported: {0}")]
+    #[error("failed to set up trace export: {0}")]
     Otlp(#[from] opentelemetry_otlp::ExporterBuildError),
 }
 
-/// What is still under way when the process ends: traces that were not sent yet.
-#[must_use = "traces that were not sent are lost unless this is finished"]
+/// Flushes traces on shutdown.
+#[must_use = "pending traces are lost unless this is flushed"]
 #[derive(Debug)]
 pub struct Telemetry {
     #[cfg(feature = "otlp")]
-    traces: Option<otlp::Traces>,
+    traces: Option<otlp::TraceExport>,
 }
 
-/// Sets up logs and, where the configuration asks for them, traces. Called once, inside the runtime.
+/// Sets up logs and, if configured, traces. Must be called once, inside the runtime.
 pub fn start(log: &LogSection, telemetry: &TelemetrySection) -> Result<Telemetry, TelemetryError> {
     let subscriber = Registry::default().with(logs::layer(log));
     #[cfg(feature = "otlp")]
     {
-        let traces = otlp::Traces::start(telemetry)?;
-        tracing::subscriber::set_global_default(subscriber.with(traces.as_ref().map(otlp::Traces::layer)))?;
+        let traces = otlp::TraceExport::start(telemetry)?;
+        tracing::subscriber::set_global_default(subscriber.with(traces.as_ref().map(otlp::TraceExport::layer)))?;
         Ok(Telemetry { traces })
     }
     #[cfg(not(feature = "otlp"))]
@@ -49,15 +49,15 @@ pub fn start(log: &LogSection, telemetry: &TelemetrySection) -> Result<Telemetry
 }
 
 impl Telemetry {
-    /// Sends what is left.
+    /// Sends pending traces.
     #[cfg_attr(
         not(feature = "otlp"),
-        expect(clippy::unused_async, reason = "with traces there is something to wait for")
+        expect(clippy::unused_async, reason = "awaits the exporter with the `otlp` feature")
     )]
-    pub async fn finish(self) {
+    pub async fn flush(self) {
         #[cfg(feature = "otlp")]
         if let Some(traces) = self.traces {
-            traces.finish().await;
+            traces.flush().await;
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Traces, sent to an OpenTelemetry collector by OTLP over HTTP.
+//! Trace export to an OpenTelemetry collector by OTLP over HTTP.
 //!
-//! Only our own spans are sent: those of the HTTP client that sends them would be an endless tale. They are gathered by
-//! a task of the runtime. When the collector is away they are lost, the log says so once, and nothing else is held up.
+//! Only our own spans are exported: spans of the exporting HTTP client would cause new exports. If the collector is
+//! unreachable, spans are dropped and one warning is logged.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -22,28 +22,26 @@ use url::Url;
 
 use crate::config::TelemetrySection;
 
-/// How long one batch may take to send.
-const SENDING: Duration = Duration::from_secs(5);
-/// How long the last batches may take when the process ends.
-const FINISHING: Duration = Duration::from_secs(6);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Limit for the last batches on shutdown.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// The way of our traces to their collector.
 #[derive(Debug)]
-pub struct Traces {
+pub struct TraceExport {
     provider: SdkTracerProvider,
 }
 
-impl Traces {
-    /// `None`: no collector is configured. Must be called inside the runtime, which then sends the traces.
+impl TraceExport {
+    /// Returns `None` without a configured collector. Must be called inside the runtime, which exports the traces.
     pub fn start(telemetry: &TelemetrySection) -> Result<Option<Self>, ExporterBuildError> {
         let Some(endpoint) = &telemetry.otlp_endpoint else { return Ok(None) };
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_endpoint(traces_url(endpoint))
             .with_protocol(Protocol::HttpBinary)
-            .with_timeout(SENDING)
+            .with_timeout(EXPORT_TIMEOUT)
             .build()?;
-        let exporter = Watched { exporter, was_well: AtomicBool::new(true) };
+        let exporter = LoggingExporter { exporter, was_healthy: AtomicBool::new(true) };
         let resource = Resource::builder()
             .with_service_name(telemetry.service_name.clone())
             .with_attribute(opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
@@ -52,10 +50,10 @@ impl Traces {
             .with_resource(resource)
             .with_span_processor(BatchSpanProcessor::builder(exporter, runtime::Tokio).build())
             .build();
-        Ok(Some(Traces { provider }))
+        Ok(Some(TraceExport { provider }))
     }
 
-    /// Turns spans of ours into traces.
+    /// Converts our spans to traces.
     pub fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -68,38 +66,37 @@ impl Traces {
             .with_filter(Targets::new().with_target("ringtrue", Level::INFO))
     }
 
-    /// Sends what is left, for as long as that may take.
-    pub async fn finish(self) {
-        // The provider waits for its task by blocking, so it must not do so on a thread of the runtime.
-        let finishing = tokio::task::spawn_blocking(move || self.provider.shutdown());
-        match tokio::time::timeout(FINISHING, finishing).await {
+    /// Sends pending spans.
+    pub async fn flush(self) {
+        // Shutting down the provider blocks, so it must not run on a runtime thread.
+        let flushing = tokio::task::spawn_blocking(move || self.provider.shutdown());
+        match tokio::time::timeout(FLUSH_TIMEOUT, flushing).await {
             Ok(Ok(Ok(()))) => {}
-            Ok(Ok(Err(error))) => tracing::warn!(%error, "the last traces were lost"),
-            Ok(Err(error)) => tracing::warn!(%error, "the last traces were lost"),
-            Err(_) => tracing::warn!("the last traces were lost: their collector does not answer"),
+            Ok(Ok(Err(error))) => tracing::warn!(%error, "failed to flush traces"),
+            Ok(Err(error)) => tracing::warn!(%error, "failed to flush traces"),
+            Err(_) => tracing::warn!("failed to flush traces: the collector did not respond in time"),
         }
     }
 }
 
-/// Where the collector takes traces.
 fn traces_url(endpoint: &Url) -> String {
     format!("{}/v1/traces", endpoint.as_str().trim_end_matches('/'))
 }
 
-/// Says in the log when traces begin to be lost, and when they are sent again.
+/// Logs when exports start to fail and when they recover.
 #[derive(Debug)]
-struct Watched<E> {
+struct LoggingExporter<E> {
     exporter: E,
-    was_well: AtomicBool,
+    was_healthy: AtomicBool,
 }
 
-impl<E: SpanExporter> SpanExporter for Watched<E> {
+impl<E: SpanExporter> SpanExporter for LoggingExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let sent = self.exporter.export(batch).await;
-        let was_well = self.was_well.swap(sent.is_ok(), Ordering::Relaxed);
+        let was_healthy = self.was_healthy.swap(sent.is_ok(), Ordering::Relaxed);
         match &sent {
-            Err(error) if was_well => tracing::warn!(%error, "traces are being lost"),
-            Ok(()) if !was_well => tracing::info!("traces are being sent again"),
+            Err(error) if was_healthy => tracing::warn!(%error, "trace export failed; dropping spans"),
+            Ok(()) if !was_healthy => tracing::info!("trace export recovered"),
             _ => {}
         }
         sent
@@ -128,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    fn sends_to(endpoint: &str) -> TelemetrySection {
+    fn section_for(endpoint: &str) -> TelemetrySection {
         TelemetrySection { otlp_endpoint: Some(endpoint.parse().unwrap()), service_name: "ringtrue-under-test".into() }
     }
 
@@ -136,7 +133,7 @@ mod tests {
         bytes.windows(text.len()).any(|window| window == text.as_bytes())
     }
 
-    /// Takes one request, whole, and answers it with 200.
+    /// Reads one request and responds with 200.
     async fn collect(listener: TcpListener) -> Vec<u8> {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = vec![];
@@ -158,16 +155,17 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn spans_reach_the_collector_at_the_latest_when_the_process_ends() {
+    async fn pending_spans_are_exported_on_flush() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let traces = Traces::start(&sends_to(&format!("http://{}", listener.local_addr().unwrap()))).unwrap().unwrap();
+        let traces =
+            TraceExport::start(&section_for(&format!("http://{}", listener.local_addr().unwrap()))).unwrap().unwrap();
         let subscriber = Registry::default().with(traces.layer());
         tracing::subscriber::with_default(subscriber, || {
             tracing::info_span!(target: "ringtrue_server::http", "token request").in_scope(|| {});
             tracing::info_span!(target: "hyper", "a foreign span").in_scope(|| {});
         });
 
-        let (request, ()) = tokio::join!(collect(listener), traces.finish());
+        let (request, ()) = tokio::join!(collect(listener), traces.flush());
         assert!(request.starts_with(b"POST /v1/traces HTTP/1.1\r\n"), "{}", String::from_utf8_lossy(&request));
         assert!(has(&request, "content-type: application/x-protobuf\r\n"));
         assert!(has(&request, "ringtrue-under-test") && has(&request, "token request"));
@@ -175,17 +173,17 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_collector_that_is_away_holds_up_nothing() {
+    async fn unreachable_collector_does_not_block_flush() {
         let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        let traces = Traces::start(&sends_to(&format!("http://{gone}"))).unwrap().unwrap();
+        let traces = TraceExport::start(&section_for(&format!("http://{gone}"))).unwrap().unwrap();
         tracing::subscriber::with_default(Registry::default().with(traces.layer()), || {
             tracing::info_span!(target: "ringtrue_server", "lost").in_scope(|| {});
         });
-        traces.finish().await;
+        traces.flush().await;
     }
 
     #[test]
-    fn the_path_is_added_to_the_endpoint() {
+    fn traces_path_is_appended_to_the_endpoint() {
         for (endpoint, url) in [
             ("http://collector:4318", "http://collector:4318/v1/traces"),
             ("http://collector:4318/", "http://collector:4318/v1/traces"),

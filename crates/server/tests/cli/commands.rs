@@ -1,20 +1,20 @@
-//! Commands that do one thing and end.
+//! Operator commands.
 
 use serde_json::json;
 
 use super::setup::{Deployment, MASTER_KEY, OTHER_MASTER_KEY};
 
 #[test]
-fn the_version_and_help_are_no_failures() {
+fn version_and_help_succeed() {
     let deployment = Deployment::new();
     let version = deployment.run("--version").expect_code(0);
     assert_eq!(version.text(), format!("ringtrue {}\n", env!("CARGO_PKG_VERSION")));
     let help = deployment.run("--help").expect_code(0).text();
-    assert!(help.contains("Exit codes: 0 done; 1 failed; 2"), "{help}");
+    assert!(help.contains("Exit codes: 0 success; 1 failure; 2"), "{help}");
 }
 
 #[test]
-fn a_command_line_that_is_not_understood_ends_with_2() {
+fn invalid_command_line_exits_with_2() {
     let deployment = Deployment::new();
     for line in ["", "serve --fast", "keys rotate", "dev --listen 0.0.0.0:8080"] {
         deployment.run(line).expect_code(2);
@@ -24,11 +24,11 @@ fn a_command_line_that_is_not_understood_ends_with_2() {
 }
 
 #[test]
-fn a_good_configuration_is_called_good_with_what_differs() {
+fn config_check_lists_changed_settings() {
     let deployment = Deployment::new();
     deployment.configure("log.level = \"warn\"");
     let text = deployment.run("config check").expect_code(0).text();
-    assert!(text.starts_with("The configuration is good (ringtrue.toml)."), "{text}");
+    assert!(text.starts_with("The configuration is valid (ringtrue.toml)."), "{text}");
 
     let mut command = deployment.command("config check --output json");
     command.env("RINGTRUE_STORE__URL", "postgres://u:hunter2@db/ringtrue");
@@ -47,20 +47,20 @@ fn a_good_configuration_is_called_good_with_what_differs() {
 }
 
 #[test]
-fn a_broken_configuration_ends_with_3_and_says_what_is_wrong() {
+fn invalid_configuration_exits_with_3() {
     let deployment = Deployment::new();
     deployment.configure("log.format = \"xml\"");
-    let message = "ringtrue: the configuration is wrong: log.format (ringtrue.toml:6): found \"xml\"; allowed: \
+    let message = "ringtrue: invalid configuration: log.format (ringtrue.toml:6): found \"xml\"; allowed: \
                    \"json\" or \"pretty\"\n";
     for line in ["config check", "serve", "migrate", "workspace list", "keys list"] {
         assert_eq!(deployment.run(line).expect_code(3).errors(), message, "{line}");
     }
     let missing = deployment.run("config check --config elsewhere.toml").expect_code(3).errors();
-    assert!(missing.contains("elsewhere.toml cannot be read"), "{missing}");
+    assert!(missing.contains("cannot read elsewhere.toml"), "{missing}");
 }
 
 #[test]
-fn the_printed_defaults_are_a_configuration() {
+fn printed_defaults_are_a_valid_configuration() {
     let deployment = Deployment::new();
     let defaults = deployment.run("config default").expect_code(0).text();
     deployment.write("defaults.toml", &defaults, 0o644);
@@ -68,7 +68,7 @@ fn the_printed_defaults_are_a_configuration() {
 }
 
 #[test]
-fn migrating_twice_is_migrating_once() {
+fn migrate_is_idempotent() {
     let deployment = Deployment::new();
     let applied = deployment.run("migrate --output json").json();
     assert_eq!(applied["applied"][0], "0001_control_plane");
@@ -77,17 +77,17 @@ fn migrating_twice_is_migrating_once() {
 }
 
 #[test]
-fn a_database_without_a_schema_is_refused_with_what_to_do() {
+fn database_without_schema_is_rejected_with_a_hint() {
     let deployment = Deployment::new();
     for line in ["serve", "workspace create Acme", "workspace list", "keys list", "keys rotate --purpose token"] {
         let errors = deployment.run(line).expect_code(4).errors();
         assert_eq!(errors, "ringtrue: sqlite:ringtrue.db: the database is empty: run `ringtrue migrate`\n", "{line}");
     }
-    assert!(!deployment.path("ringtrue.db").exists(), "looking at a database does not make it");
+    assert!(!deployment.path("ringtrue.db").exists(), "commands must not create the database");
 }
 
 #[test]
-fn a_database_that_is_away_ends_with_4_and_shows_no_password() {
+fn unreachable_database_exits_with_4_without_password() {
     let deployment = Deployment::new();
     let mut command = deployment.command("workspace list");
     command.env("RINGTRUE_STORE__URL", "postgres://u:hunter2@127.0.0.1:1/ringtrue");
@@ -96,7 +96,7 @@ fn a_database_that_is_away_ends_with_4_and_shows_no_password() {
 }
 
 #[test]
-fn workspaces_are_made_listed_and_limited() {
+fn workspaces_are_created_listed_and_limited() {
     let deployment = Deployment::migrated();
     let mut create = deployment.command("workspace create --output json");
     create.arg("Bank of Example");
@@ -122,7 +122,7 @@ fn workspaces_are_made_listed_and_limited() {
 }
 
 #[test]
-fn data_comes_as_csv_too() {
+fn csv_output() {
     let deployment = Deployment::new();
     assert!(deployment.run("migrate --output csv").expect_code(0).text().starts_with("applied\n0001_control_plane "));
     let created = deployment.run("workspace create Bank,Ltd --output csv").expect_code(0).text();
@@ -142,16 +142,18 @@ fn data_comes_as_csv_too() {
 }
 
 #[test]
-fn what_is_not_there_is_said_to_be_not_there() {
+fn unknown_workspace_is_reported() {
     let deployment = Deployment::migrated();
-    let nobody = "0199b0a8-0000-7000-8000-000000000000";
-    for line in [format!("workspace limit {nobody} --create 1"), format!("credentials create --workspace {nobody}")] {
-        assert_eq!(deployment.run(&line).expect_code(1).errors(), "ringtrue: there is no such workspace\n");
+    let unknown_id = "0199b0a8-0000-7000-8000-000000000000";
+    for line in
+        [format!("workspace limit {unknown_id} --create 1"), format!("credentials create --workspace {unknown_id}")]
+    {
+        assert_eq!(deployment.run(&line).expect_code(1).errors(), "ringtrue: workspace not found\n");
     }
 }
 
 #[test]
-fn credentials_may_expire_in_the_future_only() {
+fn expiry_in_the_past_is_rejected() {
     let deployment = Deployment::migrated();
     let id = deployment.run("workspace create Acme --output json").json()["workspace_id"].as_str().unwrap().to_owned();
     let create = format!("credentials create --workspace {id}");
@@ -186,14 +188,14 @@ fn keys_are_listed_and_rotated() {
         ["token active", "callback active", "callback next", "sandbox_callback active", "seal active", "hash active"];
     assert_eq!(states(), rotated);
     let again = deployment.run("keys rotate --purpose callback").expect_code(1).errors();
-    assert!(again.contains("not in use yet") && again.contains("--emergency"), "{again}");
+    assert!(again.contains("is not active yet") && again.contains("--emergency"), "{again}");
 
     deployment.run("keys rotate --purpose callback --emergency").expect_code(0);
     assert_eq!(states().iter().filter(|state| *state == "callback active").count(), 1);
 }
 
 #[test]
-fn only_the_deployments_own_master_key_is_good_enough() {
+fn wrong_exposed_or_missing_master_key_exits_with_3() {
     let deployment = Deployment::migrated();
     deployment.run("workspace create Acme").expect_code(0);
     let lines = ["workspace create Other", "keys rotate --purpose token", "serve"];
@@ -201,7 +203,7 @@ fn only_the_deployments_own_master_key_is_good_enough() {
     deployment.write("master.key", OTHER_MASTER_KEY, 0o600);
     for line in lines {
         let errors = deployment.run(line).expect_code(3).errors();
-        assert!(errors.contains("is not the one that this database was set up with"), "{line}: {errors}");
+        assert!(errors.contains("this database was set up with another master key"), "{line}: {errors}");
     }
     deployment.write("master.key", MASTER_KEY, 0o644);
     for line in lines {
@@ -211,9 +213,9 @@ fn only_the_deployments_own_master_key_is_good_enough() {
     std::fs::remove_file(deployment.path("master.key")).unwrap();
     for line in lines {
         let errors = deployment.run(line).expect_code(3).errors();
-        assert!(errors.contains("the master key in master.key cannot be read"), "{line}: {errors}");
+        assert!(errors.contains("cannot read the master key in master.key"), "{line}: {errors}");
     }
-    // What only looks needs no key.
+    // Read-only commands need no key.
     deployment.run("workspace list").expect_code(0);
     deployment.run("keys list").expect_code(0);
 }

@@ -1,4 +1,4 @@
-//! `ringtrue config check`: whatever `serve` would refuse of a configuration is found beforehand.
+//! `ringtrue config check` finds every configuration error that `serve` would report.
 
 use super::{
     process::run,
@@ -12,46 +12,43 @@ const HLR: &str =
     "[number_sources.hlr]\nkind = \"http_hlr\"\ndriver = \"generic_json\"\nnetwork_pointer = \"/mccmnc\"\n";
 
 #[test]
-fn what_a_server_would_refuse_is_found_beforehand() {
+fn config_check_reports_the_same_errors_as_serve() {
     let deployment = Deployment::migrated();
     deployment.write("secret", "hunter2", 0o600);
     deployment.write("garbage", "neither a certificate nor a table\n", 0o600);
     for (lines, problem) in [
-        (
-            format!("{CAMARA}pkce = false\nopenid_scope = false"),
-            "connectors.three: a code must be tied to its device: by PKCE, or by an ID token",
-        ),
-        (format!("{CAMARA}tls_ca_file = \"garbage\""), "connectors.three: the file of extra certificates"),
+        (format!("{CAMARA}pkce = false\nopenid_scope = false"), "connectors.three: enable PKCE or the scope `openid`"),
+        (format!("{CAMARA}tls_ca_file = \"garbage\""), "connectors.three: the extra root certificates file"),
         (
             format!("{HLR}url = \"https://hlr.example/look-up\""),
-            "number_sources.hlr: neither the URL nor the body has a place for the number",
+            "number_sources.hlr: neither the URL nor the body contains",
         ),
         (
             format!("{HLR}url = \"https://hlr.example/{{number}}\"\ntls_ca_file = \"garbage\""),
-            "number_sources.hlr: the file of extra certificates",
+            "number_sources.hlr: the extra root certificates file",
         ),
         (
             "ingress = { listen = \"127.0.0.1:1\", tls = { certificate = \"garbage\", key = \"garbage\" } }".to_owned(),
             "ingress.tls: garbage: ",
         ),
         ("ip_routing.range_files = [\"garbage\"]".to_owned(), "garbage:1: "),
-        ("ip_routing.asn_database = \"garbage\"".to_owned(), "garbage is no good MaxMind database"),
-        ("ip_routing.isp_database = \"nowhere\"".to_owned(), "nowhere cannot be read"),
-        ("callbacks.ca_file = \"garbage\"".to_owned(), "callbacks.ca_file: the file of extra certificates"),
+        ("ip_routing.asn_database = \"garbage\"".to_owned(), "garbage is not a valid MaxMind database"),
+        ("ip_routing.isp_database = \"nowhere\"".to_owned(), "failed to read nowhere"),
+        ("callbacks.ca_file = \"garbage\"".to_owned(), "callbacks.ca_file: the extra root certificates file"),
         ("http.tls = { certificate = \"garbage\", key = \"garbage\" }".to_owned(), "http.tls: garbage: "),
     ] {
         deployment.configure(&lines);
         for command in ["config check", "serve"] {
             let errors = deployment.run(command).expect_code(3).errors();
-            let expected = format!("ringtrue: the configuration is wrong: {problem}");
+            let expected = format!("ringtrue: invalid configuration: {problem}");
             assert!(errors.contains(&expected), "{command}: {errors}\n{expected}");
         }
     }
 }
 
-/// The database is elsewhere, and is not asked.
+/// The database is not contacted.
 #[test]
-fn the_certificates_of_a_database_are_looked_at() {
+fn database_certificates_are_checked() {
     let deployment = Deployment::new();
     let mut check = deployment.command("config check");
     check.env("RINGTRUE_STORE__URL", "postgres://u:hunter2@127.0.0.1:1/db?sslmode=require&sslrootcert=nowhere.pem");
@@ -59,18 +56,18 @@ fn the_certificates_of_a_database_are_looked_at() {
     assert!(errors.contains("store.url: ") && errors.contains("sslrootcert nowhere.pem: "), "{errors}");
 }
 
-/// It may be that the server alone is given its key.
+/// The key may be available to the server process only.
 #[test]
-fn a_master_key_is_judged_where_there_is_one() {
+fn master_key_is_checked_if_present() {
     let deployment = Deployment::new();
     assert_eq!(deployment.run("config check").expect_code(0).errors(), "");
     let mut check = deployment.command("config check");
     check.env("RINGTRUE_KEYS__MASTER_KEY_FILE", "");
-    let remark = "There is no master key here: `ringtrue serve` needs one.\n";
-    assert_eq!(run(&mut check).expect_code(0).errors(), remark);
+    let note = "No master key configured: `ringtrue serve` requires one.\n";
+    assert_eq!(run(&mut check).expect_code(0).errors(), note);
     check.env("RINGTRUE_MASTER_KEY", "c2hvcnQ=");
     run(&mut check).expect_code(3);
     deployment.write("master.key", MASTER_KEY, 0o644);
     let errors = deployment.run("config check").expect_code(3).errors();
-    assert!(errors.contains("can be read by others than its owner"), "{errors}");
+    assert!(errors.contains("is readable by users other than its owner"), "{errors}");
 }

@@ -1,14 +1,14 @@
-//! `ringtrue dev`: from nothing to a working `curl`.
+//! `ringtrue dev`.
 
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::process::{Server, get, ringtrue, run, token};
+use super::process::{RunningCommand, get, ringtrue, run, token};
 
 fn folder() -> TempDir {
-    tempfile::tempdir().expect("a folder can be made")
+    tempfile::tempdir().expect("a temporary directory")
 }
 
 fn dev(folder: &Path, listen: &str) -> Command {
@@ -17,14 +17,14 @@ fn dev(folder: &Path, listen: &str) -> Command {
     command
 }
 
-/// Starts it, and gives what `dev.json` says once it is ready.
-fn start(folder: &Path) -> (Server, Value) {
-    let server = Server::start(&mut dev(folder, "127.0.0.1:0"));
+/// Starts the server, and returns `dev.json` once it is ready.
+fn start(folder: &Path) -> (RunningCommand, Value) {
+    let server = RunningCommand::start(&mut dev(folder, "127.0.0.1:0"));
     server.wait_for("Ringtrue is ready at http://127.0.0.1:");
-    (server, ready(folder))
+    (server, read_dev_json(folder))
 }
 
-fn ready(folder: &Path) -> Value {
+fn read_dev_json(folder: &Path) -> Value {
     serde_json::from_slice(&fs::read(folder.join("data/dev.json")).expect("dev.json is there")).expect("it is JSON")
 }
 
@@ -37,7 +37,7 @@ fn base_url(dev: &Value) -> &str {
 }
 
 #[test]
-fn from_nothing_to_a_token() {
+fn credentials_work_and_files_are_private() {
     let folder = folder();
     let (server, dev) = start(folder.path());
     assert_eq!(token(base_url(&dev), &dev["project"], "reverse_sms"), 200);
@@ -51,13 +51,12 @@ fn from_nothing_to_a_token() {
     server.stop();
 }
 
-/// As the sign-in page says.
 #[test]
-fn people_come_into_the_console_by_a_link_for_its_data_folder() {
+fn console_links_work_with_a_data_directory() {
     let folder = folder();
     let (server, dev) = start(folder.path());
     let (_, page) = get(base_url(&dev), "/console/sign-in");
-    assert!(page.contains("<code>ringtrue console link --data DIR</code>"), "{page}");
+    assert!(page.contains("<code>--data DIR</code>"), "{page}");
     let console = |line: &str| run(ringtrue(folder.path()).arg("console").args(line.split(' ')));
     let made = console("link --data data --admin jane@example.com --output json").expect_code(0).json();
     let path = made["url"].as_str().unwrap().strip_prefix(base_url(&dev)).expect("a link of this server").to_owned();
@@ -73,36 +72,36 @@ fn people_come_into_the_console_by_a_link_for_its_data_folder() {
     console("enable jane@example.com --data data").expect_code(0);
     console("demote jane@example.com --data data").expect_code(0);
     let refused = console("link --data elsewhere --admin jane@example.com");
-    assert!(refused.errors().contains("elsewhere is not a data folder of `ringtrue dev`"), "{}", refused.errors());
+    assert!(refused.errors().contains("elsewhere is not a data directory of `ringtrue dev`"), "{}", refused.errors());
     server.stop();
 }
 
-/// What a shell makes of commands that were printed.
-fn paste(lines: &[String]) -> String {
+/// Runs printed commands in a shell.
+fn run_in_shell(lines: &[String]) -> String {
     let shell = Command::new("sh").args(["-c", &lines.join("\n")]).output().expect("a shell runs");
     String::from_utf8(shell.stdout).expect("the output is UTF-8")
 }
 
 #[test]
-fn a_first_check_can_be_pasted_listened_to_and_erased() {
+fn printed_commands_run_a_check_with_callback() {
     let folder = folder();
-    let server = Server::start(&mut dev(folder.path(), "127.0.0.1:0"));
+    let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
     let receiver = server.wait_for(" listen --data ");
     let lines = ["    checks=", "    token=", "    check=", "    of()", "    curl ", "    curl "];
     let mut lines = lines.map(|start| server.wait_for(start));
     let binary = fs::canonicalize(env!("CARGO_BIN_EXE_ringtrue")).unwrap();
     assert!(receiver.contains(binary.to_str().unwrap()) && receiver.ends_with("/data"), "{receiver}");
 
-    // Others may use the usual port of this machine.
+    // The default port may be in use.
     let mut listen = ringtrue(folder.path());
-    let receiver = Server::start(listen.args(["listen", "--data", "data", "--listen", "127.0.0.1:0"]));
+    let receiver = RunningCommand::start(listen.args(["listen", "--data", "data", "--listen", "127.0.0.1:0"]));
     let url = receiver.wait_for("callback_url").split_whitespace().last().unwrap().to_owned();
     lines[2] = lines[2].replace("http://127.0.0.1:9099/callbacks", &url);
 
-    let answer = paste(&lines);
-    assert!(answer.contains("\"COMPLETED\"") && answer.contains("\"match\":true"), "{answer}");
-    for said in ["  reverse_sms  attempt 1", "status     COMPLETED", "match      true", "signature  good, by key "] {
-        receiver.wait_for(said);
+    let response = run_in_shell(&lines);
+    assert!(response.contains("\"COMPLETED\"") && response.contains("\"match\":true"), "{response}");
+    for text in ["  reverse_sms  attempt 1", "status     COMPLETED", "match      true", "signature  valid (key "] {
+        receiver.wait_for(text);
     }
     receiver.stop();
 
@@ -118,28 +117,28 @@ fn a_first_check_can_be_pasted_listened_to_and_erased() {
 }
 
 #[test]
-fn commands_with_less_to_type_can_be_pasted() {
+fn printed_client_commands_work() {
     let folder = folder();
-    let server = Server::start(&mut dev(folder.path(), "127.0.0.1:0"));
+    let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
     let home = format!("export XDG_CONFIG_HOME={}/config", folder.path().display());
     let lines = [" login --data ", " reverse-sms create ", " trigger"].map(|part| server.wait_for(part));
-    let said = paste(&[&[home], lines.as_slice()].concat());
-    assert!(said.contains("BASE URL") && said.contains("ACCEPTED") && said.contains("COMPLETED"), "{said}");
+    let output = run_in_shell(&[&[home], lines.as_slice()].concat());
+    assert!(output.contains("BASE URL") && output.contains("ACCEPTED") && output.contains("COMPLETED"), "{output}");
     server.stop();
 }
 
 #[test]
-fn the_management_api_can_be_pasted() {
+fn printed_management_commands_work() {
     let folder = folder();
-    let server = Server::start(&mut dev(folder.path(), "127.0.0.1:0"));
-    server.wait_for("A token for the Management API");
-    let answer = paste(&["    token=", "    curl "].map(|start| server.wait_for(start)));
-    assert!(answer.contains("\"First project\"") && answer.contains("\"sandbox\""), "{answer}");
+    let server = RunningCommand::start(&mut dev(folder.path(), "127.0.0.1:0"));
+    server.wait_for("Management API: get a token");
+    let response = run_in_shell(&["    token=", "    curl "].map(|start| server.wait_for(start)));
+    assert!(response.contains("\"First project\"") && response.contains("\"sandbox\""), "{response}");
     server.stop();
 }
 
 #[test]
-fn a_restart_keeps_the_credentials() {
+fn restart_keeps_the_credentials() {
     let folder = folder();
     let (server, first) = start(folder.path());
     server.stop();
@@ -150,7 +149,7 @@ fn a_restart_keeps_the_credentials() {
 }
 
 #[test]
-fn credentials_that_no_longer_work_are_made_anew_for_the_same_project() {
+fn invalid_credentials_are_replaced_for_the_same_project() {
     let folder = folder();
     let (server, first) = start(folder.path());
     server.stop();
@@ -172,18 +171,18 @@ fn credentials_that_no_longer_work_are_made_anew_for_the_same_project() {
 }
 
 #[test]
-fn one_folder_has_one_server() {
+fn data_directory_is_locked() {
     let folder = folder();
     let (server, first) = start(folder.path());
     let second = run(&mut dev(folder.path(), "127.0.0.1:0")).expect_code(1);
-    assert!(second.errors().contains("another `ringtrue dev` uses "), "{}", second.errors());
-    assert_eq!(ready(folder.path()), first, "the first one is still ready");
+    assert!(second.errors().contains("another `ringtrue dev` is using "), "{}", second.errors());
+    assert_eq!(read_dev_json(folder.path()), first, "the first server is still ready");
     assert_eq!(token(base_url(&first), &first["project"], "reverse_sms"), 200);
     server.stop();
 }
 
 #[test]
-fn a_start_that_fails_looks_like_no_start_and_forgets_nothing() {
+fn failed_start_leaves_no_ready_file_and_keeps_credentials() {
     let folder = folder();
     let (server, first) = start(folder.path());
     server.stop();
@@ -199,54 +198,54 @@ fn a_start_that_fails_looks_like_no_start_and_forgets_nothing() {
 }
 
 #[test]
-fn a_killed_server_is_started_again() {
+fn restart_after_kill_keeps_credentials() {
     let folder = folder();
     let (mut server, first) = start(folder.path());
     server.signal("KILL");
-    server.end();
+    server.wait_for_exit();
     let (server, second) = start(folder.path());
     assert_eq!(second["project"], first["project"]);
     server.stop();
 }
 
 #[test]
-fn a_database_without_its_master_key_is_refused() {
+fn missing_master_key_is_reported() {
     let folder = folder();
     let (server, _) = start(folder.path());
     server.stop();
     fs::remove_file(folder.path().join("data/master.key")).unwrap();
     let refused = run(&mut dev(folder.path(), "127.0.0.1:0")).expect_code(1);
-    assert!(refused.errors().contains("nothing else opens the database"), "{}", refused.errors());
+    assert!(refused.errors().contains("the database requires it"), "{}", refused.errors());
     assert!(!folder.path().join("data/master.key").exists());
 }
 
 #[test]
-fn a_folder_of_others_is_not_closed_to_them() {
+fn shared_directory_with_other_files_is_rejected() {
     let folder = folder();
     let data = folder.path().join("data");
     fs::create_dir(&data).unwrap();
     fs::set_permissions(&data, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(data.join("letter.txt"), "").unwrap();
     let refused = run(&mut dev(folder.path(), "127.0.0.1:0")).expect_code(1);
-    assert!(refused.errors().contains("holds files that are not ours"), "{}", refused.errors());
+    assert!(refused.errors().contains("contains files of other programs"), "{}", refused.errors());
     assert_eq!(mode(&data), 0o755);
 
     fs::remove_file(data.join("letter.txt")).unwrap();
     let (server, _) = start(folder.path());
-    assert_eq!(mode(&data), 0o700, "an empty one is ours to take");
+    assert_eq!(mode(&data), 0o700, "an empty directory is made private");
     server.stop();
 }
 
 #[test]
-fn settings_for_serve_do_not_leak_into_dev() {
+fn dev_ignores_settings_for_serve() {
     let folder = folder();
     let mut command = dev(folder.path(), "127.0.0.1:0");
     command.env("RINGTRUE_STORE__URL", "postgres://u:p@127.0.0.1:1/production").env("RINGTRUE_LOG", "debug");
     fs::write(folder.path().join("ringtrue.toml"), "this is not read").unwrap();
-    let server = Server::start(&mut command);
+    let server = RunningCommand::start(&mut command);
     server.wait_for("Ringtrue is ready");
     server.stop();
 
     let refused = run(dev(folder.path(), "127.0.0.1:0").args(["--config", "ringtrue.toml"])).expect_code(1);
-    assert!(refused.errors().contains("`dev` takes no configuration file"), "{}", refused.errors());
+    assert!(refused.errors().contains("`dev` does not read a configuration file"), "{}", refused.errors());
 }

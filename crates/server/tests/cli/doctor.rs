@@ -1,4 +1,4 @@
-//! `ringtrue doctor`, on good and on broken deployments.
+//! `ringtrue doctor` on valid and broken deployments.
 
 use std::net::TcpListener;
 
@@ -9,8 +9,8 @@ use super::{
     setup::{Deployment, MASTER_KEY, OTHER_MASTER_KEY},
 };
 
-/// The verdict on each check, by its name.
-fn examine(deployment: &Deployment, variables: &[(&str, &str)], code: i32) -> Vec<(String, String, String)> {
+/// Returns check, verdict and detail of each finding.
+fn run_doctor(deployment: &Deployment, variables: &[(&str, &str)], code: i32) -> Vec<(String, String, String)> {
     let mut command = deployment.command("doctor --output json");
     command.envs(variables.iter().copied());
     let done = process::run(&mut command).expect_code(code);
@@ -20,22 +20,26 @@ fn examine(deployment: &Deployment, variables: &[(&str, &str)], code: i32) -> Ve
     findings.map(|finding| (text(&finding["check"]), text(&finding["verdict"]), text(&finding["detail"]))).collect()
 }
 
-/// Finds one thing wrong, and nothing else.
+/// Asserts that exactly this check fails.
 #[track_caller]
-fn finds(deployment: &Deployment, variables: &[(&str, &str)], check: &str, detail: &str) {
-    let findings = examine(deployment, variables, 1);
+fn assert_only_failure(deployment: &Deployment, variables: &[(&str, &str)], check: &str, detail: &str) {
+    let findings = run_doctor(deployment, variables, 1);
     let bad: Vec<_> = findings.iter().filter(|(_, verdict, _)| verdict == "bad").collect();
     let [(found, _, text)] = bad.as_slice() else { panic!("{findings:#?}") };
     assert!(found == check && text.contains(detail), "{findings:#?}");
 }
 
 #[test]
-fn a_good_deployment_is_well() {
+fn valid_deployment_passes() {
     let deployment = Deployment::migrated();
     let text = deployment.run("doctor").expect_code(0).text();
-    for line in
-        ["✓ configuration: ringtrue.toml", "✓ schema: up to date", "✓ writes: taken", "✓ clock: ", "All is well."]
-    {
+    for line in [
+        "✓ configuration: ringtrue.toml",
+        "✓ schema: up to date",
+        "✓ writes: accepted",
+        "✓ clock: ",
+        "All checks passed.",
+    ] {
         assert!(text.contains(line), "{text}");
     }
     assert!(text.contains("✓ keys: none yet") && !text.contains('✗'), "{text}");
@@ -46,70 +50,80 @@ fn a_good_deployment_is_well() {
 }
 
 #[test]
-fn a_remedy_comes_with_what_is_wrong() {
+fn failed_checks_have_a_hint() {
     let deployment = Deployment::new();
     let text = deployment.run("doctor").expect_code(1).text();
-    assert!(text.contains("✗ schema: there is none yet\n  → Run `ringtrue migrate`.\n"), "{text}");
-    assert!(text.contains("- keys: the schema does not fit\n"), "{text}");
-    assert!(!deployment.path("ringtrue.db").exists(), "looking changes nothing");
+    assert!(text.contains("✗ schema: not created yet\n  → Run `ringtrue migrate`.\n"), "{text}");
+    assert!(text.contains("- keys: the schema does not match this release\n"), "{text}");
+    assert!(!deployment.path("ringtrue.db").exists(), "doctor must not change anything");
 }
 
 #[test]
-fn a_database_without_its_directory_is_found() {
+fn missing_database_directory_is_reported() {
     let deployment = Deployment::migrated();
     for (url, problem) in [
         ("sqlite:nowhere/ringtrue.db", "the directory nowhere does not exist"),
         ("sqlite:ringtrue.toml/ringtrue.db", "ringtrue.toml is not a directory"),
     ] {
-        finds(&deployment, &[("RINGTRUE_STORE__URL", url)], "database", problem);
+        assert_only_failure(&deployment, &[("RINGTRUE_STORE__URL", url)], "database", problem);
     }
-    assert!(!deployment.path("nowhere").exists(), "looking changes nothing");
+    assert!(!deployment.path("nowhere").exists(), "doctor must not change anything");
 }
 
 #[test]
-fn what_is_wrong_is_found() {
+fn each_failure_is_reported() {
     let deployment = Deployment::migrated();
     deployment.run("workspace create Acme").expect_code(0);
-    finds(&deployment, &[("RINGTRUE_REGION", "mars")], "configuration", "found \"mars\"");
-    finds(&deployment, &[("RINGTRUE_MASTER_KEY", "short")], "master key", "RINGTRUE_MASTER_KEY");
-    finds(&deployment, &[("RINGTRUE_MASTER_KEY", OTHER_MASTER_KEY)], "keys", "does not open the");
+    assert_only_failure(&deployment, &[("RINGTRUE_REGION", "mars")], "configuration", "found \"mars\"");
+    assert_only_failure(&deployment, &[("RINGTRUE_MASTER_KEY", "short")], "master key", "RINGTRUE_MASTER_KEY");
+    assert_only_failure(&deployment, &[("RINGTRUE_MASTER_KEY", OTHER_MASTER_KEY)], "keys", "cannot unseal the");
     let elsewhere = "in the region `us`, but its database holds workspaces that reside in `eu`: 1";
-    finds(&deployment, &[("RINGTRUE_REGION", "us")], "data residency", elsewhere);
+    assert_only_failure(&deployment, &[("RINGTRUE_REGION", "us")], "data residency", elsewhere);
     let away = [("RINGTRUE_STORE__URL", "postgres://u:hunter2@127.0.0.1:1/ringtrue")];
-    finds(&deployment, &away, "database", "127.0.0.1:1");
-    finds(&deployment, &[("RINGTRUE_HTTP__MAX_CONNECTIONS", "1000000")], "open files", "may need 1000072");
+    assert_only_failure(&deployment, &away, "database", "127.0.0.1:1");
+    assert_only_failure(
+        &deployment,
+        &[("RINGTRUE_HTTP__MAX_CONNECTIONS", "1000000")],
+        "open files",
+        "may need 1000072",
+    );
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = other.local_addr().unwrap().to_string();
     let answering = std::thread::spawn(move || drop(other.accept()));
-    finds(&deployment, &[("RINGTRUE_METRICS__LISTEN", &taken)], "metrics.listen", "something else listens on");
+    assert_only_failure(
+        &deployment,
+        &[("RINGTRUE_METRICS__LISTEN", &taken)],
+        "metrics.listen",
+        "is in use by another program",
+    );
     answering.join().unwrap();
     deployment.write("master.key", MASTER_KEY, 0o640);
-    finds(&deployment, &[], "master key", "mode 0640");
+    assert_only_failure(&deployment, &[], "master key", "mode 0640");
 }
 
 #[test]
-fn a_certificate_that_is_not_the_keys_is_found() {
+fn certificate_and_key_mismatch_is_reported() {
     let deployment = Deployment::migrated();
     let [one, other] = [(); 2].map(|()| rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap());
     deployment.write("chain.pem", &one.cert.pem(), 0o644);
     deployment.write("key.pem", &one.signing_key.serialize_pem(), 0o600);
     deployment.configure("http.tls = { certificate = \"chain.pem\", key = \"key.pem\" }");
-    let findings = examine(&deployment, &[], 0);
+    let findings = run_doctor(&deployment, &[], 0);
     assert!(findings.iter().any(|(check, verdict, _)| check == "TLS" && verdict == "good"), "{findings:#?}");
 
     deployment.write("key.pem", &other.signing_key.serialize_pem(), 0o600);
-    finds(&deployment, &[], "TLS", "do not make a pair");
+    assert_only_failure(&deployment, &[], "TLS", "does not match the private key");
     std::fs::remove_file(deployment.path("chain.pem")).unwrap();
-    finds(&deployment, &[], "TLS", "chain.pem");
+    assert_only_failure(&deployment, &[], "TLS", "chain.pem");
 }
 
 #[test]
-fn a_server_that_runs_already_is_recognised() {
+fn running_server_is_recognised() {
     let deployment = Deployment::migrated();
     let (server, base_url) = deployment.serve();
     let listen = address(&base_url);
-    let findings = examine(&deployment, &[("RINGTRUE_HTTP__LISTEN", listen)], 0);
+    let findings = run_doctor(&deployment, &[("RINGTRUE_HTTP__LISTEN", listen)], 0);
     let (_, verdict, detail) = findings.iter().find(|(check, ..)| check == "http.listen").unwrap();
-    assert_eq!((verdict.as_str(), detail), ("good", &format!("a Ringtrue listens on {listen} already")));
+    assert_eq!((verdict.as_str(), detail), ("good", &format!("Ringtrue is already listening on {listen}")));
     server.stop();
 }

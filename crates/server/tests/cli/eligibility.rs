@@ -1,4 +1,4 @@
-//! `ringtrue eligibility explain`: why a user can use what.
+//! `ringtrue eligibility explain`.
 
 use std::{io::Write, net::UdpSocket, process::Stdio, thread};
 
@@ -6,12 +6,12 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::{
-    process::{Done, request, run},
+    process::{CommandOutput, request, run},
     setup::Deployment,
 };
 
-/// One operator that is asked for everything, one for nothing, and one whose subscribers can only text.
-const THREE: &str = r#"
+/// O2 with all connectors, Vodafone with none, Meteor with a receiver only.
+const NETWORKS: &str = r#"
     ingress.listen = "127.0.0.1:0"
 
     [networks.23410]
@@ -52,41 +52,41 @@ const THREE: &str = r#"
     client_secret_env = "O2_SECRET"
 "#;
 
-fn explained(deployment: &Deployment, line: &str) -> Done {
+fn explain(deployment: &Deployment, line: &str) -> CommandOutput {
     let mut command = deployment.command(&format!("eligibility explain {line}"));
     run(command.env("PATH_SECRET", "jgk9TQ2HcV0-1bXn_e7Lw4Rz").env("O2_SECRET", "hunter2"))
 }
 
-fn explanation(deployment: &Deployment, line: &str) -> Value {
-    explained(deployment, &format!("{line} --output json")).json()
+fn explain_json(deployment: &Deployment, line: &str) -> Value {
+    explain(deployment, &format!("{line} --output json")).json()
 }
 
-/// Each product with its gate, in the order of answers.
-fn gates(told: &Value) -> Vec<(&str, &str)> {
-    let products = told["products"].as_array().unwrap().iter();
-    let gates = products.map(|told| {
-        let gate = told["gate"].as_str().unwrap_or("open");
-        assert_eq!(told["eligible"], gate == "open");
-        assert_eq!(told["why"].is_null(), gate == "open");
-        (told["product"].as_str().unwrap(), gate)
+/// Product and gate pairs in response order; `open` means eligible.
+fn gates(explanation: &Value) -> Vec<(&str, &str)> {
+    let products = explanation["products"].as_array().unwrap().iter();
+    let gates = products.map(|explanation| {
+        let gate = explanation["gate"].as_str().unwrap_or("open");
+        assert_eq!(explanation["eligible"], gate == "open");
+        assert_eq!(explanation["why"].is_null(), gate == "open");
+        (explanation["product"].as_str().unwrap(), gate)
     });
     gates.collect()
 }
 
 #[test]
-fn a_number_is_explained_by_source_network_and_gates() {
+fn explanation_has_sources_network_and_gates() {
     let deployment = Deployment::migrated();
-    deployment.configure(THREE);
-    let told = explanation(&deployment, "+447700900123");
-    assert_eq!((&told["user"], &told["network_id"]), (&json!("…23"), &json!("23410")));
-    assert_eq!((&told["network"], &told["project_id"]), (&json!("O2 (GB)"), &Value::Null));
-    assert_eq!(told["sources"], json!([{"source": "prefixes", "said": "23410"}]));
-    assert_eq!(told["note"], "the network is taken from the number's prefix; no source was asked");
+    deployment.configure(NETWORKS);
+    let explanation = explain_json(&deployment, "+447700900123");
+    assert_eq!((&explanation["user"], &explanation["network_id"]), (&json!("…23"), &json!("23410")));
+    assert_eq!((&explanation["network"], &explanation["project_id"]), (&json!("O2 (GB)"), &Value::Null));
+    assert_eq!(explanation["sources"], json!([{"source": "prefixes", "said": "23410"}]));
+    assert_eq!(explanation["note"], "network taken from the number's prefix: no source was queried");
     let open = |product| (product, "open");
     let unsupported = |product| (product, "product support");
     let silent = [open("secure_sna"), unsupported("sim_swap"), open("reverse_sms"), open("discovery")];
-    assert_eq!(gates(&told), silent);
-    assert!(told["connectors"].as_str().unwrap().contains("as configured"));
+    assert_eq!(gates(&explanation), silent);
+    assert!(explanation["connectors"].as_str().unwrap().contains("as configured"));
 
     for (user, expected) in [
         ("82.132.1.2", silent),
@@ -97,40 +97,42 @@ fn a_number_is_explained_by_source_network_and_gates() {
             [unsupported("secure_sna"), unsupported("sim_swap"), open("reverse_sms"), unsupported("discovery")],
         ),
     ] {
-        assert_eq!(gates(&explanation(&deployment, user)), expected, "{user}");
+        assert_eq!(gates(&explain_json(&deployment, user)), expected, "{user}");
     }
     for (user, shown, problem) in [
-        ("+4915112345678", "…78", "no source knows this number"),
+        ("+4915112345678", "…78", "no source has data about this number"),
         ("10.0.0.1", "an IPv4 address", "private, reserved"),
         ("2a00::1", "an IPv6 address", "private, reserved"),
     ] {
-        let told = explanation(&deployment, user);
-        assert_eq!((&told["user"], &told["products"]), (&json!(shown), &json!([])), "{user}");
-        assert!(told["network"].as_str().unwrap().contains(problem), "{told}");
+        let explanation = explain_json(&deployment, user);
+        assert_eq!((&explanation["user"], &explanation["products"]), (&json!(shown), &json!([])), "{user}");
+        assert!(explanation["network"].as_str().unwrap().contains(problem), "{explanation}");
     }
 
-    let table = explained(&deployment, "+353851234567").expect_code(0).text();
-    for part in ["Meteor (IE)", "SOURCE", "prefixes  27203", "PRODUCT", "no connector to this operator does it"] {
+    let table = explain(&deployment, "+353851234567").expect_code(0).text();
+    for part in
+        ["Meteor (IE)", "SOURCE", "prefixes  27203", "PRODUCT", "no connector to this operator supports this product"]
+    {
         assert!(table.contains(part), "{part}: {table}");
     }
     assert!(!table.contains("353851234567"), "{table}");
 }
 
 #[test]
-fn a_connector_counts_with_what_it_is_configured_for() {
+fn connectors_count_as_configured() {
     let deployment = Deployment::migrated();
-    deployment.configure(&format!("{THREE}\n    sim_swap = \"client_credentials\"\n    verify_scope = \"\""));
-    let told = explanation(&deployment, "+447700900123");
+    deployment.configure(&format!("{NETWORKS}\n    sim_swap = \"client_credentials\"\n    verify_scope = \"\""));
+    let explanation = explain_json(&deployment, "+447700900123");
     let expected =
         [("secure_sna", "product support"), ("sim_swap", "open"), ("reverse_sms", "open"), ("discovery", "open")];
-    assert_eq!(gates(&told), expected);
+    assert_eq!(gates(&explanation), expected);
 }
 
 #[test]
-fn a_source_that_fails_is_named() {
+fn failed_source_is_named() {
     let broken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = broken.local_addr().unwrap();
-    // A name server that has its own troubles (SERVFAIL), until the test ends.
+    // Name server that responds with SERVFAIL.
     thread::spawn(move || {
         let mut packet = [0; 512];
         while let Ok((length, from)) = broken.recv_from(&mut packet) {
@@ -139,20 +141,21 @@ fn a_source_that_fails_is_named() {
         }
     });
     let deployment = Deployment::migrated();
-    deployment.configure(&format!("{THREE}\n[number_sources.enum]\nkind = \"enum_dns\"\nservers = [\"{address}\"]\n"));
-    let told = explanation(&deployment, "+447700900123");
-    assert_eq!(told["sources"][0]["source"], "enum");
-    assert!(told["sources"][0]["said"].as_str().unwrap().starts_with("failed: "), "{told}");
-    assert_eq!(told["sources"][1], json!({"source": "prefixes", "said": "23410"}));
-    assert_eq!(told["network"], "O2 (GB)");
-    let note = "the network is taken from the number's prefix, because no source named one; failed: enum";
-    assert_eq!(told["note"], note);
-    let told = explanation(&deployment, "+4915112345678");
-    assert!(told["network"].as_str().unwrap().starts_with("none: a source failed"), "{told}");
-    assert_eq!(told["note"], Value::Null);
+    deployment
+        .configure(&format!("{NETWORKS}\n[number_sources.enum]\nkind = \"enum_dns\"\nservers = [\"{address}\"]\n"));
+    let explanation = explain_json(&deployment, "+447700900123");
+    assert_eq!(explanation["sources"][0]["source"], "enum");
+    assert!(explanation["sources"][0]["said"].as_str().unwrap().starts_with("failed: "), "{explanation}");
+    assert_eq!(explanation["sources"][1], json!({"source": "prefixes", "said": "23410"}));
+    assert_eq!(explanation["network"], "O2 (GB)");
+    let note = "network taken from the number's prefix: no source returned one; failed: enum";
+    assert_eq!(explanation["note"], note);
+    let explanation = explain_json(&deployment, "+4915112345678");
+    assert!(explanation["network"].as_str().unwrap().starts_with("none: number look-up unavailable"), "{explanation}");
+    assert_eq!(explanation["note"], Value::Null);
 }
 
-/// A management token, and a project made with it.
+/// Creates a project through the Management API.
 fn project(base_url: &str, workspace: &Value, mode: &str) -> String {
     let [id, secret] = ["client_id", "client_secret"].map(|name| workspace[name].as_str().unwrap());
     let head = format!(
@@ -179,59 +182,59 @@ fn project(base_url: &str, workspace: &Value, mode: &str) -> String {
 }
 
 #[test]
-fn a_projects_authorisation_is_a_gate() {
+fn project_permissions_are_a_gate() {
     let deployment = Deployment::migrated();
     let workspace = deployment.run("workspace create Acme --output json").json();
-    // Only networks that are configured can be allowed. The connectors are not needed yet.
+    // Allowed networks must be configured; connectors are not needed.
     deployment.configure("[networks.23410]\nname = \"O2\"\ncountry = \"GB\"");
     let (server, base_url) = deployment.serve();
     let [live, sandbox] = ["live", "sandbox"].map(|mode| project(&base_url, &workspace, mode));
     server.stop();
-    deployment.configure(THREE);
+    deployment.configure(NETWORKS);
 
-    let told = explanation(&deployment, &format!("+447700900123 --project {live}"));
-    assert_eq!((&told["project_id"], &told["mode"]), (&json!(live), &json!("live")));
+    let explanation = explain_json(&deployment, &format!("+447700900123 --project {live}"));
+    assert_eq!((&explanation["project_id"], &explanation["mode"]), (&json!(live), &json!("live")));
     let closed = |product| (product, "authorisation");
     let expected = [("secure_sna", "open"), closed("sim_swap"), closed("reverse_sms"), closed("discovery")];
-    assert_eq!(gates(&told), expected);
-    let why = |index: usize| told["products"][index]["why"].as_str().unwrap();
-    assert_eq!(why(1), "the project is not enabled for it");
-    assert_eq!(why(2), "the project is not allowed to use this network for it");
+    assert_eq!(gates(&explanation), expected);
+    let why = |index: usize| explanation["products"][index]["why"].as_str().unwrap();
+    assert_eq!(why(1), "the product is not enabled for the project");
+    assert_eq!(why(2), "the project is not allowed to use this network for this product");
 
-    let told = explanation(&deployment, &format!("+990123456796 --project {sandbox}"));
-    assert_eq!((&told["network_id"], &told["sources"]), (&json!("00101"), &json!([])));
-    assert_eq!(gates(&told)[..2], [("secure_sna", "product support"), closed("sim_swap")]);
+    let explanation = explain_json(&deployment, &format!("+990123456796 --project {sandbox}"));
+    assert_eq!((&explanation["network_id"], &explanation["sources"]), (&json!("00101"), &json!([])));
+    assert_eq!(gates(&explanation)[..2], [("secure_sna", "product support"), closed("sim_swap")]);
 
     let unknown = "01a1d965-88c2-7f04-b1c6-9d3a5e7f1024";
-    let refused = explained(&deployment, &format!("+447700900123 --project {unknown}")).expect_code(1).errors();
-    assert!(refused.contains("there is no such project"), "{refused}");
+    let refused = explain(&deployment, &format!("+447700900123 --project {unknown}")).expect_code(1).errors();
+    assert!(refused.contains("project not found"), "{refused}");
 }
 
 #[test]
-fn a_user_may_come_from_standard_input() {
+fn user_is_read_from_standard_input() {
     let deployment = Deployment::migrated();
     let mut command = deployment.command("eligibility explain - --output json");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"+447700900145\n").unwrap();
     let done = child.wait_with_output().unwrap();
-    let told: Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert_eq!(told["user"], "…45");
+    let explanation: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(explanation["user"], "…45");
 }
 
 #[test]
-fn what_is_neither_number_nor_address_is_refused_and_not_repeated() {
+fn invalid_user_is_rejected_and_not_echoed() {
     let deployment = Deployment::migrated();
     for (user, problem) in [
-        ("07700900123", "neither a number in E.164 form nor an IP address"),
+        ("07700900123", "neither a phone number in E.164 form nor an IP address"),
         ("447700900124", "neither"),
         ("0x7f.1", "neither"),
         ("1.2.3", "neither"),
         ("fe80::1%eth0", "neither"),
-        ("+44(0)7700900123", "not a number in E.164 form"),
+        ("+44(0)7700900123", "invalid phone number"),
         ("+990123456700", "for sandbox projects only"),
         ("-", "neither"),
     ] {
-        let refused = explained(&deployment, user).expect_code(1).errors();
+        let refused = explain(&deployment, user).expect_code(1).errors();
         assert!(refused.contains(problem), "{refused}");
         assert!(user == "-" || !refused.contains(user), "{refused}");
     }

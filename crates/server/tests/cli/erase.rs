@@ -1,17 +1,17 @@
-//! `ringtrue erase`: a receipt for a number that is forgotten.
+//! `ringtrue erase`.
 
 use std::{io::Write, process::Stdio};
 
 use serde_json::json;
 
 use super::{
-    caller::{MATCHING, World},
+    client::{MATCHING, TestClient},
     process::run,
     setup::Deployment,
 };
 
 #[test]
-fn a_receipt_names_no_number() {
+fn receipt_does_not_contain_the_number() {
     let deployment = Deployment::migrated();
     let receipt = deployment.run("erase --number +447700900123 --output json").json();
     assert_eq!(receipt["number"], "…23");
@@ -27,31 +27,31 @@ fn a_receipt_names_no_number() {
 }
 
 #[test]
-fn a_receipt_tells_what_is_still_open() {
-    let world = World::signed_in();
-    let check = world.json(&format!("reverse-sms create {MATCHING}"));
+fn receipt_counts_open_checks() {
+    let client = TestClient::signed_in();
+    let check = client.json(&format!("reverse-sms create {MATCHING}"));
     let erase = || {
-        let mut erase = world.command(&format!("erase --number {MATCHING} --output json"));
+        let mut erase = client.command(&format!("erase --number {MATCHING} --output json"));
         erase.env("RINGTRUE_STORE__URL", "sqlite:data/ringtrue.db");
         erase.env("RINGTRUE_KEYS__MASTER_KEY_FILE", "data/master.key");
         run(&mut erase)
     };
     let done = erase();
-    let remark = done.errors();
+    let note = done.errors();
     let receipt = done.json();
     assert_eq!((&receipt["checks"], &receipt["open_checks"]), (&json!(0), &json!(1)), "{receipt}");
     let until = receipt["open_until"].as_str().unwrap();
     assert!(until > check["created_at"].as_str().unwrap(), "{until}");
-    assert!(remark.contains(&format!("The last ends by {until}; a running server erases each")), "{remark}");
+    assert!(note.contains(&format!("The last one concludes by {until}; a running server erases each")), "{note}");
 
-    world.run(&format!("trigger {}", check["check_id"].as_str().unwrap())).expect_code(0);
-    world.run(&format!("reverse-sms watch {}", check["check_id"].as_str().unwrap())).expect_code(0);
+    client.run(&format!("trigger {}", check["check_id"].as_str().unwrap())).expect_code(0);
+    client.run(&format!("reverse-sms watch {}", check["check_id"].as_str().unwrap())).expect_code(0);
     let receipt = erase().json();
     assert_eq!((&receipt["checks"], &receipt["open_checks"]), (&json!(1), &json!(0)), "{receipt}");
 }
 
 #[test]
-fn a_number_may_come_from_standard_input() {
+fn number_is_read_from_standard_input() {
     let deployment = Deployment::migrated();
     let mut command = deployment.command("erase --number - --output json");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -62,11 +62,11 @@ fn a_number_may_come_from_standard_input() {
 }
 
 #[test]
-fn what_is_no_number_is_refused_and_not_repeated() {
+fn invalid_number_is_rejected_and_not_echoed() {
     let deployment = Deployment::migrated();
     for number in ["07700900123", "+44(0)7700900123", "+999123", "+44770090012345678", "-"] {
         let refused = deployment.run(&format!("erase --number {number}")).expect_code(1).errors();
-        assert!(refused.contains("not a number in E.164 form") && refused.contains("+447700900123"), "{refused}");
+        assert!(refused.contains("not a number in E.164 format") && refused.contains("+447700900123"), "{refused}");
         assert!(number == "-" || !refused.contains(&format!("{number}\n")), "{refused}");
     }
 }

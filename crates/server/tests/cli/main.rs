@@ -1,8 +1,8 @@
-//! The command line, as its users meet it: the real binary, in a folder of its own.
+//! End-to-end tests of the command line with the real binary, each in its own directory.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails where it stands")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests may panic")]
 
-mod caller;
+mod client;
 mod commands;
 mod config;
 mod dev;

@@ -1,4 +1,4 @@
-//! Running the binary, and talking to it.
+//! Runs the binary and sends requests to it.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -12,30 +12,30 @@ use std::{
 
 use serde_json::Value;
 
-/// Longer than anything here takes, even on a machine that is busy.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+/// Generous, for busy machines.
+pub const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The binary, in a folder, with none of our own environment.
+/// The binary with an empty environment.
 pub fn ringtrue(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringtrue"));
     command.current_dir(folder).env_clear().stdin(Stdio::null());
     command
 }
 
-/// What came of a command that ends by itself.
-pub struct Done(Output);
+/// Output of a command that has exited.
+pub struct CommandOutput(Output);
 
-pub fn run(command: &mut Command) -> Done {
-    Done(command.output().expect("the binary runs"))
+pub fn run(command: &mut Command) -> CommandOutput {
+    CommandOutput(command.output().expect("the binary runs"))
 }
 
-impl From<Output> for Done {
+impl From<Output> for CommandOutput {
     fn from(output: Output) -> Self {
-        Done(output)
+        CommandOutput(output)
     }
 }
 
-impl Done {
+impl CommandOutput {
     pub fn code(&self) -> Option<i32> {
         self.0.status.code()
     }
@@ -61,13 +61,13 @@ impl Done {
     }
 }
 
-/// A server that runs until it is told to stop, or the test ends.
-pub struct Server {
+/// Long-running command, killed on drop.
+pub struct RunningCommand {
     child: Child,
     lines: Receiver<String>,
 }
 
-impl Server {
+impl RunningCommand {
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
         let output = child.stdout.take().expect("the output is piped");
@@ -79,14 +79,14 @@ impl Server {
                 }
             }
         });
-        Server { child, lines }
+        RunningCommand { child, lines }
     }
 
     /// Waits for the first line that contains `text`.
     #[track_caller]
     pub fn wait_for(&self, text: &str) -> String {
         let mut seen = vec![];
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             if line.contains(text) {
                 return line;
@@ -101,46 +101,46 @@ impl Server {
         assert!(Command::new("sh").args(["-c", &kill]).status().expect("a shell runs").success());
     }
 
-    /// Waits for the end.
+    /// Waits for the process to exit.
     #[track_caller]
-    pub fn end(&mut self) -> ExitStatus {
-        // The output ends with the process.
-        let deadline = Instant::now() + PATIENCE;
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
+        // The channel closes with the process.
+        let deadline = Instant::now() + TIMEOUT;
         while self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
-        assert!(Instant::now() < deadline, "the server does not end");
+        assert!(Instant::now() < deadline, "the process does not exit");
         self.child.wait().expect("a child can be waited for")
     }
 
     #[track_caller]
     pub fn stop(mut self) {
         self.signal("TERM");
-        assert_eq!(self.end().code(), Some(0));
+        assert_eq!(self.wait_for_exit().code(), Some(0));
     }
 }
 
-impl Drop for Server {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The address in a URL.
+/// Strips the scheme of a URL.
 pub fn address(url: &str) -> &str {
     url.strip_prefix("http://").expect("plain HTTP")
 }
 
-/// Sends a request, and gives status and body of the answer.
+/// Returns the status and body of the response.
 pub fn request(base_url: &str, head: &str, body: &str) -> (u16, String) {
     let address = address(base_url);
     let mut stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let length = body.len();
     write!(stream, "{head}\r\nhost: {address}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer comes");
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status line");
-    let body = answer.split_once("\r\n\r\n").expect("a head and a body").1;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).expect("a response");
+    let status = response.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status line");
+    let body = response.split_once("\r\n\r\n").expect("a head and a body").1;
     (status, body.to_owned())
 }
 
@@ -148,7 +148,7 @@ pub fn get(base_url: &str, path: &str) -> (u16, String) {
     request(base_url, &format!("GET {path} HTTP/1.1"), "")
 }
 
-/// Asks for a token by the credential in a document of the command line.
+/// Requests a token with a credential printed by a command, and returns the status.
 pub fn token(base_url: &str, credential: &Value, scope: &str) -> u16 {
     let [id, secret] = ["client_id", "client_secret"].map(|name| credential[name].as_str().expect("a credential"));
     let login = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, format!("{id}:{secret}"));

@@ -1,16 +1,16 @@
-//! `ringtrue restored`, `ringtrue keys rewrap`, and what a server and `doctor` say of a database that went back.
+//! `ringtrue restored` and `ringtrue keys rewrap`, and detection of a restored database.
 
 use std::fs;
 
 use super::{
-    process::Server,
+    process::RunningCommand,
     setup::{Deployment, MASTER_KEY, OTHER_MASTER_KEY},
 };
 
-const RESTORE_LINE: &str = "✗ restore: the database is older than it was";
+const RESTORE_LINE: &str = "✗ restore: the database is older than the last recorded state";
 
 #[test]
-fn a_database_that_went_back_is_noticed_until_it_is_accepted() {
+fn restored_database_is_reported_until_accepted() {
     let deployment = Deployment::migrated();
     deployment.serve().0.stop();
     let [database, backup] = [deployment.path("ringtrue.db"), deployment.path("backup.db")];
@@ -23,12 +23,12 @@ fn a_database_that_went_back_is_noticed_until_it_is_accepted() {
     }
     fs::copy(&backup, &database).unwrap();
     assert!(deployment.run("doctor").expect_code(1).text().contains(RESTORE_LINE));
-    let server = Server::start(&mut deployment.command("serve"));
-    let line = server.wait_for("IS OLDER THAN IT WAS");
+    let server = RunningCommand::start(&mut deployment.command("serve"));
+    let line = server.wait_for("DATABASE ROLLED BACK");
     assert!(line.contains("ringtrue restored"), "{line}");
     server.wait_for("\"ready\"");
     server.stop();
-    assert!(deployment.run("doctor").expect_code(1).text().contains(RESTORE_LINE), "until somebody accepts it");
+    assert!(deployment.run("doctor").expect_code(1).text().contains(RESTORE_LINE), "until `ringtrue restored` has run");
 
     deployment.run("restored").expect_code(0);
     assert!(deployment.run("doctor").expect_code(0).text().contains("✓ restore: "));
@@ -37,7 +37,7 @@ fn a_database_that_went_back_is_noticed_until_it_is_accepted() {
 }
 
 #[test]
-fn keys_are_sealed_with_a_new_master_key() {
+fn rewrap_seals_keys_with_a_new_master_key() {
     let deployment = Deployment::migrated();
     deployment.run("workspace create Acme").expect_code(0);
     deployment.write("new.key", OTHER_MASTER_KEY, 0o644);
@@ -46,7 +46,7 @@ fn keys_are_sealed_with_a_new_master_key() {
     deployment.write("new.key", OTHER_MASTER_KEY, 0o600);
     deployment.run("keys rewrap --new-master-key-file new.key").expect_code(0);
     let refused = deployment.run("workspace create Other").expect_code(3).errors();
-    assert!(refused.contains("the master key does not open"), "{refused}");
+    assert!(refused.contains("the master key cannot unseal"), "{refused}");
     deployment.run("keys rewrap --new-master-key-file new.key").expect_code(3);
 
     deployment.write("master.key", OTHER_MASTER_KEY, 0o600);

@@ -1,4 +1,4 @@
-//! `ringtrue serve`: how it starts, and how it stops.
+//! `ringtrue serve`: startup, reload and shutdown.
 
 use std::{
     io::{Read, Write},
@@ -9,26 +9,26 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    process::{PATIENCE, address, get, token},
+    process::{TIMEOUT, address, get, token},
     setup::Deployment,
 };
 
-/// A request whose body never comes: it is in flight once the server asks for the body.
-fn hang(base_url: &str) -> TcpStream {
+/// Request in flight: the server has sent 100 Continue, but the body never arrives.
+fn open_request_in_flight(base_url: &str) -> TcpStream {
     let address = address(base_url);
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let head = "POST /oauth2/token HTTP/1.1\r\nauthorization: Basic eDp4\r\nexpect: 100-continue\r\n\
                 content-type: application/x-www-form-urlencoded\r\ncontent-length: 100";
     write!(stream, "{head}\r\nhost: {address}\r\n\r\n").unwrap();
-    let mut answer = [0; 12];
-    stream.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 100");
+    let mut response = [0; 12];
+    stream.read_exact(&mut response).unwrap();
+    assert_eq!(&response, b"HTTP/1.1 100");
     stream
 }
 
 #[test]
-fn a_running_server_notices_what_commands_do() {
+fn running_server_picks_up_changes_by_commands() {
     let deployment = Deployment::migrated();
     let (server, base_url) = deployment.serve();
     assert_eq!(get(&base_url, "/readyz").0, 200);
@@ -44,15 +44,15 @@ fn a_running_server_notices_what_commands_do() {
     deployment.run("keys rotate --purpose callback").expect_code(0);
     let rotated = Instant::now();
     while published() != 3 {
-        assert!(rotated.elapsed() < PATIENCE, "the server does not notice");
+        assert!(rotated.elapsed() < TIMEOUT, "the server does not pick up the change");
     }
-    // Changes are noticed in their order: whoever knows the key knows the workspace.
+    // Changes become visible in order: the key is newer than the workspace.
     assert_eq!(token(&base_url, &created, "management"), 200);
     server.stop();
 }
 
 #[test]
-fn a_hangup_reads_the_certificate_again_and_ends_nothing() {
+fn sighup_reloads_the_certificate() {
     let deployment = Deployment::migrated();
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     deployment.write("chain.pem", &pair.cert.pem(), 0o644);
@@ -61,16 +61,16 @@ fn a_hangup_reads_the_certificate_again_and_ends_nothing() {
     let (server, base_url) = deployment.serve();
     assert!(base_url.starts_with("https://127.0.0.1:"), "{base_url}");
     server.signal("HUP");
-    server.wait_for("a certificate was read again");
-    server.wait_for("networks, receivers, connectors, number sources and address tables were read again");
+    server.wait_for("certificate reloaded");
+    server.wait_for("configuration reloaded: networks, receivers, connectors, number sources and address tables");
     deployment.write("chain.pem", "no certificate", 0o644);
     server.signal("HUP");
-    server.wait_for("a certificate was not replaced");
+    server.wait_for("failed to reload certificate; keeping the current one");
     server.stop();
 }
 
 #[test]
-fn a_configuration_that_is_not_taken_over_is_told_of_with_the_cause() {
+fn failed_reload_is_logged_with_its_cause() {
     let deployment = Deployment::migrated();
     let (server, _) = deployment.serve();
     deployment.configure(
@@ -78,48 +78,48 @@ fn a_configuration_that_is_not_taken_over_is_told_of_with_the_cause() {
          url = \"https://hlr.example\"",
     );
     server.signal("HUP");
-    let line = server.wait_for("stay as they were");
-    assert!(line.contains("number_sources.hlr: neither the URL nor the body has a place"), "{line}");
+    let line = server.wait_for("failed to reload configuration");
+    assert!(line.contains("number_sources.hlr: neither the URL nor the body contains"), "{line}");
     server.stop();
 }
 
 #[test]
-fn help_tells_all_that_a_hangup_reads_again() {
+fn help_lists_what_sighup_reloads() {
     let help = Deployment::new().run("serve --help").expect_code(0).text();
     let wrapped = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let all = "certificates, networks, receivers, connectors, number sources, address tables";
-    assert!(wrapped.contains(&format!("SIGHUP reads again: {all}")), "{help}");
+    assert!(wrapped.contains(&format!("SIGHUP reloads: {all}")), "{help}");
 }
 
 #[test]
-fn a_second_signal_ends_what_a_first_one_lets_finish() {
+fn second_signal_aborts_draining() {
     let deployment = Deployment::migrated();
     deployment.configure("http.body_timeout = \"10m\"\nhttp.request_timeout = \"10m\"\nhttp.shutdown_grace = \"1h\"");
     let (mut server, base_url) = deployment.serve();
-    let _in_flight = hang(&base_url);
+    let _in_flight = open_request_in_flight(&base_url);
     server.signal("TERM");
     server.wait_for("stopping");
     server.signal("TERM");
-    assert_eq!(server.end().code(), Some(1));
+    assert_eq!(server.wait_for_exit().code(), Some(1));
 }
 
 #[test]
-fn the_grace_of_a_stop_ends() {
+fn draining_is_bounded_by_shutdown_grace() {
     let deployment = Deployment::migrated();
     deployment.configure("http.body_timeout = \"10m\"\nhttp.request_timeout = \"10m\"\nhttp.shutdown_grace = \"50ms\"");
     let (mut server, base_url) = deployment.serve();
-    let _in_flight = hang(&base_url);
+    let _in_flight = open_request_in_flight(&base_url);
     server.signal("INT");
-    assert_eq!(server.end().code(), Some(1));
+    assert_eq!(server.wait_for_exit().code(), Some(1));
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
+fn address_in_use_is_reported() {
     let deployment = Deployment::migrated();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let mut command = deployment.command("serve");
     command.env("RINGTRUE_HTTP__LISTEN", &address);
     let errors = super::process::run(&mut command).expect_code(1).errors();
-    assert!(errors.contains(&format!("cannot listen on {address}")), "{errors}");
+    assert!(errors.contains(&format!("failed to listen on {address}")), "{errors}");
 }

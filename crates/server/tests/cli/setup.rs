@@ -1,4 +1,4 @@
-//! A deployment in a folder: a configuration, a master key, a database in a file.
+//! Deployment in a temporary directory: configuration, master key and SQLite database.
 
 use std::{
     fs::{self, Permissions},
@@ -9,7 +9,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::process::{Done, Server, ringtrue, run};
+use super::process::{CommandOutput, RunningCommand, ringtrue, run};
 
 pub const MASTER_KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 pub const OTHER_MASTER_KEY: &str = "HxAREhMUFRYXGBkaGwAAAAAAAAAAAAAAAAAAAAAAAAA=";
@@ -19,9 +19,9 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// With a configuration and a master key, and no database yet.
+    /// Without a database.
     pub fn new() -> Self {
-        let deployment = Deployment { folder: tempfile::tempdir().expect("a folder can be made") };
+        let deployment = Deployment { folder: tempfile::tempdir().expect("a temporary directory") };
         deployment.configure("");
         deployment.write("master.key", MASTER_KEY, 0o600);
         deployment
@@ -33,7 +33,7 @@ impl Deployment {
         deployment
     }
 
-    /// Writes the configuration again, with these lines in addition.
+    /// Rewrites the configuration with additional lines.
     pub fn configure(&self, more: &str) {
         let text = format!(
             "store.url = \"sqlite:ringtrue.db\"\n\
@@ -61,13 +61,13 @@ impl Deployment {
         command
     }
 
-    pub fn run(&self, line: &str) -> Done {
+    pub fn run(&self, line: &str) -> CommandOutput {
         run(&mut self.command(line))
     }
 
-    /// Starts a server, and gives its base URL once it is ready.
-    pub fn serve(&self) -> (Server, String) {
-        let server = Server::start(&mut self.command("serve"));
+    /// Starts a server, and returns its base URL once it is ready.
+    pub fn serve(&self) -> (RunningCommand, String) {
+        let server = RunningCommand::start(&mut self.command("serve"));
         let line: serde_json::Value = serde_json::from_str(&server.wait_for("\"ready\"")).expect("a line of JSON");
         let base_url = line["base_url"].as_str().expect("a base URL").to_owned();
         (server, base_url)

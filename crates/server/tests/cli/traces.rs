@@ -1,4 +1,4 @@
-//! Traces: what the real binary does reaches a collector, and nothing of people does.
+//! Exported traces contain routes, and no personal data.
 
 use std::{
     io::{Read, Write},
@@ -8,11 +8,11 @@ use std::{
 };
 
 use super::{
-    caller::{World, text},
+    client::{TestClient, text},
     process::{get, request},
 };
 
-/// Stands in for an OpenTelemetry collector.
+/// Fake OpenTelemetry collector.
 struct Collector {
     endpoint: String,
     exports: Receiver<Vec<u8>>,
@@ -27,14 +27,14 @@ impl Collector {
         Collector { endpoint, exports }
     }
 
-    /// A server that sends its traces here, with a caller signed in.
-    fn world(&self) -> World {
-        let world = World::with(&[("RINGTRUE_TELEMETRY__OTLP_ENDPOINT", &self.endpoint)]);
-        world.run("login --data data").expect_code(0);
-        world
+    /// `RunningCommand` that exports its traces here, with a signed-in client.
+    fn signed_in_client(&self) -> TestClient {
+        let client = TestClient::with(&[("RINGTRUE_TELEMETRY__OTLP_ENDPOINT", &self.endpoint)]);
+        client.run("login --data data").expect_code(0);
+        client
     }
 
-    /// All that has come, one after the other. The server has stopped, so nothing is under way.
+    /// All exports. Call after the server has stopped, so that none is in flight.
     fn exports(self) -> Exports {
         Exports(self.exports.try_iter().flatten().collect())
     }
@@ -48,7 +48,7 @@ impl Exports {
     }
 }
 
-/// Takes one export, hands it on, and only then answers.
+/// Forwards one export before acknowledging it.
 fn collect<E>(listener: &TcpListener, hand_on: impl FnOnce(Vec<u8>) -> Result<(), E>) -> Result<(), E> {
     let (mut stream, _) = listener.accept().unwrap();
     let mut bytes = vec![];
@@ -65,7 +65,7 @@ fn collect<E>(listener: &TcpListener, hand_on: impl FnOnce(Vec<u8>) -> Result<()
         {
             break;
         }
-        assert!(read > 0, "the export broke off");
+        assert!(read > 0, "incomplete export");
     }
     hand_on(bytes)?;
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
@@ -73,16 +73,16 @@ fn collect<E>(listener: &TcpListener, hand_on: impl FnOnce(Vec<u8>) -> Result<()
 }
 
 #[test]
-fn a_request_reaches_the_collector_with_its_route_and_without_its_path() {
+fn traces_contain_routes_but_no_paths() {
     let collector = Collector::start();
-    let mut world = collector.world();
-    let dev = world.dev();
+    let mut client = collector.signed_in_client();
+    let dev = client.dev();
     let base_url = text(&dev, "base_url");
     let (status, _) = get(base_url, "/errors/forbidden?access_token=not-for-traces");
     assert_eq!(status, 200);
     let (status, _) = get(base_url, "/v1/eligibility/phone-numbers/%2B447700900123");
     assert_eq!(status, 401);
-    world.stop();
+    client.stop();
 
     let exports = collector.exports();
     assert!(exports.has("POST /v1/traces"));
@@ -91,29 +91,29 @@ fn a_request_reaches_the_collector_with_its_route_and_without_its_path() {
     assert!(exports.has("/v1/eligibility/phone-numbers/{phone_number}") && !exports.has("7700900123"));
 }
 
-/// The number that was claimed, and the one that was found out, go through every step of a silent check: in a body, in
-/// a query, in what the operator answers, in what the caller is told.
+/// Claimed and discovered numbers pass through every step of a silent check: bodies, queries, operator responses and
+/// API responses.
 #[test]
-fn numbers_of_silent_checks_are_in_no_trace() {
+fn traces_contain_no_numbers_of_silent_checks() {
     const CLAIMED: &str = "990481516300";
     const DISCOVERED: &str = "990481516342";
     let collector = Collector::start();
-    let mut world = collector.world();
-    let dev = world.dev();
+    let mut client = collector.signed_in_client();
+    let dev = client.dev();
     let base_url = text(&dev, "base_url");
-    // Nobody listens there: what is said of a callback that fails is looked through as well.
+    // A closed port: traces of failed callbacks are checked too.
     let callback = "--callback-url http://127.0.0.1:9/done";
 
-    world.run(&format!("secure-sna create +{CLAIMED} {callback}")).expect_code(0);
-    let proved = world.json(&format!("trigger --redeem --sim +{CLAIMED}"));
+    client.run(&format!("secure-sna create +{CLAIMED} {callback}")).expect_code(0);
+    let proved = client.json(&format!("trigger --redeem --sim +{CLAIMED}"));
     assert_eq!((text(&proved, "status"), &proved["match"]), ("COMPLETED", &true.into()));
-    world.run(&format!("discovery create {callback}")).expect_code(0);
-    let found = world.json(&format!("trigger --redeem --sim +{DISCOVERED}"));
+    client.run(&format!("discovery create {callback}")).expect_code(0);
+    let found = client.json(&format!("trigger --redeem --sim +{DISCOVERED}"));
     assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"));
-    let found = world.json(&format!("discovery get {}", text(&found, "check_id")));
-    assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"), "it is told again");
+    let found = client.json(&format!("discovery get {}", text(&found, "check_id")));
+    assert_eq!(text(&found, "phone_number"), format!("+{DISCOVERED}"), "reads return it too");
 
-    // Where no number belongs.
+    // Numbers in unexpected places.
     for number in [CLAIMED, DISCOVERED] {
         for plus in ["+", "%2B", ""] {
             get(base_url, &format!("/v1/number-verification/discovery-checks/{plus}{number}"));
@@ -122,7 +122,7 @@ fn numbers_of_silent_checks_are_in_no_trace() {
             request(base_url, &format!("POST /{plus}{number} HTTP/1.1\r\nx-request-id: +{number} x"), number);
         }
     }
-    world.stop();
+    client.stop();
 
     let exports = collector.exports();
     for route in [

@@ -1,16 +1,16 @@
-//! Writers who keep a process busy until it is gone.
+//! Writers that keep a process busy until it is gone.
 
 use std::sync::Arc;
 
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-use super::client::PATIENCE;
+use super::client::WAIT_LIMIT;
 
-/// How many answers there were, for whoever waits until there are enough.
+/// Counts responses and wakes those who wait for a number of them.
 #[derive(Clone, Default)]
-pub struct Answers(Arc<watch::Sender<usize>>);
+pub struct ResponseCounter(Arc<watch::Sender<usize>>);
 
-impl Answers {
+impl ResponseCounter {
     pub fn count(&self) {
         self.0.send_modify(|count| *count += 1);
     }
@@ -21,12 +21,12 @@ impl Answers {
 
     pub async fn reach(&self, enough: usize) {
         let mut count = self.0.subscribe();
-        let reached = timeout(PATIENCE, count.wait_for(|count| *count >= enough)).await;
-        reached.unwrap_or_else(|_| panic!("no more than {} answers come", self.so_far())).expect("it is counted");
+        let reached = timeout(WAIT_LIMIT, count.wait_for(|count| *count >= enough)).await;
+        reached.unwrap_or_else(|_| panic!("no more than {} responses come", self.so_far())).expect("it is counted");
     }
 }
 
-/// People who write at the same time, each until the service is gone.
+/// Concurrent writers that run until the service is gone.
 #[derive(Default)]
 pub struct Writers(JoinSet<()>);
 
@@ -35,22 +35,22 @@ impl Writers {
         self.0.spawn(writing);
     }
 
-    /// Waits until they have got so many answers.
-    pub async fn get(&mut self, answers: &Answers, enough: usize) {
+    /// Waits for this many responses.
+    pub async fn get(&mut self, responses: &ResponseCounter, enough: usize) {
         tokio::select! {
             biased;
-            () = answers.reach(enough) => {}
-            ended = self.0.join_next() => panic!("nobody gives up before: {ended:?}"),
+            () = responses.reach(enough) => {}
+            ended = self.0.join_next() => panic!("a writer stopped early: {ended:?}"),
         }
     }
 
-    /// Waits until all of them have noticed.
+    /// Waits until all writers have stopped.
     pub async fn leave(mut self) {
         let gone = async {
             while let Some(ended) = self.0.join_next().await {
                 ended.unwrap();
             }
         };
-        timeout(PATIENCE, gone).await.expect("the service is gone");
+        timeout(WAIT_LIMIT, gone).await.expect("the service is gone");
     }
 }

@@ -1,4 +1,4 @@
-//! A deployment of the real binary, whose process is killed, stopped or put under load.
+//! A deployment of the real binary for tests that kill, stop or load it.
 
 #[path = "../http/client.rs"]
 pub mod client;
@@ -22,14 +22,14 @@ use tokio::{
     net::TcpStream,
 };
 
-use client::{Answer, Request};
+use client::{HttpResponse, Request};
 
-/// Where checks are made and read.
+/// Path of Reverse SMS checks.
 pub const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 
 const BINARY: &str = env!("CARGO_BIN_EXE_ringtrue");
 
-/// A database with a workspace in it, and the settings of the processes that serve it.
+/// A database with a workspace, and the settings of its processes.
 #[derive(Clone)]
 pub struct Deployment {
     store: String,
@@ -75,13 +75,13 @@ impl Deployment {
         self.serve_with(&[])
     }
 
-    /// With more settings, as its environment names them.
+    /// With additional settings as environment variables.
     pub fn serve_with(&self, settings: &[(&str, &str)]) -> Server {
         Server::start(self.command().arg("serve").envs(settings.iter().copied())).expect("the service gets ready")
     }
 
-    /// A process with a fault that `strace` injects: what becomes of the calls of the system of one kind, counted in each
-    /// thread. `None`: it did not even get ready.
+    /// A process with a fault injected by `strace` into one kind of system call, counted per thread. Returns `None` if
+    /// it died before it was ready.
     pub fn serve_with_fault(&self, call: &str, fault: &str) -> Option<Server> {
         let mut strace = self.set_up(Command::new("strace"));
         // Detached, so that the child is the service itself.
@@ -106,7 +106,7 @@ impl Deployment {
             .form(&[("token", token)])
     }
 
-    /// A token of a new project with these settings of Reverse SMS.
+    /// A token of a new project with these Reverse SMS settings.
     pub async fn product_token(&self, server: &Server, settings: Value) -> String {
         let manager = self.manager(server.address).await;
         let project = json!({"name": "Shop", "configuration": {"reverse_sms": settings}});
@@ -121,8 +121,8 @@ impl Deployment {
     }
 
     pub async fn manager(&self, address: SocketAddr) -> String {
-        let answer = client::send(address, &self.token_request()).await;
-        answer.json()["access_token"].as_str().unwrap().to_owned()
+        let response = client::send(address, &self.token_request()).await;
+        response.json()["access_token"].as_str().unwrap().to_owned()
     }
 }
 
@@ -145,34 +145,34 @@ impl Server {
         Some(Server { address, child })
     }
 
-    pub async fn get(&self, path: &str, token: &str) -> Answer {
+    pub async fn get(&self, path: &str, token: &str) -> HttpResponse {
         self.send(Request::new("GET", path).bearer(token)).await
     }
 
-    pub async fn send(&self, request: Request) -> Answer {
+    pub async fn send(&self, request: Request) -> HttpResponse {
         client::send(self.address, &request).await
     }
 
-    /// SIGKILL: no farewell.
+    /// SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM: it may finish what it is at.
+    /// SIGTERM.
     pub fn terminate(&self) {
         let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill runs");
         assert!(status.success(), "{status}");
     }
 
-    /// Waits for an end that it was asked for.
+    /// Waits for the exit.
     pub async fn ended(&mut self) -> ExitStatus {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(begun.elapsed() < client::PATIENCE, "the process does not end");
+            assert!(begun.elapsed() < client::WAIT_LIMIT, "the process does not end");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -185,13 +185,13 @@ impl Drop for Server {
     }
 }
 
-/// Whether a check, as a read shows it, has come to its end.
+/// Whether a check is concluded.
 pub fn is_ended(check: &Value) -> bool {
     !["ACCEPTED", "PENDING"].contains(&check["status"].as_str().unwrap())
 }
 
-/// `None`: the service is gone, and it is not known what became of the request.
-pub async fn try_send(address: SocketAddr, request: &Request) -> Option<Answer> {
+/// Returns `None` if the service is gone and the result is unknown.
+pub async fn try_send(address: SocketAddr, request: &Request) -> Option<HttpResponse> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     stream.write_all(&request.bytes(address)).await.ok()?;
     let mut bytes = vec![];

@@ -1,4 +1,4 @@
-//! A receiver of callbacks that outlives the processes that send them.
+//! A callback receiver that outlives the sending processes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,25 +15,25 @@ use tokio::{
     time::timeout,
 };
 
-use super::client::PATIENCE;
+use super::client::WAIT_LIMIT;
 
-/// What came for a check, in order.
+/// Callbacks of a check, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// Which process sent it.
+pub struct ReceivedCallback {
+    /// The round of the process that sent it.
     pub round: usize,
     pub attempt: u32,
     pub body: Vec<u8>,
     status: u16,
 }
 
-impl Arrival {
-    pub fn was_taken(&self) -> bool {
+impl ReceivedCallback {
+    pub fn was_accepted(&self) -> bool {
         self.status == 200
     }
 }
 
-/// Answers 200, but to the first attempt at every fourth check with a 500.
+/// Responds with 200, but with 500 to the first attempt of every fourth check.
 #[derive(Clone)]
 pub struct Receiver {
     address: SocketAddr,
@@ -44,15 +44,15 @@ pub struct Receiver {
 #[derive(Default)]
 struct Contents {
     round: usize,
-    /// Whose connections may still bring something.
+    /// Connections that may still deliver data.
     open: BTreeSet<SocketAddr>,
-    arrivals: BTreeMap<String, Vec<Arrival>>,
+    received: BTreeMap<String, Vec<ReceivedCallback>>,
 }
 
 impl Contents {
-    /// Whether the last that came for a check was answered with a 200.
-    fn has_taken(&self, check: &str) -> bool {
-        self.arrivals.get(check).and_then(|all| all.last()).is_some_and(Arrival::was_taken)
+    /// Whether the last callback of a check got a 200.
+    fn has_accepted(&self, check: &str) -> bool {
+        self.received.get(check).and_then(|all| all.last()).is_some_and(ReceivedCallback::was_accepted)
     }
 }
 
@@ -80,51 +80,51 @@ impl Receiver {
         format!("http://{}/callbacks", self.address)
     }
 
-    /// Takes what comes, and keeps whoever sent it waiting for an answer.
+    /// Accepts callbacks and delays the responses.
     pub fn hold(&self) {
         self.is_holding.send_replace(true);
     }
 
-    pub fn let_go(&self) {
+    pub fn release(&self) {
         self.is_holding.send_replace(false);
     }
 
-    /// What the dead process had sent belongs to its own round: its connections are read to their ends first.
+    /// Assigns callbacks of the dead process to its own round: its connections are read to their ends first.
     pub async fn next_round(&self) {
-        // They are accepted in the order in which they were made: ours is the last.
+        // Connections are accepted in order, so ours is the last.
         let ours = TcpStream::connect(self.address).await.unwrap();
         let last = BTreeSet::from([ours.local_addr().unwrap()]);
-        let is_read = self.wait_for(PATIENCE, |contents| contents.open == last).await;
+        let is_read = self.wait_for(WAIT_LIMIT, |contents| contents.open == last).await;
         assert!(is_read, "a connection of a dead process stays open");
         self.contents.send_modify(|contents| contents.round += 1);
     }
 
-    pub fn arrivals(&self) -> BTreeMap<String, Vec<Arrival>> {
-        self.contents.borrow().arrivals.clone()
+    pub fn received(&self) -> BTreeMap<String, Vec<ReceivedCallback>> {
+        self.contents.borrow().received.clone()
     }
 
-    /// Waits until something has come for a check.
-    pub async fn hear_of(&self, check: &str, patience: Duration) {
-        let has_come = self.wait_for(patience, |contents| contents.arrivals.contains_key(check)).await;
-        assert!(has_come, "nobody tells of {check}");
+    /// Waits for the first callback of a check.
+    pub async fn wait_for_callback(&self, check: &str, patience: Duration) {
+        let has_come = self.wait_for(patience, |contents| contents.received.contains_key(check)).await;
+        assert!(has_come, "no callback of {check}");
     }
 
-    /// Waits until what was to be told of these checks has been taken.
-    pub async fn take_all(&self, checks: &BTreeSet<String>, patience: Duration) {
-        let is_all = |contents: &Contents| checks.iter().all(|check| contents.has_taken(check));
+    /// Waits until the callbacks of these checks were accepted.
+    pub async fn wait_for_all(&self, checks: &BTreeSet<String>, patience: Duration) {
+        let is_all = |contents: &Contents| checks.iter().all(|check| contents.has_accepted(check));
         if !self.wait_for(patience, is_all).await {
             let contents = self.contents.borrow();
-            let missing: Vec<_> = checks.iter().filter(|check| !contents.has_taken(check)).collect();
-            panic!("{} ends were never told: {missing:?}", missing.len());
+            let missing: Vec<_> = checks.iter().filter(|check| !contents.has_accepted(check)).collect();
+            panic!("{} callbacks are missing: {missing:?}", missing.len());
         }
     }
 
-    /// Whether it has come to this in time.
+    /// Whether the condition was met in time.
     async fn wait_for(&self, patience: Duration, is_enough: impl Fn(&Contents) -> bool) -> bool {
         timeout(patience, self.contents.subscribe().wait_for(is_enough)).await.is_ok()
     }
 
-    /// `None` when the peer is gone.
+    /// Returns `None` when the peer is gone.
     async fn serve(&self, mut stream: TcpStream) -> Option<()> {
         let mut buffer = vec![];
         loop {
@@ -138,12 +138,12 @@ impl Receiver {
             };
             let body = buffer[head.len() + 4..end].to_vec();
             buffer.drain(..end);
-            let answer = match self.take(&head, body) {
+            let response = match self.take(&head, body) {
                 200 => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
                 _ => "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
             };
             self.is_holding.subscribe().wait_for(|is_holding| !is_holding).await.ok()?;
-            stream.write_all(answer.as_bytes()).await.ok()?;
+            stream.write_all(response.as_bytes()).await.ok()?;
         }
     }
 
@@ -155,13 +155,13 @@ impl Receiver {
         let status = if is_fourth && attempt == 1 { 500 } else { 200 };
         self.contents.send_modify(|contents| {
             let round = contents.round;
-            contents.arrivals.entry(check).or_default().push(Arrival { round, attempt, body, status });
+            contents.received.entry(check).or_default().push(ReceivedCallback { round, attempt, body, status });
         });
         status
     }
 }
 
-/// The head of a request that is here as a whole, and where the request ends.
+/// The head of a complete request, and the end of the request.
 fn whole_request(buffer: &[u8]) -> Option<(String, usize)> {
     let head = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let text = String::from_utf8(buffer[..head].to_vec()).unwrap();

@@ -1,4 +1,4 @@
-//! A PostgreSQL server that no other test uses, so that it can be stopped; alone, or with a standby.
+//! A PostgreSQL server for one test that can be stopped, alone or with a standby.
 
 use std::{
     io::{BufRead, BufReader},
@@ -7,16 +7,16 @@ use std::{
 
 use jiff::Timestamp;
 
-/// Lends servers, and stops them.
+/// Script that starts and stops servers.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/postgres");
 
 pub struct OwnPostgres {
-    /// An empty database with our schema. Of a pair: at whichever of the two takes writes.
+    /// An empty database with our schema; of a pair, on the current primary.
     pub url: String,
     directory: String,
-    /// Of the standby, if there is one.
+    /// The standby, if any.
     standby: String,
-    /// The servers live as long as this, and this as long as its input.
+    /// The servers stop when the input of this process closes.
     keeper: Child,
 }
 
@@ -25,7 +25,7 @@ impl OwnPostgres {
         Self::lent_by("run").await
     }
 
-    /// With a standby that has whatever was committed.
+    /// With a synchronous standby.
     pub async fn start_pair() -> Self {
         Self::lent_by("pair").await
     }
@@ -50,17 +50,17 @@ impl OwnPostgres {
         OwnPostgres { url, directory, standby, keeper }
     }
 
-    /// As a power cut stops it.
+    /// Stops the server like a power failure.
     pub fn halt(&self) {
         bring_to("halt", &self.directory);
     }
 
-    /// Returns when it answers.
+    /// Returns when the server responds.
     pub fn resume(&self) {
         bring_to("resume", &self.directory);
     }
 
-    /// Makes the standby the one that takes writes.
+    /// Promotes the standby.
     pub fn promote_standby(&self) {
         bring_to("promote", &self.standby);
     }

@@ -1,15 +1,15 @@
-//! The networks that a project may use: the authorisation gate.
+//! Networks that a project may use.
 
 use ringtrue_domain::network::{Network, NetworkDirectory};
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     world::World,
 };
 
-/// A deployment with these networks, all of them British.
+/// A deployment with these British networks.
 pub fn configure(world: &World, ids: impl IntoIterator<Item = impl AsRef<str>>) {
     let networks = ids.into_iter().map(|id| Network {
         id: id.as_ref().parse().unwrap(),
@@ -22,7 +22,7 @@ pub fn configure(world: &World, ids: impl IntoIterator<Item = impl AsRef<str>>) 
     world.node.engine.networks().replace(NetworkDirectory::new(networks.collect(), vec![], vec![]).unwrap());
 }
 
-async fn a_list_is_replaced_as_a_whole(world: World) {
+async fn put_replaces_the_whole_list(world: World) {
     configure(&world, ["23410", "23415", "310004"]);
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/allowed-networks", project.path);
@@ -48,7 +48,7 @@ async fn a_list_is_replaced_as_a_whole(world: World) {
     assert_eq!(others.json(), json!({"networks": []}));
 }
 
-async fn lists_that_are_refused(world: World) {
+async fn invalid_lists_are_rejected(world: World) {
     configure(&world, ["23410"]);
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/allowed-networks", project.path);
@@ -81,13 +81,13 @@ async fn lists_that_are_refused(world: World) {
         (one(json!({"network_id": "**", "products": ["sim_swap"]})), "/networks/0/network_id"),
         (json!({"networks": [all, all]}), "/networks/1"),
     ] {
-        let answer = put(&world, &path, &body).await.assert_problem(400, "bad_request");
-        assert!(answer.detail().starts_with(&format!("`{pointer}`: ")), "{body}: {}", answer.detail());
+        let response = put(&world, &path, &body).await.assert_problem(400, "bad_request");
+        assert!(response.detail().starts_with(&format!("`{pointer}`: ")), "{body}: {}", response.detail());
     }
     assert_eq!(world.manage(Request::get(&path)).await.assert(200).json(), before, "what was refused changed nothing");
 }
 
-async fn a_long_list_is_kept_in_its_order(world: World) {
+async fn long_list_keeps_its_order(world: World) {
     let ids: Vec<String> = (0..2_001_u32).map(|number| format!("{}", 999_999 - number * 7)).collect();
     configure(&world, &ids);
     let project = world.project("Shop", json!({})).await;
@@ -104,8 +104,7 @@ async fn a_long_list_is_kept_in_its_order(world: World) {
     assert!(stored.iter().map(|network| &network["network_id"]).eq(&ids[..2_000]));
 }
 
-/// A network that has left the configuration may stay in the list of a project that has it.
-async fn a_network_that_is_gone_may_stay(world: World) {
+async fn removed_network_may_stay_in_the_list(world: World) {
     configure(&world, ["23410", "23415"]);
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/allowed-networks", project.path);
@@ -121,14 +120,14 @@ async fn a_network_that_is_gone_may_stay(world: World) {
 }
 
 on_both_stores!(
-    a_list_is_replaced_as_a_whole,
-    lists_that_are_refused,
-    a_long_list_is_kept_in_its_order,
-    a_network_that_is_gone_may_stay,
+    put_replaces_the_whole_list,
+    invalid_lists_are_rejected,
+    long_list_keeps_its_order,
+    removed_network_may_stay_in_the_list,
 );
 
 #[tokio::test]
-async fn another_id_of_a_network_is_taken_for_its_own() {
+async fn network_aliases_are_resolved() {
     let world = crate::networks::world_with(
         "networks.23410 = { name = \"O2\", country = \"GB\", aliases = [\"23411\", \"Telefonica\"] }",
     )
@@ -136,15 +135,15 @@ async fn another_id_of_a_network_is_taken_for_its_own() {
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/allowed-networks", project.path);
     let one = |id: &str| json!({"network_id": id, "products": ["sim_swap"]});
-    let answer = put(&world, &path, &json!({"networks": [one("*"), one("23411")]})).await.assert(200);
-    assert_eq!(answer.json(), json!({"networks": [one("*"), one("23410")]}));
+    let response = put(&world, &path, &json!({"networks": [one("*"), one("23411")]})).await.assert(200);
+    assert_eq!(response.json(), json!({"networks": [one("*"), one("23410")]}));
     let both = put(&world, &path, &json!({"networks": [one("23410"), one("23411")]})).await;
     let refused = both.assert_problem(400, "bad_request").detail();
-    assert_eq!(refused, "`/networks/1`: 23411 is another id of 23410, which the list has already");
+    assert_eq!(refused, "`/networks/1`: 23411 is another id of 23410, which is already in the list");
 }
 
 #[tokio::test]
-async fn networks_of_the_deployment_are_listed_with_their_products() {
+async fn deployment_networks_are_listed_with_their_products() {
     let world = crate::networks::world_with(crate::networks::THREE).await;
     let list = async |query: &str| world.manage(Request::get(&format!("/v1/management/networks{query}"))).await;
     let all = list("").await.assert(200).json();
@@ -169,6 +168,6 @@ async fn networks_of_the_deployment_are_listed_with_their_products() {
     world.send(Request::get("/v1/management/networks").bearer(&token)).await.assert_problem(403, "forbidden");
 }
 
-async fn put(world: &World, path: &str, body: &Value) -> Answer {
+async fn put(world: &World, path: &str, body: &Value) -> HttpResponse {
     world.manage(Request::put(path).json(body)).await
 }

@@ -1,17 +1,17 @@
-//! What somebody who has the database and not the master key can do: nothing that is accepted.
+//! Data written to the database without the master key is rejected.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
-    id::time_ordered,
+    id::uuid_v7,
     key_schedule::KeySchedule,
     product::Scope,
     region::Region,
     tenancy::{Credential, CredentialOwner, RateLimits, SecretDigest, Workspace, WorkspaceId},
 };
 use ringtrue_engine::{
-    keys::{self, CallbackSigner, KeyRing, MasterKey, are_without_schedules},
+    keys::{self, CallbackSigner, KeyRing, MasterKey, has_legacy_seals},
     ports::{CredentialLimits, Entropy, KeyId, KeyPurpose, SealedKey, SystemEntropy},
 };
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::{
     database::Database,
     keys::master,
     on_both_stores,
-    world::{BEGINNING, World, soon},
+    world::{START_TIME, World, soon},
 };
 
 const SECRET: &str = "rts_written-by-hand";
@@ -35,9 +35,9 @@ fn random<const N: usize>() -> [u8; N] {
 
 fn event(action: Action) -> AuditEvent {
     AuditEvent {
-        id: time_ordered(BEGINNING, random()),
+        id: uuid_v7(START_TIME, random()),
         workspace: None,
-        at: BEGINNING,
+        at: START_TIME,
         actor: Actor::System,
         action,
         target: "by hand".to_owned(),
@@ -46,8 +46,8 @@ fn event(action: Action) -> AuditEvent {
     }
 }
 
-/// Written straight into the database: with the plain digest of a secret, and with a digest copied from another row.
-async fn a_credential_written_by_hand_is_refused(world: World) {
+/// Inserts credentials directly: with a plain digest, and with a digest copied from another row.
+async fn credential_inserted_by_sql_is_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let engine = &world.node.engine;
     let real = engine.control_plane().credential(&project.client_id).unwrap();
@@ -56,7 +56,7 @@ async fn a_credential_written_by_hand_is_refused(world: World) {
         ("prj_copied-digest", real.secret_digest, &project.client_secret),
     ] {
         let credential = Credential { client_id: client_id.parse().unwrap(), secret_digest, ..(*real).clone() };
-        let limits = CredentialLimits { live: 100, dead: 100 };
+        let limits = CredentialLimits { max_live: 100, max_dead: 100 };
         engine.store().create_credential(&credential, &event(Action::CredentialCreated), None, limits).await.unwrap();
         soon("the row is read", async || engine.control_plane().credential(client_id).is_some()).await;
         world.token_request(client_id, secret, "sim_swap").await.assert(401);
@@ -64,73 +64,73 @@ async fn a_credential_written_by_hand_is_refused(world: World) {
     world.token_request(&project.client_id, &project.client_secret, "sim_swap").await.assert(200);
 }
 
-on_both_stores!(a_credential_written_by_hand_is_refused, a_new_master_key_opens_the_keys_in_place_of_the_old_one);
+on_both_stores!(credential_inserted_by_sql_is_rejected, rewrapped_keys_open_with_the_new_master_key);
 
-async fn a_new_master_key_opens_the_keys_in_place_of_the_old_one(world: World) {
+async fn rewrapped_keys_open_with_the_new_master_key(world: World) {
     let engine = &world.node.engine;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let new = MasterKey::from_base64(&BASE64_STANDARD.encode([8; 32])).unwrap();
-    let count = keys::rewrap(&master(), &new, engine.store(), engine.clock(), engine.entropy()).await.unwrap();
-    let stored = engine.store().all_keys().await.unwrap();
+    let count = keys::rewrap_keys(&master(), &new, engine.store(), engine.clock(), engine.entropy()).await.unwrap();
+    let stored = engine.store().list_keys().await.unwrap();
     assert_eq!(stored.len(), count);
     assert!(KeyRing::open(&stored, &new, &KeyRing::default()).is_ok());
-    let refusal = world.refusal(|_| {}).await;
-    assert!(refusal.contains("the master key does not open"), "{refusal}");
+    let refusal = world.start_error(|_| {}).await;
+    assert!(refusal.contains("the master key cannot unseal"), "{refusal}");
     engine.refresh().await.unwrap();
-    assert!(world.accepts(&token).await, "a server that runs goes on");
+    assert!(world.accepts_token(&token).await, "a running server is not affected");
 }
 
 /// Keys sealed without their schedules, and a credential with a plain digest.
-async fn a_database_of_an_earlier_release_is_upgraded(database: Database) {
+async fn upgrade_database_of_an_earlier_release(database: Database) {
     let store = database.open().await;
     for purpose in KeyPurpose::ALL {
-        let id = KeyId(time_ordered(BEGINNING, random()));
+        let id = KeyId(uuid_v7(START_TIME, random()));
         let plain = match purpose {
             KeyPurpose::Token | KeyPurpose::Seal | KeyPurpose::Hash => random::<32>().to_vec(),
             KeyPurpose::Callback | KeyPurpose::SandboxCallback => CallbackSigner::generate().to_vec(),
         };
         let sealed = master().seal(&SystemEntropy::default(), format!("{purpose}:{}", id.0).as_bytes(), &plain);
-        let key = SealedKey { id, purpose, schedule: KeySchedule::active_at_once(BEGINNING), sealed };
+        let key = SealedKey { id, purpose, schedule: KeySchedule::active_immediately(START_TIME), sealed };
         assert!(store.add_first_key(&key, &event(Action::KeyCreated)).await.unwrap());
     }
-    let id = WorkspaceId(time_ordered(BEGINNING, random()));
+    let id = WorkspaceId(uuid_v7(START_TIME, random()));
     let workspace = Workspace {
         id,
         name: "Old".parse().unwrap(),
         data_residency: Region::Eu,
         rate_limits: RateLimits::default(),
-        created_at: BEGINNING,
-        updated_at: BEGINNING,
+        created_at: START_TIME,
+        updated_at: START_TIME,
     };
     let credential = Credential {
         client_id: "wsp_old".parse().unwrap(),
         owner: CredentialOwner::Workspace(id),
         secret_digest: sha256(SECRET),
         scopes: vec![Scope::Management],
-        created_at: BEGINNING,
+        created_at: START_TIME,
         expires_at: None,
         deleted_at: None,
         last_used_at: None,
     };
     store.create_workspace(&workspace, Some(&credential), &[event(Action::WorkspaceCreated)]).await.unwrap();
-    assert!(are_without_schedules(&store.all_keys().await.unwrap(), &master()));
+    assert!(has_legacy_seals(&store.list_keys().await.unwrap(), &master()));
 
     let world = World::on(database, store, |_| {}).await;
     let token = world.token("wsp_old", SECRET, "management").await;
-    assert!(world.accepts(&token).await);
-    let stored = world.node.engine.store().all_keys().await.unwrap();
-    assert!(!are_without_schedules(&stored, &master()));
+    assert!(world.accepts_token(&token).await);
+    let stored = world.node.engine.store().list_keys().await.unwrap();
+    assert!(!has_legacy_seals(&stored, &master()));
     assert!(KeyRing::open(&stored, &master(), &KeyRing::default()).is_ok());
     let late = world.second_node().await;
-    assert!(crate::world::accepted_at(late.address, &token).await);
+    assert!(crate::world::is_token_accepted(late.address, &token).await);
 }
 
 #[tokio::test]
-async fn a_sqlite_database_of_an_earlier_release_is_upgraded() {
-    a_database_of_an_earlier_release_is_upgraded(Database::sqlite().await).await;
+async fn sqlite_database_of_an_earlier_release_is_upgraded() {
+    upgrade_database_of_an_earlier_release(Database::sqlite().await).await;
 }
 
 #[tokio::test]
-async fn a_postgres_database_of_an_earlier_release_is_upgraded() {
-    a_database_of_an_earlier_release_is_upgraded(Database::postgres().await).await;
+async fn postgres_database_of_an_earlier_release_is_upgraded() {
+    upgrade_database_of_an_earlier_release(Database::postgres().await).await;
 }

@@ -1,4 +1,4 @@
-//! The audit log: who did what, newest first, and never the values.
+//! The audit log: newest first, without values.
 
 use jiff::SignedDuration;
 use ringtrue_domain::tenancy::RateLimits;
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::{client::Request, on_both_stores, world::World};
 
-/// Every change writes one event for each thing that it touches.
-async fn every_change_leaves_an_event(world: World) {
+/// Every change writes one event for each changed object.
+async fn every_change_is_audited(world: World) {
     let acme = world.acme.path();
     let by_client = json!({"type": "credential", "id": world.acme.client_id});
     let target = |kind: &str, id: &str| json!({"type": kind, "id": id});
@@ -70,7 +70,7 @@ async fn every_change_leaves_an_event(world: World) {
 
     world.advance(SignedDuration::from_secs(1));
     let limits = RateLimits { management: Some(1_000), ..RateLimits::default() };
-    world.node.engine.limit_workspace(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
+    world.node.engine.set_workspace_limits(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
     expected.push((
         operator,
         "workspace.updated",
@@ -94,7 +94,7 @@ async fn every_change_leaves_an_event(world: World) {
     let expected: Vec<_> = expected.into_iter().map(|(a, action, c, d)| (a, action.to_owned(), c, d)).collect();
     assert_eq!(events.len(), expected.len());
     assert!(expected[..at_the_same_instant].iter().all(|event| events[..at_the_same_instant].contains(event)));
-    // Going live is several events of one instant, whose order is open.
+    // Going live writes several events at the same time, in any order.
     let sorted = |events: &[(Value, String, Value, Value)]| {
         let mut lines: Vec<String> = events.iter().map(|event| format!("{event:?}")).collect();
         lines.sort();
@@ -103,7 +103,7 @@ async fn every_change_leaves_an_event(world: World) {
     assert_eq!(sorted(&events[at_the_same_instant..]), sorted(&expected[at_the_same_instant..]));
 }
 
-async fn an_event_has_the_time_and_the_id_of_its_request(world: World) {
+async fn audit_event_has_the_time_and_id_of_its_request(world: World) {
     let list = format!("{}/audit-events?size=1", world.acme.path());
     world.advance(SignedDuration::from_millis(4_321));
     let rename =
@@ -112,15 +112,14 @@ async fn an_event_has_the_time_and_the_id_of_its_request(world: World) {
     let event = world.manage(Request::get(&list)).await.assert(200).json()["content"][0].clone();
     assert_eq!((&event["request_id"], &event["at"]), (&json!("order-4711.a_b"), &json!("2026-01-01T00:00:04.321Z")));
 
-    let answer = world.manage(Request::patch(&world.acme.path()).json(&json!({"name": "Newer"}))).await.assert(200);
-    let id = answer.header("x-request-id").unwrap();
+    let response = world.manage(Request::patch(&world.acme.path()).json(&json!({"name": "Newer"}))).await.assert(200);
+    let id = response.header("x-request-id").unwrap();
     world.advance(SignedDuration::from_secs(1));
     let events = world.manage(Request::get(&list.replace("size=1", "size=2"))).await.assert(200).json();
     assert!(events["content"].as_array().unwrap().iter().any(|event| event["request_id"] == id), "{events}");
 }
 
-/// What was refused did not happen, and leaves nothing.
-async fn what_was_refused_leaves_no_event(world: World) {
+async fn rejected_requests_are_not_audited(world: World) {
     let project = world.project("Shop", json!({})).await;
     world.project("Taken", json!({})).await;
     let list = format!("{}/audit-events?size=100", world.acme.path());
@@ -141,7 +140,7 @@ async fn what_was_refused_leaves_no_event(world: World) {
     assert_eq!(world.manage(Request::get(&list)).await.assert(200).json(), before);
 }
 
-async fn a_tenant_sees_its_own_events_only(world: World) {
+async fn tenant_sees_only_its_own_events(world: World) {
     let other = world.another_tenant().await;
     let project = world.project_of(&other, "Secret plan", json!({})).await;
     let log = world.manage(Request::get(&format!("{}/audit-events?size=100", world.acme.path()))).await.assert(200);
@@ -152,8 +151,8 @@ async fn a_tenant_sees_its_own_events_only(world: World) {
 }
 
 on_both_stores!(
-    every_change_leaves_an_event,
-    an_event_has_the_time_and_the_id_of_its_request,
-    what_was_refused_leaves_no_event,
-    a_tenant_sees_its_own_events_only,
+    every_change_is_audited,
+    audit_event_has_the_time_and_id_of_its_request,
+    rejected_requests_are_not_audited,
+    tenant_sees_only_its_own_events,
 );

@@ -1,42 +1,44 @@
-//! Using a token (RFC 6750).
+//! Bearer tokens (RFC 6750).
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     routes::{self, Ids},
     world::{World, basic},
 };
 
-const DOOR: &str = "/v1/management/workspaces";
+const WORKSPACES_PATH: &str = "/v1/management/workspaces";
 
 #[tokio::test]
-async fn without_a_token_there_is_a_bare_challenge() {
+async fn missing_token_gets_a_bare_bearer_challenge() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     for request in [
-        Request::get(DOOR),
-        Request::get(DOOR).header("Authorization", "Bearer"),
-        Request::get(DOOR).header("Authorization", ""),
-        Request::get(DOOR).header("Authorization", &token),
-        Request::get(DOOR).header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret)),
-        Request::get(DOOR).header("Authorization", format!("Token {token}")),
-        Request::get(DOOR).header("Authorization", b"Bearer \xff"),
-        Request::get(DOOR).header("X-Access-Token", &token).header("Cookie", format!("access_token={token}")),
-        Request::get(&format!("{DOOR}?access_token={token}")),
+        Request::get(WORKSPACES_PATH),
+        Request::get(WORKSPACES_PATH).header("Authorization", "Bearer"),
+        Request::get(WORKSPACES_PATH).header("Authorization", ""),
+        Request::get(WORKSPACES_PATH).header("Authorization", &token),
+        Request::get(WORKSPACES_PATH).header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret)),
+        Request::get(WORKSPACES_PATH).header("Authorization", format!("Token {token}")),
+        Request::get(WORKSPACES_PATH).header("Authorization", b"Bearer \xff"),
+        Request::get(WORKSPACES_PATH)
+            .header("X-Access-Token", &token)
+            .header("Cookie", format!("access_token={token}")),
+        Request::get(&format!("{WORKSPACES_PATH}?access_token={token}")),
     ] {
-        let answer = world.send(request.clone()).await.assert_problem(401, "unauthorized");
-        assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{request:?}");
+        let response = world.send(request.clone()).await.assert_problem(401, "unauthorized");
+        assert_eq!(response.header("www-authenticate"), Some("Bearer"), "{request:?}");
     }
 }
 
 #[tokio::test]
-async fn tokens_that_are_not_ours() {
+async fn foreign_tokens_are_rejected() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let parts: Vec<&str> = token.split('.').collect();
     let [header, payload, signature] = parts[..] else { panic!("three parts") };
     let encode = |json: &serde_json::Value| BASE64_URL_SAFE_NO_PAD.encode(json.to_string());
@@ -60,89 +62,92 @@ async fn tokens_that_are_not_ours() {
         ("very long", "x".repeat(7000)),
         ("a secret", world.acme.client_secret.clone()),
     ] {
-        invalid(&world.send(Request::get(DOOR).bearer(&forged)).await, case);
+        invalid(&world.send(Request::get(WORKSPACES_PATH).bearer(&forged)).await, case);
     }
-    world.send(Request::get(DOOR).bearer(&token)).await.assert(200);
+    world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await.assert(200);
 }
 
 #[tokio::test]
-async fn an_expired_token_says_so() {
+async fn expired_token_is_reported_as_expired() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     world.advance(SignedDuration::from_secs(3600));
-    let answer = world.send(Request::get(DOOR).bearer(&token)).await;
-    invalid(&answer, "expired");
-    assert!(answer.detail().contains("expired"), "{}", answer.detail());
+    let response = world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await;
+    invalid(&response, "expired");
+    assert!(response.detail().contains("expired"), "{}", response.detail());
 }
 
 #[tokio::test]
-async fn the_scheme_may_be_written_in_any_case() {
+async fn bearer_scheme_is_case_insensitive() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     for scheme in ["Bearer", "bearer", "BEARER", "bEaReR", "Bearer ", "Bearer   "] {
-        world.send(Request::get(DOOR).header("Authorization", format!("{scheme} {token}"))).await.assert(200);
+        world
+            .send(Request::get(WORKSPACES_PATH).header("Authorization", format!("{scheme} {token}")))
+            .await
+            .assert(200);
     }
 }
 
 #[tokio::test]
-async fn two_tokens_are_one_too_many() {
+async fn two_tokens_are_rejected() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
-    let bearer = || Request::get(DOOR).bearer(&token);
+    let token = world.management_token().await;
+    let bearer = || Request::get(WORKSPACES_PATH).bearer(&token);
     for request in [
         bearer().bearer(&token),
         bearer().header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret)),
         bearer().header("authorization", "x"),
-        Request { target: format!("{DOOR}?access_token={token}"), ..bearer() },
-        Request { target: format!("{DOOR}?size=1&access_token="), ..bearer() },
+        Request { target: format!("{WORKSPACES_PATH}?access_token={token}"), ..bearer() },
+        Request { target: format!("{WORKSPACES_PATH}?size=1&access_token="), ..bearer() },
     ] {
-        let answer = world.send(request.clone()).await.assert_problem(400, "invalid_request");
-        let challenge = answer.header("www-authenticate").unwrap();
+        let response = world.send(request.clone()).await.assert_problem(400, "invalid_request");
+        let challenge = response.header("www-authenticate").unwrap();
         assert!(challenge.starts_with("Bearer") && challenge.contains(r#"error="invalid_request""#), "{challenge}");
     }
 }
 
-/// Every management call wants the scope `management`, and nothing else opens it.
-async fn a_product_token_does_not_open_the_management_api(world: World) {
+/// Every management call requires the scope `management`.
+async fn product_token_is_rejected_by_the_management_api(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
     for product in ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"] {
         let token = world.token(&project.client_id, &project.client_secret, product).await;
         for route in routes::managed() {
-            let answer = world.send(route.request(&ids).bearer(&token)).await.assert_problem(403, "forbidden");
-            let challenge = answer.header("www-authenticate").unwrap();
+            let response = world.send(route.request(&ids).bearer(&token)).await.assert_problem(403, "forbidden");
+            let challenge = response.header("www-authenticate").unwrap();
             assert_eq!(challenge, r#"Bearer error="insufficient_scope", scope="management""#, "{route:?}");
-            assert!(answer.detail().contains("management") && answer.detail().contains(product));
+            assert!(response.detail().contains("management") && response.detail().contains(product));
         }
     }
 }
 
-async fn without_a_token_no_management_call_does_anything(world: World) {
+async fn unauthenticated_management_calls_have_no_effect(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
     let before = state(&world).await;
     for route in routes::managed() {
-        let answer = world.send(route.request(&ids)).await.assert_problem(401, "unauthorized");
-        assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{route:?}");
+        let response = world.send(route.request(&ids)).await.assert_problem(401, "unauthorized");
+        assert_eq!(response.header("www-authenticate"), Some("Bearer"), "{route:?}");
         invalid(&world.send(route.request(&ids).bearer("nonsense")).await, &format!("{route:?}"));
     }
     assert_eq!(state(&world).await, before);
 }
 
-on_both_stores!(a_product_token_does_not_open_the_management_api, without_a_token_no_management_call_does_anything,);
+on_both_stores!(product_token_is_rejected_by_the_management_api, unauthenticated_management_calls_have_no_effect,);
 
-/// What there is, as its owner sees it.
+/// The resources as the owner sees them.
 async fn state(world: &World) -> Vec<serde_json::Value> {
     let mut state = vec![];
     for list in ["projects", "credentials", "audit-events"] {
-        let answer = world.manage(Request::get(&format!("{}/{list}?size=100", world.acme.path()))).await;
-        state.push(answer.assert(200).json());
+        let response = world.manage(Request::get(&format!("{}/{list}?size=100", world.acme.path()))).await;
+        state.push(response.assert(200).json());
     }
     state
 }
 
 #[track_caller]
-fn invalid(answer: &Answer, case: &str) {
-    assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"), "{case}");
-    assert_eq!(answer.header("www-authenticate"), Some(r#"Bearer error="invalid_token""#), "{case}");
+fn invalid(response: &HttpResponse, case: &str) {
+    assert_eq!((response.status, response.code().as_str()), (401, "unauthorized"), "{case}");
+    assert_eq!(response.header("www-authenticate"), Some(r#"Bearer error="invalid_token""#), "{case}");
 }

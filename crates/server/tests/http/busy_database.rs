@@ -1,5 +1,5 @@
-//! A PostgreSQL that answers, and yet does not do what it is asked: somebody holds a lock, all connections are taken,
-//! nothing may be written. Whoever needs it is told so in time; whoever does not is served.
+//! A reachable PostgreSQL that does not serve: a held lock, an exhausted pool, a read-only database. Requests that need
+//! it fail in time; others are served.
 
 use std::time::Duration;
 
@@ -8,78 +8,78 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     database::Database,
-    reverse_sms::{Asker, CHECKS, EVEN},
+    reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
     world::{World, eventually},
 };
 
-/// No answer may take longer, whatever it is: the statement's five seconds, and time to spare.
-const LONGEST: Duration = Duration::from_secs(15);
+/// Maximum response time: the statement timeout of five seconds, with a margin.
+const MAX_RESPONSE_TIME: Duration = Duration::from_secs(15);
 /// Connections for lists.
-const POOL: usize = 2;
+const POOL_SIZE: usize = 2;
 
 #[track_caller]
-fn assert_unavailable(answer: Answer) {
-    let answer = answer.assert_problem(503, "service_unavailable");
-    assert!(answer.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
+fn assert_unavailable(response: HttpResponse) {
+    let response = response.assert_problem(503, "service_unavailable");
+    assert!(response.header("retry-after").unwrap().parse::<u32>().unwrap() >= 1);
 }
 
-async fn in_time(world: &World, request: Request) -> Answer {
+async fn send_in_time(world: &World, request: Request) -> HttpResponse {
     let what = request.target.clone();
-    timeout(LONGEST, world.send(request)).await.unwrap_or_else(|_| panic!("{what} is not answered"))
+    timeout(MAX_RESPONSE_TIME, world.send(request)).await.unwrap_or_else(|_| panic!("{what} got no response"))
 }
 
-/// One read, a list, and a create.
-fn calls(asker: &Asker<'_>, id: &str) -> [Request; 3] {
+/// A read, a list and a create.
+fn calls(backend: &ReverseSmsClient<'_>, id: &str) -> [Request; 3] {
     [
         Request::get(&format!("{CHECKS}/{id}")),
         Request::get(CHECKS),
         Request::post(CHECKS).json(&json!({"phone_number": EVEN})),
     ]
-    .map(|request| request.bearer(&asker.token))
+    .map(|request| request.bearer(&backend.token))
 }
 
-async fn total(asker: &Asker<'_>) -> Value {
-    asker.list("?size=1").await.assert(200).json()["page"]["total_elements"].clone()
+async fn total(backend: &ReverseSmsClient<'_>) -> Value {
+    backend.list("?size=1").await.assert(200).json()["page"]["total_elements"].clone()
 }
 
 #[tokio::test]
-async fn who_waits_for_a_lock_is_told_to_come_again() {
+async fn lock_timeout_returns_503() {
     let world = World::postgres().await;
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
 
     let lock = world.database.lock("checks");
-    let answers = calls(&asker, &check.id).map(|request| in_time(&world, request));
-    join_all(answers).await.into_iter().for_each(assert_unavailable);
-    eventually("nobody waits any more", async || world.database.waiting_sessions() == 0).await;
+    let responses = calls(&backend, &check.id).map(|request| send_in_time(&world, request));
+    join_all(responses).await.into_iter().for_each(assert_unavailable);
+    eventually("no session waits for a lock", async || world.database.waiting_sessions() == 0).await;
     drop(lock);
 
-    eventually("read again", async || asker.get(&check.id).await.status == 200).await;
-    assert_eq!(total(&asker).await, 1, "what was refused was not done");
-    asker.create(json!({"phone_number": EVEN})).await;
-    assert_eq!(total(&asker).await, 2);
+    eventually("read again", async || backend.get(&check.id).await.status == 200).await;
+    assert_eq!(total(&backend).await, 1, "what was refused was not done");
+    backend.create(json!({"phone_number": EVEN})).await;
+    assert_eq!(total(&backend).await, 2);
 }
 
-/// Checks are created and read on connections of their own, and so is everything but lists.
+/// Checks use separate connections, as does everything but lists.
 #[tokio::test]
-async fn who_finds_all_connections_taken_is_told_to_come_again() {
+async fn exhausted_connection_pool_returns_503() {
     let world = World::postgres().await;
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
-    let events = Request::get(&format!("{}/audit-events", world.acme.path())).bearer(&world.manager().await);
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    let events = Request::get(&format!("{}/audit-events", world.acme.path())).bearer(&world.management_token().await);
 
     let lock = world.database.lock("audit_events");
-    // More than there are connections, so that whoever is given up makes room for another of them.
-    let crowd = join_all((0..4 * POOL).map(|_| async {
+    // More than the pool size, so that timed-out requests make room for others.
+    let crowd = join_all((0..4 * POOL_SIZE).map(|_| async {
         loop {
-            assert_unavailable(in_time(&world, events.clone()).await);
+            assert_unavailable(send_in_time(&world, events.clone()).await);
         }
     }));
     let meanwhile = async {
-        eventually("all are taken", async || world.database.waiting_sessions() == POOL).await;
-        let [read, list, create] = calls(&asker, &check.id).map(|request| in_time(&world, request));
+        eventually("all are taken", async || world.database.waiting_sessions() == POOL_SIZE).await;
+        let [read, list, create] = calls(&backend, &check.id).map(|request| send_in_time(&world, request));
         assert_unavailable(list.await);
         read.await.assert(200);
         create.await.assert(201);
@@ -90,30 +90,30 @@ async fn who_finds_all_connections_taken_is_told_to_come_again() {
     }
     drop(lock);
 
-    assert_eq!(total(&asker).await, 2);
-    in_time(&world, events).await.assert(200);
+    assert_eq!(total(&backend).await, 2);
+    send_in_time(&world, events).await.assert(200);
 }
 
 #[tokio::test]
-async fn what_needs_no_write_is_read_where_none_is_taken() {
+async fn reads_work_on_a_read_only_database() {
     let world = World::with(Database::postgres().await, |_| {}).await;
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
 
     world.database.set_read_only(true);
-    let [read, list, create] = calls(&asker, &check.id);
+    let [read, list, create] = calls(&backend, &check.id);
     eventually("not ready", async || world.send(Request::get("/readyz")).await.status == 503).await;
-    // Connections that were cut are made again.
+    // Closed connections are reopened.
     for request in [read, list] {
-        eventually("read", async || in_time(&world, request.clone()).await.status == 200).await;
+        eventually("read", async || send_in_time(&world, request.clone()).await.status == 200).await;
     }
     for _ in 0..3 {
-        assert_unavailable(in_time(&world, create.clone()).await);
+        assert_unavailable(send_in_time(&world, create.clone()).await);
     }
-    assert_eq!(total(&asker).await, 1, "what was refused was not done");
+    assert_eq!(total(&backend).await, 1, "what was refused was not done");
 
     world.database.set_read_only(false);
     eventually("ready again", async || world.send(Request::get("/readyz")).await.status == 200).await;
-    eventually("written again", async || in_time(&world, create.clone()).await.status == 201).await;
-    assert_eq!(total(&asker).await, 2, "what was refused was not done");
+    eventually("written again", async || send_in_time(&world, create.clone()).await.status == 201).await;
+    assert_eq!(total(&backend).await, 2, "what was refused was not done");
 }

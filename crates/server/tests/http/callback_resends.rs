@@ -1,15 +1,15 @@
-//! `POST …-checks/{check_id}/callback-resends`: a callback that was delivered or given up is sent again.
+//! `POST …-checks/{check_id}/callback-resends`.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     receiver::Receiver,
-    reverse_sms::{Asker, CHECKS, EVEN},
-    seeker::{BOTH, Path},
+    reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
+    silent_client::{BOTH, Path},
     world::{World, eventually},
 };
 
@@ -21,27 +21,27 @@ fn resend(checks: &str, id: &str) -> Request {
     Request::post(&format!("{checks}/{id}/callback-resends"))
 }
 
-/// A check that has ended and whose callback goes to the receiver.
-async fn ended(asker: &Asker<'_>, receiver: &Receiver) -> String {
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
-    asker.text(EVEN, &check.receiver, &check.body).await;
+/// A concluded check with a callback to the receiver.
+async fn ended(backend: &ReverseSmsClient<'_>, receiver: &Receiver) -> String {
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
     check.id
 }
 
-/// The answer once the attempts before are settled.
-async fn resent(world: &World, request: Request) -> Answer {
-    let mut answer = world.send(request.clone()).await;
+/// Resends after earlier attempts were recorded.
+async fn resent(world: &World, request: Request) -> HttpResponse {
+    let mut response = world.send(request.clone()).await;
     eventually("the attempt before is settled", async || {
-        if answer.status == 409 {
-            answer = world.send(request.clone()).await;
+        if response.status == 409 {
+            response = world.send(request.clone()).await;
         }
-        answer.status != 409
+        response.status != 409
     })
     .await;
-    answer
+    response
 }
 
-async fn every_product_sends_its_callbacks_again(world: World) {
+async fn callbacks_of_every_product_can_be_resent(world: World) {
     let project = world.project("Shop", json!({})).await;
     for path in [REVERSE_SMS, BOTH[0], BOTH[1]] {
         let mut receiver = Receiver::start().await;
@@ -80,18 +80,18 @@ async fn newest_event(world: &World) -> Value {
     events["content"][0].clone()
 }
 
-async fn what_cannot_be_sent_again_is_refused(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn impossible_resends_are_rejected(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let receiver = Receiver::start().await;
-    let silent = asker.create(json!({"phone_number": EVEN})).await;
-    asker.text(EVEN, &silent.receiver, &silent.body).await;
-    asker.ends_as(&silent.id, "COMPLETED").await;
-    let send = async |request: Request| world.send(request.bearer(&asker.token)).await;
+    let silent = backend.create(json!({"phone_number": EVEN})).await;
+    backend.text(EVEN, &silent.receiver, &silent.body).await;
+    backend.ends_as(&silent.id, "COMPLETED").await;
+    let send = async |request: Request| world.send(request.bearer(&backend.token)).await;
     send(resend(CHECKS, &silent.id)).await.assert_problem(409, "callback_missing");
 
-    receiver.answer([BROKEN]);
-    let trying = ended(&asker, &receiver).await;
-    asker.ends_as(&trying, "COMPLETED").await;
+    receiver.respond_with([BROKEN]);
+    let trying = ended(&backend, &receiver).await;
+    backend.ends_as(&trying, "COMPLETED").await;
     send(resend(CHECKS, &trying)).await.assert_problem(409, "callback_in_progress");
 
     send(resend(CHECKS, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b")).await.assert_problem(404, "check_not_found");
@@ -100,8 +100,8 @@ async fn what_cannot_be_sent_again_is_refused(world: World) {
     send(Request::post(&format!("{CHECKS}/{trying}/callback-resends?now=1"))).await.assert_problem(400, "bad_request");
     world.send(resend(CHECKS, &trying)).await.assert_problem(401, "unauthorized");
 
-    // A check of another product is none of this one's.
-    let ids = (&asker.project.client_id, &asker.project.client_secret);
+    // A check of another product is not found.
+    let ids = (&backend.project.client_id, &backend.project.client_secret);
     let other_scope = world.token(ids.0, ids.1, BOTH[0].scope).await;
     world.send(resend(CHECKS, &trying).bearer(&other_scope)).await.assert_problem(403, "forbidden");
     world.send(resend(BOTH[0].checks, &trying).bearer(&other_scope)).await.assert_problem(404, "check_not_found");
@@ -110,23 +110,23 @@ async fn what_cannot_be_sent_again_is_refused(world: World) {
     world.send(resend(CHECKS, &trying).bearer(&stranger)).await.assert_problem(403, "forbidden");
 }
 
-async fn what_was_erased_is_gone(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn erased_callback_returns_410(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    let id = ended(&asker, &receiver).await;
+    let id = ended(&backend, &receiver).await;
     receiver.next().await;
-    eventually("it is delivered", async || world.node.engine.courier().figures().delivered == 1).await;
+    eventually("it is delivered", async || world.node.engine.courier().metrics().delivered == 1).await;
     world.node.engine.erase_number(&Msisdn::parse(EVEN, Mode::Sandbox).unwrap()).await.unwrap();
-    world.send(resend(CHECKS, &id).bearer(&asker.token)).await.assert_problem(410, "callback_erased");
+    world.send(resend(CHECKS, &id).bearer(&backend.token)).await.assert_problem(410, "callback_erased");
 }
 
-async fn a_repetition_with_the_same_key_sends_nothing(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn repeated_resend_with_the_same_key_sends_nothing(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    let id = ended(&asker, &receiver).await;
+    let id = ended(&backend, &receiver).await;
     receiver.next().await;
-    let keyed = || resend(CHECKS, &id).bearer(&asker.token).header("Idempotency-Key", "again");
-    // A refusal does not use the key up.
+    let keyed = || resend(CHECKS, &id).bearer(&backend.token).header("Idempotency-Key", "again");
+    // A rejected request does not use up the key.
     let first = resent(&world, keyed()).await.assert(202);
     assert_eq!(first.header("idempotent-replayed"), None);
     receiver.next().await;
@@ -134,38 +134,37 @@ async fn a_repetition_with_the_same_key_sends_nothing(world: World) {
         let again = world.send(keyed()).await.assert(202);
         assert_eq!((again.header("idempotent-replayed"), &again.body), (Some("true"), &first.body));
     }
-    let other = ended(&asker, &receiver).await;
+    let other = ended(&backend, &receiver).await;
     assert_eq!(receiver.next().await.json()["check_id"], other.as_str(), "nothing came in between");
-    let reused = resend(CHECKS, &other).bearer(&asker.token).header("Idempotency-Key", "again");
+    let reused = resend(CHECKS, &other).bearer(&backend.token).header("Idempotency-Key", "again");
     world.send(reused).await.assert_problem(422, "idempotency_key_reused");
 }
 
-/// Neither the log of a callback nor the pages that show it grow without bound.
-async fn a_callback_is_sent_again_twenty_times_and_its_log_is_bounded(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn resends_are_limited_to_twenty_and_their_log_is_bounded(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
     let (cookie, body) = ("session=secret-of-the-receiver", "x".repeat(60_000));
     let head = format!("HTTP/1.1 200 OK\r\nSet-Cookie: {cookie}\r\nX-Long: {}\r\n", "y".repeat(1_500));
-    let answer = format!("{head}X-Longer: {}\r\nContent-Length: {}\r\n\r\n{body}", "z".repeat(1_500), body.len());
-    receiver.answer([&*answer.leak(); 21]);
-    let id = ended(&asker, &receiver).await;
+    let response = format!("{head}X-Longer: {}\r\nContent-Length: {}\r\n\r\n{body}", "z".repeat(1_500), body.len());
+    receiver.respond_with([&*response.leak(); 21]);
+    let id = ended(&backend, &receiver).await;
     receiver.next().await;
     for _ in 0..20 {
-        resent(&world, resend(CHECKS, &id).bearer(&asker.token)).await.assert(202);
+        resent(&world, resend(CHECKS, &id).bearer(&backend.token)).await.assert(202);
         receiver.next().await;
     }
-    eventually("all are settled", async || world.node.engine.courier().figures().delivered == 21).await;
-    let keyed = || resend(CHECKS, &id).bearer(&asker.token).header("Idempotency-Key", "one-more");
+    eventually("all are settled", async || world.node.engine.courier().metrics().delivered == 21).await;
+    let keyed = || resend(CHECKS, &id).bearer(&backend.token).header("Idempotency-Key", "one-more");
     for _ in 0..2 {
         let refused = world.send(keyed()).await.assert_problem(409, "limit_reached");
         assert!(refused.detail().contains("20 times"), "{}", refused.detail());
     }
-    // Another check of the same project is not concerned.
-    let other = ended(&asker, &receiver).await;
+    // Other checks of the project are not affected.
+    let other = ended(&backend, &receiver).await;
     receiver.next().await;
-    resent(&world, resend(CHECKS, &other).bearer(&asker.token)).await.assert(202);
+    resent(&world, resend(CHECKS, &other).bearer(&backend.token)).await.assert(202);
 
-    let project = asker.project.project_id.parse().unwrap();
+    let project = backend.project.project_id.parse().unwrap();
     let log = world.node.engine.callback_log(project, id.parse().unwrap()).await.unwrap().unwrap();
     let numbers: Vec<u32> = log.attempts.iter().map(|attempt| attempt.number).collect();
     assert_eq!(numbers, (2..=21).collect::<Vec<_>>());
@@ -177,19 +176,19 @@ async fn a_callback_is_sent_again_twenty_times_and_its_log_is_bounded(world: Wor
 }
 
 #[tokio::test]
-async fn sending_again_counts_as_a_create() {
+async fn resend_counts_against_the_create_limit() {
     let world = World::configured(|config| config.rate_limits.create = 2).await;
-    let asker = Asker::sandbox(&world).await;
-    let send = async || world.send(resend(CHECKS, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").bearer(&asker.token)).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let send = async || world.send(resend(CHECKS, "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").bearer(&backend.token)).await;
     assert_eq!(send().await.assert_problem(404, "check_not_found").header("x-ratelimit-limit"), Some("2"));
     send().await.assert_problem(404, "check_not_found");
     send().await.assert_problem(429, "too_many_requests");
 }
 
 on_both_stores!(
-    every_product_sends_its_callbacks_again,
-    what_cannot_be_sent_again_is_refused,
-    what_was_erased_is_gone,
-    a_repetition_with_the_same_key_sends_nothing,
-    a_callback_is_sent_again_twenty_times_and_its_log_is_bounded,
+    callbacks_of_every_product_can_be_resent,
+    impossible_resends_are_rejected,
+    erased_callback_returns_410,
+    repeated_resend_with_the_same_key_sends_nothing,
+    resends_are_limited_to_twenty_and_their_log_is_bounded,
 );

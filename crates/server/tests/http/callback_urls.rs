@@ -1,20 +1,20 @@
-//! URLs that a project is given: where callbacks go, and where a device ends.
+//! Callback and redirect URLs of projects.
 
-use ringtrue_server::config::HeaderEnrichment;
+use ringtrue_server::config::HeaderEnrichmentSection;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     networks::configured,
     on_both_stores,
     world::World,
 };
 
-/// Where a callback URL can be set, and where a redirect URL can.
+/// Members for callback URLs and for redirect URLs.
 const CALLBACKS: [&str; 3] = ["reverse_sms", "secure_sna", "discovery"];
 const REDIRECTS: [&str; 2] = ["secure_sna", "discovery"];
 
-/// Not a URL that anybody could call, in either mode.
+/// URLs that are invalid in both modes.
 fn malformed() -> Vec<String> {
     let mut urls: Vec<String> = [
         "",
@@ -64,7 +64,7 @@ fn malformed() -> Vec<String> {
     urls
 }
 
-/// Addresses inside somebody's network, ours for instance, in every disguise.
+/// Private addresses in various notations.
 const PRIVATE: &[&str] = &[
     "127.0.0.1",
     "localhost",
@@ -102,34 +102,34 @@ const PRIVATE: &[&str] = &[
     "\u{ff11}\u{ff12}\u{ff17}.0.0.1",
 ];
 
-async fn malformed_urls_are_refused_in_both_modes(world: World) {
+async fn malformed_urls_are_rejected_in_both_modes(world: World) {
     for mode in ["sandbox", "live"] {
         for url in malformed() {
-            let answer = set(&world, mode, "reverse_sms", "callback_url", &url).await;
-            assert_eq!((answer.status, answer.code().as_str()), (400, "callback_url_invalid"), "{mode}: {url:?}");
-            let answer = set(&world, mode, "discovery", "redirect_url", &url).await;
-            assert_eq!((answer.status, answer.code().as_str()), (400, "redirect_url_invalid"), "{mode}: {url:?}");
+            let response = set(&world, mode, "reverse_sms", "callback_url", &url).await;
+            assert_eq!((response.status, response.code().as_str()), (400, "callback_url_invalid"), "{mode}: {url:?}");
+            let response = set(&world, mode, "discovery", "redirect_url", &url).await;
+            assert_eq!((response.status, response.code().as_str()), (400, "redirect_url_invalid"), "{mode}: {url:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn callbacks_do_not_go_into_private_networks() {
+async fn callback_urls_in_private_networks_are_rejected() {
     let world = World::sqlite().await;
     for mode in ["sandbox", "live"] {
         for host in PRIVATE {
             for url in [format!("https://{host}/x"), format!("https://{host}:8443/x")] {
-                let answer = set(&world, mode, "secure_sna", "callback_url", &url).await;
-                assert_eq!((answer.status, answer.code().as_str()), (400, "callback_url_invalid"), "{mode}: {url}");
-                assert!(!answer.detail().contains(host), "what was refused is not repeated");
+                let response = set(&world, mode, "secure_sna", "callback_url", &url).await;
+                assert_eq!((response.status, response.code().as_str()), (400, "callback_url_invalid"), "{mode}: {url}");
+                assert!(!response.detail().contains(host), "what was refused is not repeated");
             }
         }
     }
 }
 
-/// Neither by name nor by address, and by none of our doors.
+/// By name, by address and for each listener.
 #[tokio::test]
-async fn callbacks_come_back_by_none_of_our_doors() {
+async fn callback_urls_of_our_own_endpoints_are_rejected() {
     const WEBHOOK: &str = r#"
         [connectors.twilio]
         kind = "sms_http"
@@ -142,7 +142,7 @@ async fn callbacks_come_back_by_none_of_our_doors() {
     let world = World::configured(|config| {
         (config.ingress, config.connectors) = (webhook.ingress, webhook.connectors);
         config.base_url = Some("https://8.8.8.8".parse().unwrap());
-        config.header_enrichment = Some(HeaderEnrichment {
+        config.header_enrichment = Some(HeaderEnrichmentSection {
             listen: ([127, 0, 0, 1], 0).into(),
             public_url: Some("http://he.ours.example".parse().unwrap()),
             trusted_proxies: vec![],
@@ -150,17 +150,17 @@ async fn callbacks_come_back_by_none_of_our_doors() {
     })
     .await;
     for host in ["8.8.8.8", "134744072", "he.ours.example", "HE.ours.example:81", "sms.ours.example"] {
-        let answer = set(&world, "live", "reverse_sms", "callback_url", &format!("https://{host}/x")).await;
-        assert_eq!((answer.status, answer.code().as_str()), (400, "callback_url_invalid"), "{host}");
+        let response = set(&world, "live", "reverse_sms", "callback_url", &format!("https://{host}/x")).await;
+        assert_eq!((response.status, response.code().as_str()), (400, "callback_url_invalid"), "{host}");
     }
     for host in ["8.8.4.4", "ours.example"] {
         set(&world, "live", "reverse_sms", "callback_url", &format!("https://{host}/x")).await.assert(201);
     }
 }
 
-/// A device follows a redirect, not we: where it leads is not our concern.
+/// Devices follow redirects, so the target is not restricted.
 #[tokio::test]
-async fn redirects_may_go_anywhere() {
+async fn redirect_urls_may_use_any_host() {
     let world = World::sqlite().await;
     for host in ["10.0.0.1", "localhost", "[::1]", "app.internal"] {
         let url = format!("https://{host}/x");
@@ -171,8 +171,8 @@ async fn redirects_may_go_anywhere() {
     }
 }
 
-/// Nothing is put right but the spelling of the origin; path and query are part of the signature.
-async fn good_urls_are_kept(world: World) {
+/// Only the origin is normalised; path and query are part of the signature.
+async fn valid_urls_are_stored(world: World) {
     for (given, stored) in [
         ("https://shop.example/hook", "https://shop.example/hook"),
         ("https://shop.example", "https://shop.example/"),
@@ -186,12 +186,12 @@ async fn good_urls_are_kept(world: World) {
     ] {
         for mode in ["sandbox", "live"] {
             for product in CALLBACKS {
-                let answer = set(&world, mode, product, "callback_url", given).await;
-                assert_eq!(kept(&answer, product, "callback_url"), stored, "{mode}");
+                let response = set(&world, mode, product, "callback_url", given).await;
+                assert_eq!(kept(&response, product, "callback_url"), stored, "{mode}");
             }
             for product in REDIRECTS {
-                let answer = set(&world, mode, product, "redirect_url", given).await;
-                assert_eq!(kept(&answer, product, "redirect_url"), stored, "{mode}");
+                let response = set(&world, mode, product, "redirect_url", given).await;
+                assert_eq!(kept(&response, product, "redirect_url"), stored, "{mode}");
             }
         }
     }
@@ -202,7 +202,7 @@ async fn good_urls_are_kept(world: World) {
     );
 }
 
-async fn plain_http_is_for_sandboxes(world: World) {
+async fn plain_http_is_allowed_in_sandbox_only(world: World) {
     let url = "http://shop.example/hook";
     for product in CALLBACKS {
         assert_eq!(kept(&set(&world, "sandbox", product, "callback_url", url).await, product, "callback_url"), url);
@@ -215,14 +215,14 @@ async fn plain_http_is_for_sandboxes(world: World) {
 }
 
 #[tokio::test]
-async fn plain_http_can_be_allowed_by_the_deployment() {
+async fn configuration_can_allow_plain_http() {
     let world = World::configured(|config| config.callbacks.allow_http = true).await;
     let url = "http://shop.example/hook";
     assert_eq!(kept(&set(&world, "live", "discovery", "callback_url", url).await, "discovery", "callback_url"), url);
 }
 
 #[tokio::test]
-async fn private_addresses_can_be_allowed_by_the_deployment() {
+async fn configuration_can_allow_private_addresses() {
     let world = World::configured(|config| {
         config.callbacks.allowed_addresses = vec!["10.20.0.0/16".parse().unwrap()];
         config.callbacks.allowed_hosts = vec!["hooks.localhost".to_owned()];
@@ -237,26 +237,26 @@ async fn private_addresses_can_be_allowed_by_the_deployment() {
         ("other.localhost", false),
         ("127.0.0.1", false),
     ] {
-        let answer = set(&world, "live", "reverse_sms", "callback_url", &format!("https://{host}/")).await;
-        assert_eq!(answer.status, if allowed { 201 } else { 400 }, "{host}");
+        let response = set(&world, "live", "reverse_sms", "callback_url", &format!("https://{host}/")).await;
+        assert_eq!(response.status, if allowed { 201 } else { 400 }, "{host}");
     }
 }
 
-/// A callback to ourselves would be a loop, and a way around who may call what.
+/// A callback to ourselves would be a loop and bypass access rules.
 #[tokio::test]
-async fn callbacks_do_not_come_back_to_us() {
+async fn callback_urls_of_our_own_addresses_are_rejected() {
     let world = World::configured(|config| config.base_url = Some("https://eu.verify.example".parse().unwrap())).await;
     for url in
         ["https://eu.verify.example/oauth2/token", "https://EU.Verify.Example:8443/", "https://eu.verify.example"]
     {
-        let answer = set(&world, "live", "reverse_sms", "callback_url", url).await;
-        answer.assert_problem(400, "callback_url_invalid");
+        let response = set(&world, "live", "reverse_sms", "callback_url", url).await;
+        response.assert_problem(400, "callback_url_invalid");
     }
 }
 
-/// `ringtrue dev` allows receivers on its machine in the same way, and must not post to itself.
+/// `ringtrue dev` allows local endpoints in the same way and must not post to itself.
 #[tokio::test]
-async fn our_own_listener_is_refused_although_its_range_is_allowed() {
+async fn own_listener_is_rejected_even_in_an_allowed_range() {
     let world = World::configured(|config| {
         config.callbacks.allowed_addresses = vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()];
     })
@@ -270,13 +270,12 @@ async fn our_own_listener_is_refused_although_its_range_is_allowed() {
         ("localhost:9099".to_owned(), true),
     ] {
         let url = format!("http://{authority}/southbound/sms/kannel");
-        let answer = set(&world, "sandbox", "reverse_sms", "callback_url", &url).await;
-        if allowed { drop(answer.assert(201)) } else { drop(answer.assert_problem(400, "callback_url_invalid")) }
+        let response = set(&world, "sandbox", "reverse_sms", "callback_url", &url).await;
+        if allowed { drop(response.assert(201)) } else { drop(response.assert_problem(400, "callback_url_invalid")) }
     }
 }
 
-/// What a sandbox may have, a live project may not: with the mode all URLs are judged again.
-async fn a_project_that_goes_live_is_judged_again(world: World) {
+async fn going_live_validates_urls_again(world: World) {
     for (product, member, code) in [
         ("reverse_sms", "callback_url", "callback_url_invalid"),
         ("secure_sna", "callback_url", "callback_url_invalid"),
@@ -286,8 +285,8 @@ async fn a_project_that_goes_live_is_judged_again(world: World) {
         let project = world.project(&format!("{product} {member}"), json!({"configuration": configuration})).await;
         let patch = async |body: Value| world.manage(Request::patch(&project.path).json(&body)).await;
 
-        let answer = patch(json!({"mode": "live"})).await.assert_problem(400, code);
-        assert!(answer.detail().contains(&format!("/configuration/{product}/{member}")), "{}", answer.detail());
+        let response = patch(json!({"mode": "live"})).await.assert_problem(400, code);
+        assert!(response.detail().contains(&format!("/configuration/{product}/{member}")), "{}", response.detail());
         assert_eq!(world.manage(Request::get(&project.path)).await.json()["mode"], "sandbox");
 
         patch(json!({"name": format!("still {product} {member}")})).await.assert(200);
@@ -302,27 +301,27 @@ async fn a_project_that_goes_live_is_judged_again(world: World) {
 }
 
 on_both_stores!(
-    malformed_urls_are_refused_in_both_modes,
-    good_urls_are_kept,
-    plain_http_is_for_sandboxes,
-    a_project_that_goes_live_is_judged_again,
+    malformed_urls_are_rejected_in_both_modes,
+    valid_urls_are_stored,
+    plain_http_is_allowed_in_sandbox_only,
+    going_live_validates_urls_again,
 );
 
-/// Makes a project with one URL set.
-async fn set(world: &World, mode: &str, product: &str, member: &str, url: &str) -> Answer {
+/// Creates a project with one URL set.
+async fn set(world: &World, mode: &str, product: &str, member: &str, url: &str) -> HttpResponse {
     let any_name = u64::from_be_bytes(world.node.engine.entropy().bytes()).to_string();
     let body = json!({"name": any_name, "mode": mode, "configuration": {product: {member: url}}});
     let path = format!("{}/projects", world.acme.path());
-    let answer = world.manage(Request::post(&path).json(&body)).await;
-    if answer.status == 400 {
+    let response = world.manage(Request::post(&path).json(&body)).await;
+    if response.status == 400 {
         let pointer = format!("`/configuration/{product}/{member}`: ");
-        assert!(answer.detail().starts_with(&pointer), "{}", answer.detail());
+        assert!(response.detail().starts_with(&pointer), "{}", response.detail());
     }
-    answer
+    response
 }
 
 #[track_caller]
-fn kept(answer: &Answer, product: &str, member: &str) -> String {
-    assert_eq!(answer.status, 201, "{}", answer.text());
-    answer.json()["configuration"][product][member].as_str().unwrap().to_owned()
+fn kept(response: &HttpResponse, product: &str, member: &str) -> String {
+    assert_eq!(response.status, 201, "{}", response.text());
+    response.json()["configuration"][product][member].as_str().unwrap().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What a create takes and what lists find: input, tenants, pages, filters, the guard on numbers.
+//! Creates and lists: input validation, tenants, pages, filters and limits per number.
 
 use jiff::SignedDuration;
 use ringtrue_domain::{
@@ -6,21 +6,21 @@ use ringtrue_domain::{
     phone::Msisdn,
     tenancy::Mode,
 };
-use ringtrue_engine::networks::Route;
+use ringtrue_engine::networks::SilentNetworkRoute;
 use serde_json::{Value, json};
 use url::form_urlencoded::byte_serialize;
 
 use crate::{
     client::Request,
     on_both_stores,
-    reverse_sms::{Asker, CHECKS, EVEN},
+    reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
     scripted_operator::ScriptedOperator,
-    seeker::SECURE_SNA,
-    world::{ProjectOf, World},
+    silent_client::SECURE_SNA,
+    world::{TestProject, World},
 };
 
-async fn only_e164_numbers_are_taken(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn only_e164_numbers_are_accepted(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     for number in [
         "",
         "447700900123",
@@ -37,22 +37,26 @@ async fn only_e164_numbers_are_taken(world: World) {
         "+44770090",
         "+4407700900123",
     ] {
-        asker.post(json!({"phone_number": number})).await.assert_problem(400, "phone_number_invalid");
+        backend.post(json!({"phone_number": number})).await.assert_problem(400, "phone_number_invalid");
     }
     for number in [Value::Null, json!(447_700_900_123_u64), json!(["+447700900123"]), json!({}), json!(true)] {
-        let problem = asker.post(json!({"phone_number": number})).await.assert_problem(400, "bad_request");
+        let problem = backend.post(json!({"phone_number": number})).await.assert_problem(400, "bad_request");
         assert!(problem.detail().contains("/phone_number"), "{}", problem.detail());
     }
-    let live = Asker { project: world.project("Live", json!({"mode": "live"})).await, token: String::new(), ..asker };
+    let live = ReverseSmsClient {
+        project: world.project("Live", json!({"mode": "live"})).await,
+        token: String::new(),
+        ..backend
+    };
     let token = world.token(&live.project.client_id, &live.project.client_secret, "reverse_sms").await;
-    let live = Asker { token, ..live };
+    let live = ReverseSmsClient { token, ..live };
     live.post(json!({"phone_number": EVEN})).await.assert_problem(400, "phone_number_invalid");
-    // A good number, of an operator that nobody has heard of.
+    // A valid number of an unknown operator.
     live.post(json!({"phone_number": "+447700900123"})).await.assert_problem(400, "mno_not_supported");
 }
 
-async fn bodies_are_strict(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn unknown_members_are_rejected(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let long = "😀".repeat(51);
     for (body, culprit) in [
         (json!({}), "/phone_number"),
@@ -62,47 +66,47 @@ async fn bodies_are_strict(world: World) {
         (json!({"phone_number": EVEN, "reference_id": "a\u{0}b"}), "/reference_id"),
         (json!({"phone_number": EVEN, "reference_id": 5}), "/reference_id"),
     ] {
-        let problem = asker.post(body).await.assert_problem(400, "bad_request");
+        let problem = backend.post(body).await.assert_problem(400, "bad_request");
         assert!(problem.detail().contains(culprit), "{culprit}: {}", problem.detail());
     }
     for url in [json!(""), json!("ftp://shop.example"), json!("http://127.0.0.1:1/"), json!("https://169.254.169.254/")]
     {
         let body = json!({"phone_number": EVEN, "callback_url": url});
-        asker.post(body).await.assert_problem(400, "callback_url_invalid");
+        backend.post(body).await.assert_problem(400, "callback_url_invalid");
     }
     for reference in ["😀".repeat(50), "<script>\r\n=HYPERLINK()\u{202e}".to_owned(), String::new()] {
-        let created = asker.post(json!({"phone_number": EVEN, "reference_id": reference})).await.assert(201).json();
+        let created = backend.post(json!({"phone_number": EVEN, "reference_id": reference})).await.assert(201).json();
         let id = created["check_id"].as_str().unwrap();
-        assert_eq!(asker.get(id).await.json()["reference_id"], reference.as_str());
+        assert_eq!(backend.get(id).await.json()["reference_id"], reference.as_str());
     }
 }
 
-async fn a_check_is_its_projects_alone(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN, "reference_id": "mine"})).await;
-    asker.get(&check.id.to_uppercase()).await.assert(200);
-    asker.get("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").await.assert_problem(404, "check_not_found");
+async fn check_is_visible_to_its_project_only(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN, "reference_id": "mine"})).await;
+    backend.get(&check.id.to_uppercase()).await.assert(200);
+    backend.get("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").await.assert_problem(404, "check_not_found");
     for not_an_id in ["not-a-uuid", "%FF", "%C3%28"] {
-        asker.get(not_an_id).await.assert_problem(400, "bad_request");
+        backend.get(not_an_id).await.assert_problem(400, "bad_request");
     }
-    asker.get(&check.id.replace('-', "")).await.assert_problem(400, "bad_request");
+    backend.get(&check.id.replace('-', "")).await.assert_problem(400, "bad_request");
 
     let project = world.project("Stranger", json!({})).await;
     let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
-    let stranger = Asker { world: &world, project, token };
+    let stranger = ReverseSmsClient { world: &world, project, token };
     stranger.get(&check.id).await.assert_problem(403, "forbidden");
     let found = stranger.list("?search=reference_id==mine").await.assert(200).json();
     assert_eq!(found["page"]["total_elements"], 0);
 
-    let eligibility = world.token(&asker.project.client_id, &asker.project.client_secret, "eligibility").await;
+    let eligibility = world.token(&backend.project.client_id, &backend.project.client_secret, "eligibility").await;
     let wrong = world.send(Request::get(CHECKS).bearer(&eligibility)).await.assert_problem(403, "forbidden");
     assert!(wrong.header("www-authenticate").unwrap().contains("insufficient_scope"));
 }
 
 const LIVE_NUMBER: &str = "+447700900122";
 
-/// A live project on an operator that every product reaches.
-async fn live(world: &World) -> ProjectOf {
+/// A live project on a network that supports every product.
+async fn live(world: &World) -> TestProject {
     let networks = world.node.engine.networks();
     let id: NetworkId = "23410".parse().unwrap();
     let network = Network {
@@ -114,14 +118,14 @@ async fn live(world: &World) -> ProjectOf {
         receivers: vec![Msisdn::parse("+447700900001", Mode::Live).unwrap()],
     };
     networks.replace(NetworkDirectory::new(vec![network], vec![], vec![]).unwrap());
-    networks.set_routes(vec![Route { networks: vec![id], connector: ScriptedOperator::of(world) }]);
+    networks.set_silent_routes(vec![SilentNetworkRoute { networks: vec![id], connector: ScriptedOperator::of(world) }]);
     let project = world.project("Live", json!({"mode": "live"})).await;
     let allowed = json!({"networks": [{"network_id": "23410", "products": ["reverse_sms", "secure_sna"]}]});
     world.manage(Request::put(&format!("{}/allowed-networks", project.path)).json(&allowed)).await.assert(200);
     project
 }
 
-async fn a_number_is_not_pestered(world: World) {
+async fn creates_per_number_are_limited_in_live_projects(world: World) {
     let project = live(&world).await;
     let [sms, silent] = [(CHECKS, "reverse_sms"), (SECURE_SNA.checks, "secure_sna")];
     let ask = async |(path, scope): (&str, &str), number: &str| {
@@ -135,7 +139,7 @@ async fn a_number_is_not_pestered(world: World) {
     let refused = ask(sms, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("560"), "the first was 40 s ago");
     ask(sms, "+447700900124").await.assert(201);
-    // Another product has a count of its own.
+    // Each product has a separate limit.
     for _ in 0..5 {
         ask(silent, LIVE_NUMBER).await.assert(201);
     }
@@ -150,31 +154,30 @@ async fn a_number_is_not_pestered(world: World) {
     ask(silent, LIVE_NUMBER).await.assert_problem(429, "too_many_requests");
 }
 
-/// Simulated numbers belong to nobody.
-async fn a_sandbox_asks_as_often_as_it_likes(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let silent = world.token(&asker.project.client_id, &asker.project.client_secret, "secure_sna").await;
+async fn creates_per_number_are_unlimited_in_sandbox_projects(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let silent = world.token(&backend.project.client_id, &backend.project.client_secret, "secure_sna").await;
     for _ in 0..12 {
-        asker.create(json!({"phone_number": EVEN})).await;
+        backend.create(json!({"phone_number": EVEN})).await;
         let request = Request::post(SECURE_SNA.checks).bearer(&silent).json(&json!({"phone_number": EVEN}));
         world.send(request).await.assert(201);
     }
 }
 
-async fn many_creates_at_once_are_still_five(world: World) {
+async fn concurrent_creates_respect_the_limit_per_number(world: World) {
     let project = live(&world).await;
     let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
-    let asker = Asker { world: &world, project, token };
+    let backend = ReverseSmsClient { world: &world, project, token };
     let body = json!({"phone_number": LIVE_NUMBER});
-    let answers = futures_util::future::join_all((0..20).map(|_| asker.post(body.clone()))).await;
-    let created = answers.iter().filter(|answer| answer.status == 201).count();
-    assert_eq!((created, answers.iter().filter(|answer| answer.status == 429).count()), (5, 15));
+    let responses = futures_util::future::join_all((0..20).map(|_| backend.post(body.clone()))).await;
+    let created = responses.iter().filter(|response| response.status == 201).count();
+    assert_eq!((created, responses.iter().filter(|response| response.status == 429).count()), (5, 15));
 }
 
-/// The ends of what can be written, in searches and query parameters.
-async fn any_rfc_3339_date_time_is_compared(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    asker.create(json!({"phone_number": EVEN, "reference_id": "one"})).await;
+/// Extreme timestamps in searches and query parameters.
+async fn search_accepts_any_rfc_3339_date_time(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    backend.create(json!({"phone_number": EVEN, "reference_id": "one"})).await;
     let (earliest, latest) = ("0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z");
     let [early, late] = ["0000-01-01T00:00:00%2B23:59", "9999-12-31T23:59:59.999999999-23:59"];
     for (search, found) in [
@@ -191,12 +194,12 @@ async fn any_rfc_3339_date_time_is_compared(world: World) {
         (format!("updated_at=lt={latest}"), 0),
         (format!("reference_id==one;(created_at=lt={latest},updated_at=lt={earliest})"), 1),
     ] {
-        let page = asker.list(&format!("?search={search}")).await.assert(200).json();
+        let page = backend.list(&format!("?search={search}")).await.assert(200).json();
         assert_eq!(page["page"]["total_elements"], found, "{search}");
         assert_eq!(page["content"].as_array().unwrap().len(), found, "{search}");
     }
     for search in ["created_at=gt=2026-01-01T00:00:00%2B24:00", "created_at=gt=10000-01-01T00:00:00Z"] {
-        asker.list(&format!("?search={search}")).await.assert_problem(400, "search_invalid");
+        backend.list(&format!("?search={search}")).await.assert_problem(400, "search_invalid");
     }
     let usage = async |query: &str| {
         world.manage(Request::get(&format!("{}/usage?group_by=month&{query}", world.acme.path()))).await
@@ -213,26 +216,26 @@ async fn any_rfc_3339_date_time_is_compared(world: World) {
     usage("from=0000-01-01T00:00:00Z&to=9999-12-31T23:59:59Z").await.assert_problem(400, "bad_request");
 }
 
-async fn a_query_is_utf_8(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    asker.create(json!({"phone_number": EVEN, "reference_id": "a\u{fffd}b"})).await;
+async fn query_must_be_utf_8(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    backend.create(json!({"phone_number": EVEN, "reference_id": "a\u{fffd}b"})).await;
     for search in
         ["reference_id==a%FFb", "reference_id==a%C3%28b", "%FF", "reference_id==%ED%A0%80", "reference_id==*%C3"]
     {
-        let refused = asker.list(&format!("?search={search}")).await.assert_problem(400, "search_invalid");
+        let refused = backend.list(&format!("?search={search}")).await.assert_problem(400, "search_invalid");
         assert!(refused.detail().contains("UTF-8"), "{}", refused.detail());
     }
     for query in ["?size=%FF", "?%FF=1", "?page=1&search%FF=x"] {
-        asker.list(query).await.assert_problem(400, "bad_request");
+        backend.list(query).await.assert_problem(400, "bad_request");
     }
-    let found = asker.list("?search=reference_id==a%EF%BF%BDb").await.assert(200).json();
+    let found = backend.list("?search=reference_id==a%EF%BF%BDb").await.assert(200).json();
     assert_eq!(found["page"]["total_elements"], 1);
 }
 
-async fn a_create_is_done_once_for_its_key(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn create_is_idempotent_for_its_key(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let create = async |number: &str| {
-        let request = Request::post(CHECKS).bearer(&asker.token).header("Idempotency-Key", "k1");
+        let request = Request::post(CHECKS).bearer(&backend.token).header("Idempotency-Key", "k1");
         world.send(request.json(&json!({"phone_number": number}))).await
     };
     let first = create(EVEN).await.assert(201);
@@ -240,36 +243,36 @@ async fn a_create_is_done_once_for_its_key(world: World) {
     assert_eq!(again.header("idempotent-replayed"), Some("true"));
     assert_eq!(again.json(), first.json(), "with what the end-user must send");
     create("+990123456702").await.assert_problem(422, "idempotency_key_reused");
-    assert_eq!(asker.list("").await.json()["page"]["total_elements"], 1);
+    assert_eq!(backend.list("").await.json()["page"]["total_elements"], 1);
 
-    // What was refused has not used its key up.
-    let request = Request::post(CHECKS).bearer(&asker.token).header("Idempotency-Key", "k2");
+    // Rejected requests have not used their key.
+    let request = Request::post(CHECKS).bearer(&backend.token).header("Idempotency-Key", "k2");
     let refused = request.clone().json(&json!({"phone_number": "+990123456793"}));
     world.send(refused).await.assert_problem(503, "lookup_unavailable");
     world.send(request.json(&json!({"phone_number": EVEN}))).await.assert(201);
 }
 
-async fn pages_hold_their_sizes(world: World) {
-    let mut asker = Asker::sandbox(&world).await;
+async fn pages_have_the_requested_size(world: World) {
+    let mut backend = ReverseSmsClient::sandbox(&world).await;
     let mut ids = vec![];
     for index in 0..25 {
-        let (client_id, client_secret) = (&asker.project.client_id, &asker.project.client_secret);
-        asker.token = world.token(client_id, client_secret, "reverse_sms").await;
-        ids.push(asker.create(json!({"phone_number": format!("+9901234500{index:02}")})).await.id);
-        // Over several hours, as counters know them.
+        let (client_id, client_secret) = (&backend.project.client_id, &backend.project.client_secret);
+        backend.token = world.token(client_id, client_secret, "reverse_sms").await;
+        ids.push(backend.create(json!({"phone_number": format!("+9901234500{index:02}")})).await.id);
+        // Spread over several hours, as counters are hourly.
         world.advance(SignedDuration::from_mins(17));
     }
     ids.reverse();
     let mut seen: Vec<String> = vec![];
     for page in 1..=4 {
-        let answer = asker.list(&format!("?size=7&page={page}")).await.assert(200).json();
-        assert_eq!(answer["page"], json!({"size": 7, "number": page, "total_pages": 4, "total_elements": 25}));
-        seen.extend(answer["content"].as_array().unwrap().iter().map(|c| c["check_id"].as_str().unwrap().to_owned()));
+        let response = backend.list(&format!("?size=7&page={page}")).await.assert(200).json();
+        assert_eq!(response["page"], json!({"size": 7, "number": page, "total_pages": 4, "total_elements": 25}));
+        seen.extend(response["content"].as_array().unwrap().iter().map(|c| c["check_id"].as_str().unwrap().to_owned()));
     }
     assert_eq!(seen, ids, "newest first, each once");
-    let beyond = asker.list("?size=7&page=5").await.assert(200).json();
+    let beyond = backend.list("?size=7&page=5").await.assert(200).json();
     assert_eq!((beyond["content"].as_array().unwrap().len(), &beyond["page"]["total_elements"]), (0, &json!(25)));
-    asker.list("?page=2147483647&size=100").await.assert(200);
+    backend.list("?page=2147483647&size=100").await.assert(200);
     for query in [
         "?size=0",
         "?size=101",
@@ -281,28 +284,28 @@ async fn pages_hold_their_sizes(world: World) {
         "?page=0",
         "?page=-1",
     ] {
-        asker.list(query).await.assert_problem(400, "bad_request");
+        backend.list(query).await.assert_problem(400, "bad_request");
     }
-    asker.list("?page=2147483648").await.assert_problem(400, "bad_request");
+    backend.list("?page=2147483648").await.assert_problem(400, "bad_request");
 }
 
-async fn filters_find_what_they_say(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let matched = asker.create(json!({"phone_number": EVEN, "reference_id": "a_1%"})).await;
-    asker.text(EVEN, &matched.receiver, &matched.body).await;
-    asker.ends_as(&matched.id, "COMPLETED").await;
+async fn filters_return_matching_checks(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let matched = backend.create(json!({"phone_number": EVEN, "reference_id": "a_1%"})).await;
+    backend.text(EVEN, &matched.receiver, &matched.body).await;
+    backend.ends_as(&matched.id, "COMPLETED").await;
     world.advance(SignedDuration::from_secs(400));
-    let differs = asker.create(json!({"phone_number": "+990123456701"})).await;
-    asker.text("+990123456701", &differs.receiver, &differs.body).await;
-    asker.ends_as(&differs.id, "COMPLETED").await;
+    let differs = backend.create(json!({"phone_number": "+990123456701"})).await;
+    backend.text("+990123456701", &differs.receiver, &differs.body).await;
+    backend.ends_as(&differs.id, "COMPLETED").await;
     world.advance(SignedDuration::from_millis(1));
-    let error = asker.create(json!({"phone_number": "+990123456799", "reference_id": "b"})).await;
-    asker.text("+990123456799", &error.receiver, &error.body).await;
-    asker.ends_as(&error.id, "ERROR").await;
+    let error = backend.create(json!({"phone_number": "+990123456799", "reference_id": "b"})).await;
+    backend.text("+990123456799", &error.receiver, &error.body).await;
+    backend.ends_as(&error.id, "ERROR").await;
     world.advance(SignedDuration::from_millis(1));
-    let expired = asker.create(json!({"phone_number": "+990123456702"})).await;
+    let expired = backend.create(json!({"phone_number": "+990123456702"})).await;
     world.advance(SignedDuration::from_secs(300));
-    let open = asker.create(json!({"phone_number": "+990123456704"})).await;
+    let open = backend.create(json!({"phone_number": "+990123456704"})).await;
     let names = [
         (&matched.id, "matched"),
         (&differs.id, "differs"),
@@ -335,7 +338,7 @@ async fn filters_find_what_they_say(world: World) {
         ("status==COMPLETED and verified==true or status==EXPIRED", &["expired", "matched"]),
     ] {
         let query: String = byte_serialize(search.as_bytes()).collect();
-        let page = asker.list(&format!("?search={query}")).await.assert(200).json();
+        let page = backend.list(&format!("?search={query}")).await.assert(200).json();
         let found = page["content"].as_array().unwrap().iter().map(|check| {
             let id = check["check_id"].as_str().unwrap();
             names.iter().find(|(known, _)| *known == id).unwrap().1
@@ -359,31 +362,31 @@ async fn filters_find_what_they_say(world: World) {
         "created_at=gt=2026-01-01T00:00:00 01:00",
     ] {
         let query: String = byte_serialize(search.as_bytes()).collect();
-        asker.list(&format!("?search={query}")).await.assert_problem(400, "search_invalid");
+        backend.list(&format!("?search={query}")).await.assert_problem(400, "search_invalid");
     }
 }
 
-async fn every_answer_tells_where_its_caller_stands(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    for answer in [
-        asker.list("").await,
-        asker.get("not-a-uuid").await,
-        asker.post(json!({})).await,
+async fn every_response_has_rate_limit_headers(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    for response in [
+        backend.list("").await,
+        backend.get("not-a-uuid").await,
+        backend.post(json!({})).await,
         world.send(Request::get(CHECKS)).await,
-        world.send(Request::delete(CHECKS).bearer(&asker.token)).await,
+        world.send(Request::delete(CHECKS).bearer(&backend.token)).await,
     ] {
         for header in ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"] {
-            assert!(answer.header(header).unwrap().parse::<u32>().is_ok(), "{header}: {answer:?}");
+            assert!(response.header(header).unwrap().parse::<u32>().is_ok(), "{header}: {response:?}");
         }
     }
 }
 
-async fn usage_counts_what_happened(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
-    asker.create(json!({"phone_number": "+990123456702"})).await;
-    asker.text(EVEN, &check.receiver, &check.body).await;
-    asker.ends_as(&check.id, "COMPLETED").await;
+async fn usage_counts_checks(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    backend.create(json!({"phone_number": "+990123456702"})).await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
+    backend.ends_as(&check.id, "COMPLETED").await;
     let path = format!("{}/usage?from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z&group_by=day", world.acme.path());
     let usage = world.manage(Request::get(&path)).await.assert(200).json();
     let rows = usage.to_string();
@@ -391,17 +394,17 @@ async fn usage_counts_what_happened(world: World) {
 }
 
 on_both_stores!(
-    only_e164_numbers_are_taken,
-    bodies_are_strict,
-    a_check_is_its_projects_alone,
-    a_number_is_not_pestered,
-    a_sandbox_asks_as_often_as_it_likes,
-    any_rfc_3339_date_time_is_compared,
-    a_query_is_utf_8,
-    many_creates_at_once_are_still_five,
-    a_create_is_done_once_for_its_key,
-    pages_hold_their_sizes,
-    filters_find_what_they_say,
-    every_answer_tells_where_its_caller_stands,
-    usage_counts_what_happened,
+    only_e164_numbers_are_accepted,
+    unknown_members_are_rejected,
+    check_is_visible_to_its_project_only,
+    creates_per_number_are_limited_in_live_projects,
+    creates_per_number_are_unlimited_in_sandbox_projects,
+    search_accepts_any_rfc_3339_date_time,
+    query_must_be_utf_8,
+    concurrent_creates_respect_the_limit_per_number,
+    create_is_idempotent_for_its_key,
+    pages_have_the_requested_size,
+    filters_return_matching_checks,
+    every_response_has_rate_limit_headers,
+    usage_counts_checks,
 );

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client: it sends exactly the bytes that a test wants, and hides nothing of the answer.
+//! A minimal HTTP/1.1 client that sends exact bytes and exposes the whole response.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,18 +9,18 @@ use tokio::{
     time::timeout,
 };
 
-/// More than anything takes on the slowest machine; whoever waits longer waits for ever.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+/// Longer than anything takes on the slowest machine.
+pub const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Answer {
-    /// The value of a header that must occur once at most.
+impl HttpResponse {
+    /// The value of a header that occurs at most once.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(header, _)| header.eq_ignore_ascii_case(name));
         let value = values.next().map(|(_, value)| value.as_str());
@@ -36,7 +36,6 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("not JSON ({error}): {:?}", self.text()))
     }
 
-    /// The error code of a problem.
     pub fn code(&self) -> String {
         self.json()["error_code"].as_str().unwrap_or_else(|| panic!("not a problem: {}", self.text())).to_owned()
     }
@@ -45,14 +44,12 @@ impl Answer {
         self.json()["detail"].as_str().unwrap_or_else(|| panic!("not a problem: {}", self.text())).to_owned()
     }
 
-    /// Holds the status.
     #[track_caller]
     pub fn assert(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text());
         self
     }
 
-    /// Holds the status and the error code.
     #[track_caller]
     pub fn assert_problem(self, status: u16, code: &str) -> Self {
         assert_eq!((self.status, self.code().as_str()), (status, code), "{}", self.text());
@@ -60,7 +57,6 @@ impl Answer {
     }
 }
 
-/// A request in the making.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: String,
@@ -126,7 +122,7 @@ impl Request {
         self.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name))
     }
 
-    /// The request as it goes over the wire. The connection ends with it, unless it says otherwise.
+    /// The request on the wire, with `Connection: close` by default.
     pub fn bytes(&self, address: SocketAddr) -> Vec<u8> {
         let mut bytes = format!("{} {} HTTP/1.1\r\n", self.method, self.target).into_bytes();
         if !self.has("Host") {
@@ -153,31 +149,30 @@ impl Request {
     }
 }
 
-/// Sends a request on a connection of its own and reads the answer to its end.
-pub async fn send(address: SocketAddr, request: &Request) -> Answer {
-    let answer = exchange(address, &request.bytes(address)).await;
-    parse(&answer, request.method == "HEAD")
+/// Sends a request on a new connection and reads the response.
+pub async fn send(address: SocketAddr, request: &Request) -> HttpResponse {
+    let response = send_raw(address, &request.bytes(address)).await;
+    parse(&response, request.method == "HEAD")
 }
 
-/// Sends bytes as they are; gives whatever comes back until the peer closes.
-pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+/// Sends raw bytes and returns everything until the peer closes.
+pub async fn send_raw(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).await.expect("a connection");
     let (mut read, mut write) = stream.split();
-    // A server that has heard enough may close before all is sent.
-    let (_, answer) = tokio::join!(write.write_all(bytes), to_the_end(&mut read));
-    answer
+    // The server may close before everything is sent.
+    let (_, response) = tokio::join!(write.write_all(bytes), read_until_closed(&mut read));
+    response
 }
 
-/// Whatever comes until the peer closes.
-pub async fn to_the_end(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
-    let mut answer = vec![];
-    let ended = timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
-    assert!(ended.is_ok(), "the connection stays open after {:?}", String::from_utf8_lossy(&answer));
-    answer
+pub async fn read_until_closed(stream: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
+    let mut response = vec![];
+    let ended = timeout(WAIT_LIMIT, stream.read_to_end(&mut response)).await;
+    assert!(ended.is_ok(), "the connection stays open after {:?}", String::from_utf8_lossy(&response));
+    response
 }
 
-/// `None` when the answer is not whole: the server is gone.
-pub fn try_parse(bytes: &[u8]) -> Option<Answer> {
+/// Returns `None` for an incomplete response.
+pub fn try_parse(bytes: &[u8]) -> Option<HttpResponse> {
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let length = String::from_utf8_lossy(&bytes[..head]).lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -186,11 +181,11 @@ pub fn try_parse(bytes: &[u8]) -> Option<Answer> {
     (bytes.len() == head + 4 + length.unwrap_or(0)).then(|| parse(bytes, false))
 }
 
-pub fn parse(bytes: &[u8], is_head: bool) -> Answer {
+pub fn parse(bytes: &[u8], is_head: bool) -> HttpResponse {
     let end = bytes
         .windows(4)
         .position(|window| window == b"\r\n\r\n")
-        .unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(bytes)));
+        .unwrap_or_else(|| panic!("no response: {:?}", String::from_utf8_lossy(bytes)));
     let head = String::from_utf8(bytes[..end].to_vec()).expect("an ASCII head");
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|status| status.parse().ok());
@@ -201,12 +196,12 @@ pub fn parse(bytes: &[u8], is_head: bool) -> Answer {
         })
         .collect();
     let body = bytes[end + 4..].to_vec();
-    let answer = Answer { status: status.expect("a status"), headers, body };
-    if let Some(length) = answer.header("content-length")
+    let response = HttpResponse { status: status.expect("a status"), headers, body };
+    if let Some(length) = response.header("content-length")
         && !is_head
-        && answer.status != 304
+        && response.status != 304
     {
-        assert_eq!(length.parse(), Ok(answer.body.len()), "the body is whole");
+        assert_eq!(length.parse(), Ok(response.body.len()), "the body is whole");
     }
-    answer
+    response
 }

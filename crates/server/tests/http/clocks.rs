@@ -1,4 +1,4 @@
-//! Machines whose clocks are wrong: the time is the database's, and nothing is decided by a machine's own clock.
+//! Nodes with wrong clocks: all decisions use the database time.
 
 use std::{
     sync::{
@@ -9,37 +9,37 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::id::time_ordered;
+use ringtrue_domain::id::uuid_v7;
 use ringtrue_engine::{
-    callback::signature::read_date,
+    callback::signature::parse_date,
     nodes::clock_skew,
-    ports::{Clock, Entropy, KnownDatabase, NodeId, SystemClock, SystemEntropy},
+    ports::{Clock, Entropy, LastSeenDatabase, NodeId, SystemClock, SystemEntropy},
 };
-use ringtrue_server::wiring::Running;
+use ringtrue_server::wiring::RunningNode;
 use serde_json::json;
 
 use crate::{
     client::{self, Request},
     database::Database,
     receiver::Receiver,
-    reverse_sms::{Asker, CHECKS, EVEN},
-    world::{World, accepted_at, basic, send_to, soon},
+    reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
+    world::{World, basic, is_token_accepted, send_to, soon},
 };
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
-/// Long enough for every task of a node to have looked at the time, and for two samples of the database's.
-const A_WHILE: Duration = Duration::from_millis(2_500);
+/// Long enough for every task of a node to run, and for two samples of the database time.
+const SAMPLING_TIME: Duration = Duration::from_millis(2_500);
 const BROKEN: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n";
 
-/// The machine's clock, off by a number of milliseconds.
+/// The machine's clock with an offset in milliseconds.
 #[derive(Default)]
-struct WrongClock {
+struct OffsetClock {
     off_by: AtomicI64,
 }
 
-impl WrongClock {
+impl OffsetClock {
     fn off_by(skew: SignedDuration) -> Arc<Self> {
-        let clock = Arc::<WrongClock>::default();
+        let clock = Arc::<OffsetClock>::default();
         clock.set(skew);
         clock
     }
@@ -49,40 +49,40 @@ impl WrongClock {
     }
 }
 
-impl Clock for WrongClock {
+impl Clock for OffsetClock {
     fn now(&self) -> Timestamp {
         SystemClock.now() + SignedDuration::from_millis(self.off_by.load(Ordering::SeqCst))
     }
 }
 
-/// Moves the time of a deployment forward, as a database server whose clock has moved would.
-async fn advance(node: &Running, by: SignedDuration) {
+/// Advances the database time of a deployment.
+async fn advance(node: &RunningNode, by: SignedDuration) {
     let now = node.engine.clock().now();
-    let id = NodeId(time_ordered(now, (&SystemEntropy::default() as &dyn Entropy).bytes()));
-    let known = KnownDatabase::default();
+    let id = NodeId(uuid_v7(now, (&SystemEntropy::default() as &dyn Entropy).bytes()));
+    let known = LastSeenDatabase::default();
     node.engine.store().heartbeat(id, now + by, Timestamp::UNIX_EPOCH, known).await.unwrap();
-    node.engine.store().leave(id).await.unwrap();
+    node.engine.store().deregister_node(id).await.unwrap();
 }
 
 fn is_near(one: Timestamp, other: Timestamp) -> bool {
     one.duration_since(other).abs() < SignedDuration::from_secs(30)
 }
 
-async fn skew_metric(node: &Running) -> f64 {
+async fn skew_metric(node: &RunningNode) -> f64 {
     let metrics = client::send(node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
     let line = metrics.lines().find_map(|line| line.strip_prefix("ringtrue_clock_skew_seconds ")).unwrap();
     line.parse().unwrap()
 }
 
 #[tokio::test]
-async fn a_node_an_hour_ahead_ends_and_retries_nothing_early() {
-    let world = World::following(Database::postgres().await, WrongClock::off_by(SignedDuration::ZERO)).await;
-    let ahead = world.following_node(WrongClock::off_by(HOUR)).await;
-    let asker = Asker::sandbox(&world).await;
+async fn node_with_a_fast_clock_expires_and_retries_nothing_early() {
+    let world = World::with_database_clock(Database::postgres().await, OffsetClock::off_by(SignedDuration::ZERO)).await;
+    let ahead = world.node_with_database_clock(OffsetClock::off_by(HOUR)).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
-    tokio::time::sleep(A_WHILE).await;
-    let read = Request::get(&format!("{CHECKS}/{}", check.id)).bearer(&asker.token);
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    tokio::time::sleep(SAMPLING_TIME).await;
+    let read = Request::get(&format!("{CHECKS}/{}", check.id)).bearer(&backend.token);
     for node in [&world.node, &ahead] {
         assert_eq!(send_to(node.address, read.clone()).await.assert(200).json()["status"], "ACCEPTED");
     }
@@ -90,20 +90,20 @@ async fn a_node_an_hour_ahead_ends_and_retries_nothing_early() {
 
     let there = send_to(
         ahead.address,
-        Request::post(CHECKS).bearer(&asker.token).json(&json!({"phone_number": "+990123456702"})),
+        Request::post(CHECKS).bearer(&backend.token).json(&json!({"phone_number": "+990123456702"})),
     );
     let there = there.await.assert(201);
     let created_at: Timestamp = there.json()["created_at"].as_str().unwrap().parse().unwrap();
     assert!(is_near(created_at, SystemClock.now()), "{created_at}");
-    assert!(is_near(read_date(there.header("date").unwrap()).unwrap(), SystemClock.now()), "the Date header");
+    assert!(is_near(parse_date(there.header("date").unwrap()).unwrap(), SystemClock.now()), "the Date header");
 
-    receiver.answer([BROKEN]);
-    asker.text(EVEN, &check.receiver, &check.body).await;
-    let ended = asker.ends_as(&check.id, "COMPLETED").await;
+    receiver.respond_with([BROKEN]);
+    backend.text(EVEN, &check.receiver, &check.body).await;
+    let ended = backend.ends_as(&check.id, "COMPLETED").await;
     assert!(ended["created_at"].as_str() <= ended["updated_at"].as_str(), "{ended}");
     let first = receiver.next().await;
-    assert!(is_near(read_date(first.header("date")).unwrap(), SystemClock.now()), "the signed date");
-    tokio::time::sleep(A_WHILE).await;
+    assert!(is_near(parse_date(first.header("date")).unwrap(), SystemClock.now()), "the signed date");
+    tokio::time::sleep(SAMPLING_TIME).await;
     assert!(receiver.is_quiet(), "the second attempt is due after ten seconds");
     advance(&world.node, SignedDuration::from_secs(10)).await;
     assert_eq!(receiver.next().await.header("x-service-callback-attempt"), "2");
@@ -113,19 +113,19 @@ async fn a_node_an_hour_ahead_ends_and_retries_nothing_early() {
 }
 
 #[tokio::test]
-async fn a_node_an_hour_behind_ends_and_retries_on_time() {
-    let world = World::following(Database::postgres().await, WrongClock::off_by(-HOUR)).await;
-    let asker = Asker::sandbox(&world).await;
+async fn node_with_a_slow_clock_expires_and_retries_on_time() {
+    let world = World::with_database_clock(Database::postgres().await, OffsetClock::off_by(-HOUR)).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    receiver.answer([BROKEN]);
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    receiver.respond_with([BROKEN]);
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     advance(&world.node, SignedDuration::from_secs(301)).await;
-    let ended = asker.ends_as(&check.id, "EXPIRED").await;
+    let ended = backend.ends_as(&check.id, "EXPIRED").await;
     let updated_at: Timestamp = ended["updated_at"].as_str().unwrap().parse().unwrap();
     assert!(SystemClock.now() < updated_at, "{ended}");
     receiver.next().await;
     let failed = async || {
-        let figures = world.node.engine.courier().figures();
+        let figures = world.node.engine.courier().metrics();
         figures.in_flight == 0 && figures.attempts.values().sum::<u64>() == 1
     };
     soon("the first attempt has failed", failed).await;
@@ -134,47 +134,46 @@ async fn a_node_an_hour_behind_ends_and_retries_on_time() {
     assert!(skew_metric(&world.node).await < -3500.0);
 }
 
-/// With SQLite the machine's clock is the database's, but time does not fall below what is recorded.
+/// With SQLite the machine's clock is the database time, but it never falls below the recorded time.
 #[tokio::test]
-async fn tokens_stay_dead_when_the_clock_is_set_back() {
-    let machine = WrongClock::off_by(SignedDuration::ZERO);
-    let world = World::following(Database::sqlite().await, Arc::clone(&machine) as _).await;
-    let (expired, revoked) = (world.manager().await, world.manager().await);
+async fn expired_tokens_stay_invalid_when_the_clock_is_set_back() {
+    let machine = OffsetClock::off_by(SignedDuration::ZERO);
+    let world = World::with_database_clock(Database::sqlite().await, Arc::clone(&machine) as _).await;
+    let (expired, revoked) = (world.management_token().await, world.management_token().await);
     let revoke = Request::post("/oauth2/revoke")
         .header("Authorization", basic(&world.acme.client_id, &world.acme.client_secret))
         .form(&[("token", &revoked)]);
     world.send(revoke).await.assert(200);
-    assert!(world.accepts(&expired).await && !world.accepts(&revoked).await);
+    assert!(world.accepts_token(&expired).await && !world.accepts_token(&revoked).await);
 
     machine.set(2 * HOUR);
-    soon("the token has expired", async || !world.accepts(&expired).await).await;
+    soon("the token has expired", async || !world.accepts_token(&expired).await).await;
     let late = world.node.engine.clock().now();
     soon("the time is recorded", async || {
-        world.node.engine.store().database_time(Timestamp::UNIX_EPOCH).await.unwrap().latest >= late
+        world.node.engine.store().database_time(Timestamp::UNIX_EPOCH).await.unwrap().latest_recorded >= late
     })
     .await;
-    world.node.engine.tidy_up().await.unwrap();
+    world.node.engine.delete_expired().await.unwrap();
 
     machine.set(SignedDuration::ZERO);
-    tokio::time::sleep(A_WHILE).await;
-    let restarted = world.following_node(Arc::clone(&machine) as _).await;
+    tokio::time::sleep(SAMPLING_TIME).await;
+    let restarted = world.node_with_database_clock(Arc::clone(&machine) as _).await;
     for node in [&world.node, &restarted] {
         assert!(late <= node.engine.clock().now());
         assert!(clock_skew(node.engine.clock()) < -HOUR, "and the skew is known");
-        assert!(!accepted_at(node.address, &expired).await && !accepted_at(node.address, &revoked).await);
-        assert!(accepted_at(node.address, &world.manager().await).await, "new tokens are good");
+        assert!(!is_token_accepted(node.address, &expired).await && !is_token_accepted(node.address, &revoked).await);
+        assert!(is_token_accepted(node.address, &world.management_token().await).await, "new tokens are good");
     }
 }
 
-/// What a node with a clock that was right has revoked stays revoked on one whose clock is behind.
 #[tokio::test]
-async fn a_node_behind_takes_no_token_that_has_expired() {
-    let world = World::following(Database::postgres().await, WrongClock::off_by(SignedDuration::ZERO)).await;
-    let behind = world.following_node(WrongClock::off_by(-2 * HOUR)).await;
-    let token = world.manager().await;
-    assert!(accepted_at(behind.address, &token).await);
+async fn node_with_a_slow_clock_rejects_expired_tokens() {
+    let world = World::with_database_clock(Database::postgres().await, OffsetClock::off_by(SignedDuration::ZERO)).await;
+    let behind = world.node_with_database_clock(OffsetClock::off_by(-2 * HOUR)).await;
+    let token = world.management_token().await;
+    assert!(is_token_accepted(behind.address, &token).await);
     advance(&world.node, HOUR + SignedDuration::from_secs(1)).await;
     for node in [&world.node, &behind] {
-        soon("the token has expired", async || !accepted_at(node.address, &token).await).await;
+        soon("the token has expired", async || !is_token_accepted(node.address, &token).await).await;
     }
 }

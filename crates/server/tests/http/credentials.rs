@@ -1,4 +1,4 @@
-//! Credentials of projects and of workspaces: the same calls under two paths.
+//! Credentials of projects and workspaces.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     world::World,
 };
 
 const EVERY_PRODUCT: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
 
-/// The two places that credentials live in, with the scopes that they have there.
+/// Paths of project and workspace credentials, with their scopes.
 async fn places(world: &World) -> [(String, Vec<&'static str>); 2] {
     let project = world.project("Shop", json!({})).await;
     [
@@ -22,7 +22,7 @@ async fn places(world: &World) -> [(String, Vec<&'static str>); 2] {
     ]
 }
 
-async fn a_secret_is_shown_once(world: World) {
+async fn secret_is_shown_once(world: World) {
     world.advance(SignedDuration::from_secs(5));
     for (path, scopes) in places(&world).await {
         let created = create(&world, &path, &json!({})).await.assert(201).json();
@@ -38,13 +38,13 @@ async fn a_secret_is_shown_once(world: World) {
         assert_eq!(one.json(), without_secret);
         let list = world.manage(Request::get(&path)).await.assert(200);
         assert!(list.json()["content"].as_array().unwrap().contains(&without_secret));
-        for answer in [one, list] {
-            assert!(!answer.text().contains(&secret) && !answer.text().contains("secret"), "{}", answer.text());
+        for response in [one, list] {
+            assert!(!response.text().contains(&secret) && !response.text().contains("secret"), "{}", response.text());
         }
     }
 }
 
-async fn any_number_may_be_alive(world: World) {
+async fn several_credentials_can_be_active(world: World) {
     for (path, scopes) in places(&world).await {
         let mut made = vec![];
         for _ in 0..12 {
@@ -64,7 +64,7 @@ async fn any_number_may_be_alive(world: World) {
     }
 }
 
-async fn a_deleted_credential_is_gone(world: World) {
+async fn deleted_credential_returns_404(world: World) {
     for (path, scopes) in places(&world).await {
         let created = create(&world, &path, &json!({})).await.assert(201).json();
         let (id, secret) = (text(&created, "client_id"), text(&created, "client_secret"));
@@ -73,7 +73,7 @@ async fn a_deleted_credential_is_gone(world: World) {
 
         let deleted = world.manage(Request::delete(&one)).await.assert(204);
         assert_eq!((deleted.body.as_slice(), deleted.header("content-type")), (&b""[..], None));
-        assert!(!world.accepts(&token).await);
+        assert!(!world.accepts_token(&token).await);
         world.token_request(&id, &secret, scopes[0]).await.assert_problem(401, "unauthorized");
         world.manage(Request::get(&one)).await.assert_problem(404, "credential_not_found");
         world.manage(Request::delete(&one)).await.assert_problem(404, "credential_not_found");
@@ -82,10 +82,9 @@ async fn a_deleted_credential_is_gone(world: World) {
     }
 }
 
-/// Whoever deletes the credential that it calls with has said its last word.
-async fn a_credential_may_delete_itself(world: World) {
+async fn credential_can_delete_itself(world: World) {
     let path = format!("{}/credentials", world.acme.path());
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let itself = format!("{path}/{}", world.acme.client_id);
     world.send(Request::delete(&itself).bearer(&token)).await.assert(204);
     world.send(Request::get(&path).bearer(&token)).await.assert_problem(401, "unauthorized");
@@ -93,7 +92,7 @@ async fn a_credential_may_delete_itself(world: World) {
     again.assert_problem(401, "unauthorized");
 }
 
-async fn an_end_may_be_set(world: World) {
+async fn credential_can_have_an_expiry(world: World) {
     for (path, scopes) in places(&world).await {
         for (given, kept) in [
             ("2026-06-01T00:00:00.123Z", "2026-06-01T00:00:00.123Z"),
@@ -112,8 +111,7 @@ async fn an_end_may_be_set(world: World) {
     }
 }
 
-/// An expired credential is refused, but stays listed until somebody deletes it.
-async fn an_expired_credential_is_still_listed(world: World) {
+async fn expired_credential_is_still_listed(world: World) {
     for (path, _) in places(&world).await {
         let end = world.node.engine.clock().now() + SignedDuration::from_secs(1);
         let created = create(&world, &path, &json!({"expires_at": end.to_string()})).await.assert(201).json();
@@ -124,7 +122,7 @@ async fn an_expired_credential_is_still_listed(world: World) {
     }
 }
 
-async fn bodies_that_are_refused(world: World) {
+async fn invalid_bodies_are_rejected(world: World) {
     for (path, scopes) in places(&world).await {
         let of_the_other = if scopes[0] == "management" { "sim_swap" } else { "management" };
         for (body, pointer) in [
@@ -149,14 +147,13 @@ async fn bodies_that_are_refused(world: World) {
             (json!({"client_id": "mine"}), "/client_id"),
             (json!({"client_secret": "mine"}), "/client_secret"),
         ] {
-            let answer = create(&world, &path, &body).await.assert_problem(400, "bad_request");
-            assert!(answer.detail().starts_with(&format!("`{pointer}`: ")), "{body}: {}", answer.detail());
+            let response = create(&world, &path, &body).await.assert_problem(400, "bad_request");
+            assert!(response.detail().starts_with(&format!("`{pointer}`: ")), "{body}: {}", response.detail());
         }
     }
 }
 
-/// A credential has one owner: neither another project nor the workspace has it too.
-async fn a_credential_is_found_under_its_owner_only(world: World) {
+async fn credential_is_visible_under_its_owner_only(world: World) {
     let (one, two) = (world.project("One", json!({})).await, world.project("Two", json!({})).await);
     let workspace = world.acme.path();
     for path in [
@@ -165,8 +162,8 @@ async fn a_credential_is_found_under_its_owner_only(world: World) {
         format!("{}/credentials/{}", one.path, world.acme.client_id),
     ] {
         for request in [Request::get(&path), Request::delete(&path)] {
-            let answer = world.manage(request).await.assert_problem(403, "forbidden");
-            assert!(!answer.detail().contains("another workspace"), "it is the same one: {}", answer.detail());
+            let response = world.manage(request).await.assert_problem(403, "forbidden");
+            assert!(!response.detail().contains("another workspace"), "it is the same one: {}", response.detail());
         }
     }
     world.token(&one.client_id, &one.client_secret, "sim_swap").await;
@@ -182,24 +179,24 @@ async fn a_credential_is_found_under_its_owner_only(world: World) {
         (&longer, 400, "bad_request"),
     ] {
         for owner in [&one.path, &workspace] {
-            let answer = world.manage(Request::get(&format!("{owner}/credentials/{nonsense}"))).await;
-            answer.assert_problem(status, code);
+            let response = world.manage(Request::get(&format!("{owner}/credentials/{nonsense}"))).await;
+            response.assert_problem(status, code);
         }
     }
 }
 
 on_both_stores!(
-    a_secret_is_shown_once,
-    any_number_may_be_alive,
-    a_deleted_credential_is_gone,
-    a_credential_may_delete_itself,
-    an_end_may_be_set,
-    an_expired_credential_is_still_listed,
-    bodies_that_are_refused,
-    a_credential_is_found_under_its_owner_only,
+    secret_is_shown_once,
+    several_credentials_can_be_active,
+    deleted_credential_returns_404,
+    credential_can_delete_itself,
+    credential_can_have_an_expiry,
+    expired_credential_is_still_listed,
+    invalid_bodies_are_rejected,
+    credential_is_visible_under_its_owner_only,
 );
 
-async fn create(world: &World, path: &str, body: &Value) -> Answer {
+async fn create(world: &World, path: &str, body: &Value) -> HttpResponse {
     world.manage(Request::post(path).json(body)).await
 }
 

@@ -1,6 +1,6 @@
-//! A database for one test, gone when the test is over.
+//! A database for one test, dropped at its end.
 //!
-//! Migrations take longer than most tests, so the schema is made once and copied.
+//! Migrations are slow, so the schema is created once and copied.
 
 use std::{
     fs,
@@ -21,10 +21,10 @@ use tokio::sync::OnceCell;
 
 pub struct Database {
     address: String,
-    place: Place,
+    place: DatabaseLocation,
 }
 
-enum Place {
+enum DatabaseLocation {
     Folder(TempDir),
     Server { name: String },
 }
@@ -42,10 +42,10 @@ impl Database {
         let folder = folder();
         let path = folder.path().join("ringtrue.db");
         fs::write(&path, empty.await).expect("a copy");
-        Database { address: sqlite_address(&path), place: Place::Folder(folder) }
+        Database { address: sqlite_address(&path), place: DatabaseLocation::Folder(folder) }
     }
 
-    /// On the server that `make test` has started.
+    /// On the server that `make test` started.
     pub async fn postgres() -> Self {
         static READY: OnceCell<Arc<Mutex<Receiver<String>>>> = OnceCell::const_new();
         let ready = READY.get_or_init(|| async {
@@ -57,15 +57,15 @@ impl Database {
         let ready = Arc::clone(ready.await);
         let next = move || ready.lock().ok().and_then(|ready| ready.recv().ok());
         let name = tokio::task::spawn_blocking(next).await.ok().flatten().expect("a new database");
-        Database { address: postgres_address(&name), place: Place::Server { name } }
+        Database { address: postgres_address(&name), place: DatabaseLocation::Server { name } }
     }
 
-    /// The URL as a process is given it.
+    /// URL for a process.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The same database by way of another port, where someone passes on what is said.
+    /// The same database through a proxy on another port.
     #[must_use]
     pub fn behind(mut self, port: u16) -> Self {
         let mut address = url::Url::parse(&self.address).expect("a URL");
@@ -78,8 +78,8 @@ impl Database {
         ringtrue_store::open(&store_url(&self.address), &StoreOptions::default()).await.expect("a store")
     }
 
-    /// A table of PostgreSQL that nobody else can use, for as long as the answer is kept.
-    pub fn lock(&self, table: &str) -> Locked {
+    /// Locks a PostgreSQL table until the guard is dropped.
+    pub fn lock(&self, table: &str) -> TableLock {
         let mut psql = Command::new("psql")
             .args([&self.address, "--no-psqlrc", "--quiet"])
             .stdin(Stdio::piped())
@@ -89,30 +89,30 @@ impl Database {
         let lock = format!("begin;\nlock table {table} in access exclusive mode;\n\\echo locked\n");
         psql.stdin.as_mut().expect("its input").write_all(lock.as_bytes()).expect("it reads");
         let mut said = String::new();
-        BufReader::new(psql.stdout.as_mut().expect("its output")).read_line(&mut said).expect("it answers");
+        BufReader::new(psql.stdout.as_mut().expect("its output")).read_line(&mut said).expect("it responds");
         assert_eq!(said, "locked\n", "the lock on {table}");
-        Locked { psql }
+        TableLock { psql }
     }
 
-    /// How many sessions of this database in PostgreSQL wait for somebody's lock.
+    /// Sessions that wait for a lock.
     pub fn waiting_sessions(&self) -> usize {
-        let Place::Server { name } = &self.place else { panic!("nobody waits for a file") };
+        let DatabaseLocation::Server { name } = &self.place else { panic!("SQLite has no sessions") };
         let waiting =
             format!("select count(*) from pg_stat_activity where datname = '{name}' and wait_event_type = 'Lock'");
         psql(&waiting).trim().parse().expect("a number")
     }
 
-    /// Makes PostgreSQL refuse writes to this database, or allow them again. Connections are cut, so that all know.
+    /// Makes the database read-only or writable, and terminates its connections so that the setting applies.
     pub fn set_read_only(&self, is_read_only: bool) {
-        let Place::Server { name } = &self.place else { panic!("a file is made read-only by other means") };
+        let DatabaseLocation::Server { name } = &self.place else { panic!("a file is made read-only by other means") };
         psql(&format!("alter database {name} set default_transaction_read_only = {is_read_only}"));
         psql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
     }
 
-    /// A database restored from a backup that was taken now.
+    /// A copy restored from a backup taken now.
     pub fn restored_copy(&self) -> Self {
         match &self.place {
-            Place::Folder(original) => {
+            DatabaseLocation::Folder(original) => {
                 let copy = folder();
                 let path = copy.path().join("ringtrue.db");
                 let backup = Command::new("sqlite3")
@@ -120,9 +120,9 @@ impl Database {
                     .arg(format!(".backup {}", path.display()))
                     .status();
                 assert!(backup.expect("sqlite3 runs").success());
-                Database { address: sqlite_address(&path), place: Place::Folder(copy) }
+                Database { address: sqlite_address(&path), place: DatabaseLocation::Folder(copy) }
             }
-            Place::Server { .. } => {
+            DatabaseLocation::Server { .. } => {
                 let name = unused_name();
                 psql(&format!("create database {name}"));
                 let mut restore = Command::new("psql")
@@ -133,19 +133,19 @@ impl Database {
                     .expect("psql runs");
                 restore.stdin.take().expect("its input").write_all(&self.dump()).expect("it reads");
                 assert!(restore.wait().expect("it ends").success());
-                Database { address: postgres_address(&name), place: Place::Server { name } }
+                Database { address: postgres_address(&name), place: DatabaseLocation::Server { name } }
             }
         }
     }
 
-    /// Everything that a thief of the disk would see. Binary columns are in hex on PostgreSQL.
+    /// All stored data. PostgreSQL prints binary columns in hex.
     pub fn dump(&self) -> Vec<u8> {
         match &self.place {
-            Place::Folder(folder) => {
+            DatabaseLocation::Folder(folder) => {
                 let files = fs::read_dir(folder.path()).expect("a folder");
                 files.flat_map(|file| fs::read(file.expect("a file").path()).expect("its bytes")).collect()
             }
-            Place::Server { name } => {
+            DatabaseLocation::Server { name } => {
                 let output = Command::new("pg_dump")
                     .args([&postgres_address(name), "--inserts"])
                     .output()
@@ -157,14 +157,13 @@ impl Database {
     }
 }
 
-/// Somebody who holds a lock.
-pub struct Locked {
+pub struct TableLock {
     psql: Child,
 }
 
-impl Drop for Locked {
+impl Drop for TableLock {
     fn drop(&mut self) {
-        // The end of its input is the end of its transaction.
+        // Closing its input ends the transaction.
         drop(self.psql.stdin.take());
         let _ = self.psql.wait();
     }
@@ -172,7 +171,7 @@ impl Drop for Locked {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        if let Place::Server { name } = &self.place {
+        if let DatabaseLocation::Server { name } = &self.place {
             let drop_it = format!("drop database {name} with (force)");
             // In the background: the server writes a checkpoint first.
             std::thread::spawn(move || psql(&drop_it));
@@ -207,13 +206,12 @@ fn unused_name() -> String {
     format!("http_{:016x}", u64::from_be_bytes(random))
 }
 
-/// Where PostgreSQL listens.
 #[expect(clippy::disallowed_methods, reason = "the server's address is given to tests, not configured")]
 pub fn server() -> String {
     std::env::var("POSTGRES_FOR_TESTS").expect("tests on PostgreSQL need a server of their own: run `make test`")
 }
 
-/// Copies made in advance, while other tests run: each takes the server a while.
+/// Copies created in advance, as each takes a while.
 fn copies_of(empty: String) -> Receiver<String> {
     let (ready, copies) = mpsc::sync_channel(2);
     std::thread::spawn(move || {

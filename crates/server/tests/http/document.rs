@@ -1,14 +1,15 @@
-//! The document, the router and the catalogue of errors say the same.
+//! The OpenAPI document, the router and the error catalog agree.
 
 use std::collections::BTreeSet;
 
 use ringtrue_server::{
-    http::{self, catalogue::Code},
+    http::{self, error_catalog::ProblemCode},
     pages::openapi,
 };
 use serde_json::{Value, json};
 
 use crate::{
+    client,
     client::Request,
     world::{CONTRACT, World},
 };
@@ -22,13 +23,13 @@ fn every_route_is_documented_and_every_documented_route_exists() {
 }
 
 #[test]
-fn the_documented_error_codes_are_those_of_the_catalogue() {
+fn documented_error_codes_match_the_catalog() {
     let documented = CONTRACT.error_codes();
-    let catalogue: BTreeSet<String> = Code::ALL.iter().map(|code| code.entry().code.to_owned()).collect();
+    let catalogue: BTreeSet<String> = ProblemCode::ALL.iter().map(|code| code.entry().code.to_owned()).collect();
     assert_eq!(documented, catalogue);
 }
 
-/// Calls `look` with every member of every object, and the names that lead to it.
+/// Calls `look` with every member of every object and its path.
 fn walk<'d>(node: &'d Value, path: &mut Vec<&'d str>, look: &mut impl FnMut(&[&'d str], &'d Value)) {
     match node {
         Value::Object(members) => {
@@ -44,9 +45,9 @@ fn walk<'d>(node: &'d Value, path: &mut Vec<&'d str>, look: &mut impl FnMut(&[&'
     }
 }
 
-/// A generated client must survive a code that a later release adds.
+/// Generated clients must accept codes that a later release adds.
 #[test]
-fn sets_that_may_grow_are_open() {
+fn extensible_sets_are_not_enums() {
     const MAY_GROW: [&str; 9] =
         ["error_code", "error", "action", "product_id", "product_name", "scope", "scopes", "products", "product"];
     let document: Value = serde_json::from_str(openapi::DOCUMENT).unwrap();
@@ -66,7 +67,7 @@ fn sets_that_may_grow_are_open() {
 }
 
 #[test]
-fn each_create_has_an_idempotency_key_of_its_own_in_its_example() {
+fn example_idempotency_keys_are_unique() {
     let document: Value = serde_json::from_str(openapi::DOCUMENT).unwrap();
     let mut examples = BTreeSet::new();
     for operation in document["paths"].as_object().unwrap().values().filter_map(|path| path.get("post")) {
@@ -78,9 +79,9 @@ fn each_create_has_an_idempotency_key_of_its_own_in_its_example() {
     assert!(examples.len() >= 10, "{examples:?}");
 }
 
-/// What YAML makes of an unquoted comma, and numbers that belong to somebody.
+/// Detects unquoted commas in YAML and assignable phone numbers.
 #[test]
-fn the_document_says_what_it_was_meant_to() {
+fn document_has_no_yaml_mistakes_or_real_numbers() {
     let document: Value = serde_json::from_str(openapi::DOCUMENT).unwrap();
     walk(&document, &mut vec![], &mut |path, member| {
         let name = path.last().unwrap();
@@ -92,7 +93,7 @@ fn the_document_says_what_it_was_meant_to() {
 #[tokio::test]
 async fn every_error_has_a_page_at_its_type() {
     let world = World::sqlite().await;
-    for code in Code::ALL {
+    for code in ProblemCode::ALL {
         let entry = code.entry();
         let page = world.send(Request::new("GET", &format!("/errors/{}", entry.code))).await;
         assert_eq!(page.status, 200, "{}", entry.code);
@@ -103,11 +104,18 @@ async fn every_error_has_a_page_at_its_type() {
 }
 
 #[tokio::test]
-async fn the_reference_and_the_document_are_served() {
+async fn reference_and_document_are_served() {
     let world = World::sqlite().await;
     let reference = world.send(Request::new("GET", "/docs")).await;
     assert_eq!((reference.status, reference.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert!(reference.header("content-security-policy").unwrap().contains("default-src 'none'"));
+    for script in ["/assets/scalar.js", "/assets/reference.js"] {
+        let page = String::from_utf8(reference.body.clone()).unwrap();
+        assert!(page.contains(&format!("src=\"{script}\"")), "{page}");
+        let served = client::send(world.node.address, &Request::get(script)).await.assert(200);
+        assert_eq!(served.header("content-type"), Some("text/javascript; charset=utf-8"));
+        assert!(!served.body.is_empty());
+    }
 
     let document = world.send(Request::new("GET", "/openapi.json")).await.json();
     assert_eq!(document["servers"][0]["url"], world.node.base_url.as_str());

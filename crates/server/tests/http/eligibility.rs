@@ -1,4 +1,4 @@
-//! Eligibility: which products a user can use, by number and by address.
+//! Eligibility by number and by address.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
@@ -6,47 +6,47 @@ use async_trait::async_trait;
 use jiff::SignedDuration;
 use ringtrue_domain::phone::Msisdn;
 use ringtrue_engine::{
-    networks::Route,
-    number_lookup::{Prefixes, Sources},
-    ports::{AddressBook, Located, NumberSource, Resolved, SourceFault},
+    networks::SilentNetworkRoute,
+    number_lookup::{LookupSources, PrefixPolicy},
+    ports::{IpLocation, IpLocator, LookupError, LookupResult, LookupSource},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     networks::world_with,
     on_both_stores,
     scripted_operator::ScriptedOperator,
-    sim_register::SimRegister,
-    world::{ProjectOf, World},
+    scripted_sim_swap::ScriptedSimSwap,
+    world::{TestProject, World},
 };
 
 const ALL: [&str; 4] = ["secure_sna", "sim_swap", "reverse_sms", "discovery"];
 
-/// A project that asks who can use what.
-struct Curious<'a> {
+/// A project with the eligibility scope.
+struct EligibilityClient<'a> {
     world: &'a World,
-    project: ProjectOf,
+    project: TestProject,
     token: String,
 }
 
-impl<'a> Curious<'a> {
+impl<'a> EligibilityClient<'a> {
     async fn new(world: &'a World, mode: &str) -> Self {
         let project = world.project(mode, json!({"mode": mode})).await;
         let token = world.token(&project.client_id, &project.client_secret, "eligibility").await;
-        Curious { world, project, token }
+        EligibilityClient { world, project, token }
     }
 
-    /// The number and the address are written as they are to stand in the path.
-    async fn number(&self, number: &str) -> Answer {
+    /// `number` and `address` are inserted into the path verbatim.
+    async fn number(&self, number: &str) -> HttpResponse {
         self.get(&format!("/v1/eligibility/phone-numbers/{number}")).await
     }
 
-    async fn address(&self, address: &str) -> Answer {
+    async fn address(&self, address: &str) -> HttpResponse {
         self.get(&format!("/v1/eligibility/device-ips/{address}")).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    async fn get(&self, path: &str) -> HttpResponse {
         self.world.send(Request::get(path).bearer(&self.token)).await
     }
 
@@ -58,14 +58,14 @@ impl<'a> Curious<'a> {
     }
 }
 
-fn products(answer: Answer) -> Vec<String> {
-    let answer = answer.assert(200).json();
-    let products = answer["products"].as_array().unwrap().iter();
+fn products(response: HttpResponse) -> Vec<String> {
+    let response = response.assert(200).json();
+    let products = response["products"].as_array().unwrap().iter();
     products.map(|product| product["product_id"].as_str().unwrap().to_owned()).collect()
 }
 
-async fn simulated_numbers_do_as_their_last_digits_say(world: World) {
-    let curious = Curious::new(&world, "sandbox").await;
+async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
+    let backend = EligibilityClient::new(&world, "sandbox").await;
     for (suffix, eligible) in [
         ("00", &ALL[..]),
         ("01", &ALL),
@@ -75,14 +75,14 @@ async fn simulated_numbers_do_as_their_last_digits_say(world: World) {
         ("96", &["sim_swap", "reverse_sms", "discovery"]),
         ("95", &ALL),
     ] {
-        let literal = curious.number(&format!("+9901234567{suffix}")).await;
-        let encoded = curious.number(&format!("%2B9901234567{suffix}")).await;
+        let literal = backend.number(&format!("+9901234567{suffix}")).await;
+        let encoded = backend.number(&format!("%2B9901234567{suffix}")).await;
         assert_eq!(literal.body, encoded.body, "{suffix}");
-        assert_eq!(curious.number(&format!("%2b9901234567{suffix}")).await.body, encoded.body, "{suffix}");
+        assert_eq!(backend.number(&format!("%2b9901234567{suffix}")).await.body, encoded.body, "{suffix}");
         assert_eq!(products(literal), eligible, "{suffix}");
     }
     assert_eq!(
-        curious.number("+990123456796").await.assert(200).json(),
+        backend.number("+990123456796").await.assert(200).json(),
         json!({
             "network": {
                 "network_id": "00101",
@@ -98,14 +98,13 @@ async fn simulated_numbers_do_as_their_last_digits_say(world: World) {
             ],
         })
     );
-    curious.number("+990123456794").await.assert_problem(404, "subscriber_not_found");
-    let down = curious.number("+990123456793").await.assert_problem(503, "lookup_unavailable");
+    backend.number("+990123456794").await.assert_problem(404, "subscriber_not_found");
+    let down = backend.number("+990123456793").await.assert_problem(503, "lookup_unavailable");
     assert!(down.header("retry-after").is_some());
 }
 
-/// A sandbox project sees only products that it has.
-async fn a_sandbox_project_sees_its_own_products(world: World) {
-    let curious = Curious::new(&world, "sandbox").await;
+async fn sandbox_project_gets_its_enabled_products(world: World) {
+    let backend = EligibilityClient::new(&world, "sandbox").await;
     for (enabled, number, address) in [
         (
             json!(["eligibility", "reverse_sms", "sim_swap"]),
@@ -115,16 +114,16 @@ async fn a_sandbox_project_sees_its_own_products(world: World) {
         (json!(["eligibility", "secure_sna"]), &[], &["secure_sna"]),
         (json!(["eligibility"]), &[], &[]),
     ] {
-        world.manage(Request::patch(&curious.project.path).json(&json!({"products": enabled}))).await.assert(200);
-        assert_eq!(products(curious.number("+990123456796").await), number, "{enabled}");
-        assert_eq!(products(curious.address("203.0.113.5").await), address, "{enabled}");
-        assert_eq!(products(curious.address("203.0.113.200").await), [""; 0]);
-        curious.number("+990123456794").await.assert_problem(404, "subscriber_not_found");
+        world.manage(Request::patch(&backend.project.path).json(&json!({"products": enabled}))).await.assert(200);
+        assert_eq!(products(backend.number("+990123456796").await), number, "{enabled}");
+        assert_eq!(products(backend.address("203.0.113.5").await), address, "{enabled}");
+        assert_eq!(products(backend.address("203.0.113.200").await), [""; 0]);
+        backend.number("+990123456794").await.assert_problem(404, "subscriber_not_found");
     }
 }
 
-async fn test_addresses_are_where_they_are_said_to_be(world: World) {
-    let curious = Curious::new(&world, "sandbox").await;
+async fn sandbox_addresses_are_located_as_documented(world: World) {
+    let backend = EligibilityClient::new(&world, "sandbox").await;
     for (address, eligible) in [
         ("203.0.113.0", &ALL[..]),
         ("203.0.113.127", &ALL),
@@ -134,19 +133,19 @@ async fn test_addresses_are_where_they_are_said_to_be(world: World) {
         ("0:0:0:0:0:FFFF:203.0.113.5", &ALL),
         ("203.0.113.128", &[]),
     ] {
-        assert_eq!(products(curious.address(address).await), eligible, "{address}");
+        assert_eq!(products(backend.address(address).await), eligible, "{address}");
     }
-    curious.address("198.51.100.7").await.assert_problem(412, "not_mobile_ip");
+    backend.address("198.51.100.7").await.assert_problem(412, "not_mobile_ip");
     for unknown in ["192.0.2.1", "127.0.0.1", "10.0.0.1", "8.8.8.8", "2001:db8::1", "2a00::1", "::", "::1", "fe80::1"] {
-        curious.address(unknown).await.assert_problem(404, "network_not_found");
+        backend.address(unknown).await.assert_problem(404, "network_not_found");
     }
 }
 
 #[tokio::test]
-async fn what_is_neither_number_nor_address_is_refused() {
+async fn invalid_numbers_and_addresses_are_rejected() {
     let world = World::sqlite().await;
     for mode in ["sandbox", "live"] {
-        let curious = Curious::new(&world, mode).await;
+        let backend = EligibilityClient::new(&world, mode).await;
         for number in [
             "990123456700",
             "447700900123",
@@ -169,7 +168,7 @@ async fn what_is_neither_number_nor_address_is_refused() {
             "+447700900123%0A",
             "%252B447700900123",
         ] {
-            curious.number(number).await.assert_problem(400, "phone_number_invalid");
+            backend.number(number).await.assert_problem(400, "phone_number_invalid");
         }
         for address in [
             "1.2.3",
@@ -193,18 +192,18 @@ async fn what_is_neither_number_nor_address_is_refused() {
             "%FF",
             "%EF%BC%91.1.1.1",
         ] {
-            curious.address(address).await.assert_problem(400, "ip_invalid");
+            backend.address(address).await.assert_problem(400, "ip_invalid");
         }
-        // What some programs would read as another path is none of ours.
+        // Ambiguous paths are not found.
         for path in ["1.2.3.4/24", "1.2.3.4;x=y", "..", "%2e%2e", ""] {
-            curious.address(path).await.assert_problem(404, "not_found");
+            backend.address(path).await.assert_problem(404, "not_found");
         }
-        curious.number("+990123456700?x=y").await.assert_problem(400, "bad_request");
-        curious.address("203.0.113.5?ip=1.1.1.1").await.assert_problem(400, "bad_request");
+        backend.number("+990123456700?x=y").await.assert_problem(400, "bad_request");
+        backend.address("203.0.113.5?ip=1.1.1.1").await.assert_problem(400, "bad_request");
     }
 }
 
-/// Three operators: one goes by two numbers, one is asked for nothing.
+/// Three operators: one with two ids, one without products.
 const THREE: &str = r#"
     [networks.23410]
     name = "O2"
@@ -231,91 +230,91 @@ const THREE: &str = r#"
     receivers = ["+447700900001"]
 "#;
 
-/// A source that knows the numbers that a test tells it.
+/// A number source with fixed results.
 #[derive(Debug)]
-struct Source(HashMap<&'static str, Result<Resolved, SourceFault>>);
+struct FixedSource(HashMap<&'static str, Result<LookupResult, LookupError>>);
 
 #[async_trait]
-impl NumberSource for Source {
+impl LookupSource for FixedSource {
     fn name(&self) -> &'static str {
         "scripted"
     }
 
-    async fn resolve(&self, number: &Msisdn) -> Result<Resolved, SourceFault> {
-        self.0.get(number.as_str()).cloned().unwrap_or(Ok(Resolved::NoData))
+    async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
+        self.0.get(number.as_str()).cloned().unwrap_or(Ok(LookupResult::NoData))
     }
 }
 
 #[derive(Debug)]
-struct Addresses(HashMap<IpAddr, Located>);
+struct FixedLocations(HashMap<IpAddr, IpLocation>);
 
-impl AddressBook for Addresses {
-    fn locate(&self, address: IpAddr) -> Located {
-        self.0.get(&address.to_canonical()).cloned().unwrap_or(Located::Unknown)
+impl IpLocator for FixedLocations {
+    fn locate(&self, address: IpAddr) -> IpLocation {
+        self.0.get(&address.to_canonical()).cloned().unwrap_or(IpLocation::Unknown)
     }
 }
 
-const AT_O2: &str = "+447700900123";
-const AT_VODAFONE: &str = "+447702900123";
-/// Given out by O2, and taken to Vodafone.
-const PORTED: &str = "+447700900124";
-/// Of a brand on O2.
-const OF_BRAND: &str = "+447700900125";
-const NOBODYS: &str = "+447700900126";
-/// Of an operator that is not configured.
-const ELSEWHERE: &str = "+4915112345678";
-/// Of a network that only a source which fails could name.
-const UNSURE: &str = "+4915112345699";
+const O2_NUMBER: &str = "+447700900123";
+const VODAFONE_NUMBER: &str = "+447702900123";
+/// Assigned to O2, ported to Vodafone.
+const PORTED_NUMBER: &str = "+447700900124";
+/// On a brand of O2.
+const BRAND_NUMBER: &str = "+447700900125";
+const UNASSIGNED_NUMBER: &str = "+447700900126";
+/// On an operator that is not configured.
+const OTHER_NETWORK_NUMBER: &str = "+4915112345678";
+/// Known only to a failing source.
+const FAILING_SOURCE_NUMBER: &str = "+4915112345699";
 
 async fn three_operators() -> World {
     let world = world_with(THREE).await;
-    let on = |id: &str| Ok(Resolved::Network(id.parse().unwrap()));
+    let on = |id: &str| Ok(LookupResult::Network(id.parse().unwrap()));
     let known = HashMap::from([
-        (PORTED, on("23415")),
-        (OF_BRAND, on("23411")),
-        (NOBODYS, Ok(Resolved::NoSubscriber)),
-        (ELSEWHERE, on("26201")),
-        (UNSURE, Err(SourceFault::Timeout)),
+        (PORTED_NUMBER, on("23415")),
+        (BRAND_NUMBER, on("23411")),
+        (UNASSIGNED_NUMBER, Ok(LookupResult::NoSubscriber)),
+        (OTHER_NETWORK_NUMBER, on("26201")),
+        (FAILING_SOURCE_NUMBER, Err(LookupError::Timeout)),
     ]);
     let engine = &world.node.engine;
-    engine.number_lookup().replace(Sources {
-        prefixes: Prefixes::Fallback,
-        sources: vec![Arc::new(Source(known))],
-        ..Sources::default()
+    engine.number_lookup().replace(LookupSources {
+        prefixes: PrefixPolicy::Fallback,
+        sources: vec![Arc::new(FixedSource(known))],
+        ..LookupSources::default()
     });
-    let mobile = |id: &str| Located::Mobile(id.parse().unwrap());
+    let mobile = |id: &str| IpLocation::Mobile(id.parse().unwrap());
     let addresses = [
         ("82.132.0.1", mobile("23410")),
         ("2a01:4c8::1", mobile("23411")),
         ("85.255.0.1", mobile("23415")),
         ("80.187.0.1", mobile("26201")),
-        ("81.2.69.1", Located::NotMobile),
+        ("81.2.69.1", IpLocation::NotMobile),
     ];
     let addresses = addresses.into_iter().map(|(address, located)| (address.parse().unwrap(), located));
-    engine.networks().set_addresses(Box::new(Addresses(addresses.collect())));
+    engine.networks().set_ip_locator(Box::new(FixedLocations(addresses.collect())));
     let networks = vec!["23410".parse().unwrap()];
-    engine.networks().set_routes(vec![Route { networks, connector: ScriptedOperator::of(&world) }]);
-    SimRegister::of(&world, &["23410", "23415"]);
+    engine.networks().set_silent_routes(vec![SilentNetworkRoute { networks, connector: ScriptedOperator::of(&world) }]);
+    ScriptedSimSwap::of(&world, &["23410", "23415"]);
     world
 }
 
 #[tokio::test]
-async fn a_product_passes_three_gates() {
+async fn product_requires_project_network_and_connector() {
     let world = three_operators().await;
-    let curious = Curious::new(&world, "live").await;
-    curious.number("+990123456700").await.assert_problem(400, "phone_number_invalid");
-    assert_eq!(products(curious.number(AT_O2).await), [""; 0], "nothing is allowed yet");
+    let backend = EligibilityClient::new(&world, "live").await;
+    backend.number("+990123456700").await.assert_problem(400, "phone_number_invalid");
+    assert_eq!(products(backend.number(O2_NUMBER).await), [""; 0], "nothing is allowed yet");
     let everything = [("23410", &ALL[..]), ("23415", &ALL), ("27203", &ALL)];
-    curious.allow(&everything).await;
+    backend.allow(&everything).await;
     for (number, eligible) in [
-        (AT_O2, &ALL[..]),
-        (AT_VODAFONE, &["sim_swap"]),
-        (PORTED, &["sim_swap"]),
-        (OF_BRAND, &ALL),
+        (O2_NUMBER, &ALL[..]),
+        (VODAFONE_NUMBER, &["sim_swap"]),
+        (PORTED_NUMBER, &["sim_swap"]),
+        (BRAND_NUMBER, &ALL),
         ("+353851234567", &[]),
-        (ELSEWHERE, &[]),
+        (OTHER_NETWORK_NUMBER, &[]),
     ] {
-        assert_eq!(products(curious.number(number).await), eligible, "{number}");
+        assert_eq!(products(backend.number(number).await), eligible, "{number}");
     }
     for (address, eligible) in [
         ("82.132.0.1", &ALL[..]),
@@ -325,29 +324,29 @@ async fn a_product_passes_three_gates() {
         ("2a01%3A4c8%3A%3A1", &ALL),
         ("85.255.0.1", &["sim_swap"]),
     ] {
-        assert_eq!(products(curious.address(address).await), eligible, "{address}");
+        assert_eq!(products(backend.address(address).await), eligible, "{address}");
     }
-    curious.address("81.2.69.1").await.assert_problem(412, "not_mobile_ip");
+    backend.address("81.2.69.1").await.assert_problem(412, "not_mobile_ip");
     for unknown in ["80.187.0.1", "192.168.1.1", "100.64.0.1", "8.8.8.8"] {
-        curious.address(unknown).await.assert_problem(404, "network_not_found");
+        backend.address(unknown).await.assert_problem(404, "network_not_found");
     }
-    curious.number(NOBODYS).await.assert_problem(404, "subscriber_not_found");
-    curious.number("+442071838750").await.assert_problem(404, "subscriber_not_found");
-    let unsure = curious.number(UNSURE).await.assert_problem(503, "lookup_unavailable");
+    backend.number(UNASSIGNED_NUMBER).await.assert_problem(404, "subscriber_not_found");
+    backend.number("+442071838750").await.assert_problem(404, "subscriber_not_found");
+    let unsure = backend.number(FAILING_SOURCE_NUMBER).await.assert_problem(503, "lookup_unavailable");
     assert!(unsure.header("retry-after").is_some());
 
-    curious.allow(&[("23410", &["discovery", "sim_swap"])]).await;
-    assert_eq!(products(curious.number(AT_O2).await), ["sim_swap", "discovery"]);
-    assert_eq!(products(curious.number(PORTED).await), [""; 0]);
-    let request = Request::patch(&curious.project.path).json(&json!({"products": ["eligibility", "sim_swap"]}));
+    backend.allow(&[("23410", &["discovery", "sim_swap"])]).await;
+    assert_eq!(products(backend.number(O2_NUMBER).await), ["sim_swap", "discovery"]);
+    assert_eq!(products(backend.number(PORTED_NUMBER).await), [""; 0]);
+    let request = Request::patch(&backend.project.path).json(&json!({"products": ["eligibility", "sim_swap"]}));
     world.manage(request).await.assert(200);
-    assert_eq!(products(curious.number(AT_O2).await), ["sim_swap"], "the others are switched off");
+    assert_eq!(products(backend.number(O2_NUMBER).await), ["sim_swap"], "the others are switched off");
 }
 
 #[tokio::test]
-async fn the_network_is_told_as_it_is_configured() {
+async fn network_is_returned_as_configured() {
     let world = three_operators().await;
-    let curious = Curious::new(&world, "live").await;
+    let backend = EligibilityClient::new(&world, "live").await;
     let o2 = json!({
         "network_id": "23410",
         "network_name": "O2",
@@ -355,85 +354,85 @@ async fn the_network_is_told_as_it_is_configured() {
         "country_code": "GB",
         "dialing_code": "44",
     });
-    assert_eq!(curious.number(AT_O2).await.json()["network"], o2);
-    assert_eq!(curious.number(OF_BRAND).await.json()["network"], o2, "a brand is told of by its network");
-    assert_eq!(curious.address("2a01:4c8::1").await.json()["network"], o2);
-    assert_eq!(curious.number(PORTED).await.json()["network"]["network_name"], "Vodafone");
-    let irish = curious.number("+353851234567").await.json();
+    assert_eq!(backend.number(O2_NUMBER).await.json()["network"], o2);
+    assert_eq!(backend.number(BRAND_NUMBER).await.json()["network"], o2, "a brand is returned as its network");
+    assert_eq!(backend.address("2a01:4c8::1").await.json()["network"], o2);
+    assert_eq!(backend.number(PORTED_NUMBER).await.json()["network"]["network_name"], "Vodafone");
+    let irish = backend.number("+353851234567").await.json();
     assert_eq!((&irish["network"]["country_code"], &irish["network"]["dialing_code"]), (&json!("IE"), &json!("353")));
-    let elsewhere = curious.number(ELSEWHERE).await.json();
+    let elsewhere = backend.number(OTHER_NETWORK_NUMBER).await.json();
     let expected = json!({"network_id": "26201", "country_code": "DE", "dialing_code": "49"});
     assert_eq!((&elsewhere["network"], &elsewhere["products"]), (&expected, &json!([])));
 }
 
-/// In service, says a source, on a network that this deployment does not connect to.
-async fn a_number_on_a_network_that_is_none_of_ours_has_no_products(world: World) {
+/// Active on a network that this deployment does not connect to.
+async fn number_on_an_unconfigured_network_has_no_products(world: World) {
     let known = HashMap::from([
-        (AT_O2, Ok(Resolved::OtherNetwork)),
-        (ELSEWHERE, Ok(Resolved::Network("26201".parse().unwrap()))),
-        (NOBODYS, Ok(Resolved::NoSubscriber)),
+        (O2_NUMBER, Ok(LookupResult::OtherNetwork)),
+        (OTHER_NETWORK_NUMBER, Ok(LookupResult::Network("26201".parse().unwrap()))),
+        (UNASSIGNED_NUMBER, Ok(LookupResult::NoSubscriber)),
     ]);
-    let sources: Vec<Arc<dyn NumberSource>> = vec![Arc::new(Source(known))];
-    world.node.engine.number_lookup().replace(Sources { sources, ..Sources::default() });
-    let curious = Curious::new(&world, "live").await;
+    let sources: Vec<Arc<dyn LookupSource>> = vec![Arc::new(FixedSource(known))];
+    world.node.engine.number_lookup().replace(LookupSources { sources, ..LookupSources::default() });
+    let backend = EligibilityClient::new(&world, "live").await;
     for (number, network) in [
-        (AT_O2, json!({"country_code": "GB", "dialing_code": "44"})),
-        (ELSEWHERE, json!({"network_id": "26201", "country_code": "DE", "dialing_code": "49"})),
+        (O2_NUMBER, json!({"country_code": "GB", "dialing_code": "44"})),
+        (OTHER_NETWORK_NUMBER, json!({"network_id": "26201", "country_code": "DE", "dialing_code": "49"})),
     ] {
-        // The second time from the cache of look-ups.
+        // The second time from the lookup cache.
         for _ in 0..2 {
-            assert_eq!(curious.number(number).await.assert(200).json(), json!({"network": network, "products": []}));
+            assert_eq!(backend.number(number).await.assert(200).json(), json!({"network": network, "products": []}));
         }
     }
-    for number in [NOBODYS, "+442071838750"] {
-        curious.number(number).await.assert_problem(404, "subscriber_not_found");
+    for number in [UNASSIGNED_NUMBER, "+442071838750"] {
+        backend.number(number).await.assert_problem(404, "subscriber_not_found");
     }
-    let token = world.token(&curious.project.client_id, &curious.project.client_secret, "reverse_sms").await;
+    let token = world.token(&backend.project.client_id, &backend.project.client_secret, "reverse_sms").await;
     let create = Request::post("/v1/number-verification/reverse-sms-checks").bearer(&token);
-    world.send(create.json(&json!({"phone_number": AT_O2}))).await.assert_problem(400, "mno_not_supported");
+    world.send(create.json(&json!({"phone_number": O2_NUMBER}))).await.assert_problem(400, "mno_not_supported");
 }
 
 #[tokio::test]
-async fn eligibility_has_a_limit_of_its_own() {
+async fn eligibility_has_its_own_rate_limit() {
     let world = World::configured(|config| config.rate_limits.eligibility = 2).await;
-    let curious = Curious::new(&world, "sandbox").await;
+    let backend = EligibilityClient::new(&world, "sandbox").await;
     for left in ["1", "0"] {
-        let answer = curious.number("+990123456700").await.assert(200);
-        assert_eq!(answer.header("x-ratelimit-limit"), Some("2"));
-        assert_eq!(answer.header("x-ratelimit-remaining"), Some(left));
-        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        let response = backend.number("+990123456700").await.assert(200);
+        assert_eq!(response.header("x-ratelimit-limit"), Some("2"));
+        assert_eq!(response.header("x-ratelimit-remaining"), Some(left));
+        assert_eq!(response.header("cache-control"), Some("no-store"));
     }
-    let refused = curious.address("203.0.113.5").await.assert_problem(429, "too_many_requests");
+    let refused = backend.address("203.0.113.5").await.assert_problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("1"));
     world.advance(SignedDuration::from_secs(1));
-    curious.address("203.0.113.5").await.assert(200);
+    backend.address("203.0.113.5").await.assert(200);
 }
 
 #[tokio::test]
-async fn only_those_who_may_are_told() {
+async fn eligibility_requires_its_scope() {
     let world = World::sqlite().await;
-    let curious = Curious::new(&world, "sandbox").await;
-    let ProjectOf { client_id, client_secret, .. } = &curious.project;
+    let backend = EligibilityClient::new(&world, "sandbox").await;
+    let TestProject { client_id, client_secret, .. } = &backend.project;
     let other_product = world.token(client_id, client_secret, "sim_swap").await;
     for path in ["/v1/eligibility/phone-numbers/+990123456700", "/v1/eligibility/device-ips/203.0.113.5"] {
         world.send(Request::get(path)).await.assert_problem(401, "unauthorized");
         let refused = world.send(Request::get(path).bearer(&other_product)).await.assert_problem(403, "forbidden");
         assert!(refused.header("www-authenticate").unwrap().contains("insufficient_scope"));
         for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
-            let refused = world.send(Request::new(method, path).bearer(&curious.token)).await;
+            let refused = world.send(Request::new(method, path).bearer(&backend.token)).await;
             refused.assert_problem(405, "method_not_allowed");
         }
-        let head = world.send(Request::new("HEAD", path).bearer(&curious.token)).await.assert(200);
+        let head = world.send(Request::new("HEAD", path).bearer(&backend.token)).await.assert(200);
         assert!(head.body.is_empty());
     }
     for gone in ["/coverage/v0.1/countries/GB", "/coverage/v0.1/device_ip", "/v1/eligibility", "/v2/eligibility"] {
-        curious.get(gone).await.assert_problem(404, "not_found");
+        backend.get(gone).await.assert_problem(404, "not_found");
     }
 }
 
 on_both_stores!(
-    simulated_numbers_do_as_their_last_digits_say,
-    a_sandbox_project_sees_its_own_products,
-    test_addresses_are_where_they_are_said_to_be,
-    a_number_on_a_network_that_is_none_of_ours_has_no_products,
+    last_digits_of_sandbox_numbers_select_the_outcome,
+    sandbox_project_gets_its_enabled_products,
+    sandbox_addresses_are_located_as_documented,
+    number_on_an_unconfigured_network_has_no_products,
 );

@@ -1,4 +1,4 @@
-//! nginx as an operator's gateway: devices reach us through it, and it writes their number into plain HTTP.
+//! nginx as an operator's gateway that adds the subscriber's number to plain HTTP requests.
 
 use std::{
     fs,
@@ -13,17 +13,17 @@ use tempfile::TempDir;
 use tokio::{io::AsyncWriteExt, net::UnixStream, time::sleep};
 
 use crate::{
-    client::{Answer, PATIENCE, Request, parse, to_the_end},
-    header_enrichment::{arrived, seeker, world},
-    seeker::{DISCOVERY, SECURE_SNA},
+    client::{HttpResponse, Request, WAIT_LIMIT, parse, read_until_closed},
+    header_enrichment::{finish_redirect, silent, world},
+    silent_client::{DISCOVERY, SECURE_SNA},
     world::World,
 };
 
-/// The gateway's address towards us. It is in the operator's range; whoever spoofs comes from elsewhere.
+/// The gateway's address, inside the operator's range. Spoofed requests come from elsewhere.
 const GATEWAY: &str = "127.0.0.9";
 const NUMBER: &str = "+447700900123";
 
-/// The one subscriber of the operator, and the way to us: one socket for each of our listeners.
+/// The gateway with one subscriber and a socket for each of our listeners.
 struct Gateway {
     folder: TempDir,
     nginx: Child,
@@ -44,7 +44,7 @@ impl Gateway {
         let gateway = Gateway { folder, nginx };
         let since = Instant::now();
         while UnixStream::connect(gateway.socket("web")).await.is_err() {
-            assert!(since.elapsed() < PATIENCE, "nginx does not listen");
+            assert!(since.elapsed() < WAIT_LIMIT, "nginx does not listen");
             sleep(Duration::from_millis(20)).await;
         }
         gateway
@@ -54,12 +54,12 @@ impl Gateway {
         self.folder.path().join(name)
     }
 
-    /// What a device of the operator is answered.
-    async fn carries(&self, to: &str, request: &Request) -> Answer {
+    /// Response to a device of the operator.
+    async fn send_through(&self, to: &str, request: &Request) -> HttpResponse {
         let mut stream = UnixStream::connect(self.socket(to)).await.unwrap();
         let host = SocketAddr::from(([127, 0, 0, 1], 80));
         stream.write_all(&request.bytes(host)).await.unwrap();
-        parse(&to_the_end(&mut stream).await, false)
+        parse(&read_until_closed(&mut stream).await, false)
     }
 }
 
@@ -99,56 +99,56 @@ fn settings(folder: &Path, public: SocketAddr, enrichment: SocketAddr) -> String
     )
 }
 
-/// The way of a device from the check's URL to the other listener: what it asks there.
-async fn departed(world: &World, gateway: &Gateway, created: &Value) -> String {
+/// Follows a check URL to the enrichment listener and returns the target there.
+async fn redirected_target(world: &World, gateway: &Gateway, created: &Value) -> String {
     let target = created["url"].as_str().unwrap().strip_prefix(&world.node.base_url).unwrap();
-    let answer = gateway.carries("web", &Request::get(target)).await.assert(302);
+    let response = gateway.send_through("web", &Request::get(target)).await.assert(302);
     let origin = format!("http://{}", world.node.enrichment_address.unwrap());
-    answer.header("location").unwrap().strip_prefix(&origin).unwrap().to_owned()
+    response.header("location").unwrap().strip_prefix(&origin).unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn a_gateway_tells_who_its_devices_are() {
+async fn trusted_gateway_identifies_devices() {
     let world = world().await;
     let gateway = Gateway::start(&world).await;
-    let secure_sna = seeker(&world, SECURE_SNA).await;
+    let secure_sna = silent(&world, SECURE_SNA).await;
     for (number, is_match) in [(NUMBER, true), ("+447700900124", false)] {
         let created = secure_sna.post(&json!({"phone_number": number})).await.assert(201).json();
-        let target = departed(&world, &gateway, &created).await;
-        // The device may write what it likes: the gateway writes over it.
+        let target = redirected_target(&world, &gateway, &created).await;
+        // The gateway overwrites headers sent by the device.
         let request = Request::get(&target).header("X-MSISDN", "447700900199").header("X-Forwarded-For", "127.0.1.7");
-        let end = gateway.carries("enriched", &request).await.assert(200).json();
+        let end = gateway.send_through("enriched", &request).await.assert(200).json();
         let id = created["check_id"].as_str().unwrap();
         let redeemed = secure_sna.redeem(id, end["code"].as_str().unwrap()).await.assert(200).json();
         assert_eq!(redeemed["match"], is_match);
     }
-    let discovery = seeker(&world, DISCOVERY).await;
+    let discovery = silent(&world, DISCOVERY).await;
     let created = discovery.post(&json!({})).await.assert(201).json();
-    let target = departed(&world, &gateway, &created).await;
-    let end = gateway.carries("enriched", &Request::get(&target)).await.assert(200).json();
+    let target = redirected_target(&world, &gateway, &created).await;
+    let end = gateway.send_through("enriched", &Request::get(&target)).await.assert(200).json();
     let id = created["check_id"].as_str().unwrap();
     let redeemed = discovery.redeem(id, end["code"].as_str().unwrap()).await.assert(200).json();
     assert_eq!(redeemed["phone_number"], NUMBER);
 }
 
 #[tokio::test]
-async fn nobody_speaks_for_a_device_past_its_gateway() {
+async fn forged_enrichment_headers_are_ignored() {
     let world = world().await;
     let gateway = Gateway::start(&world).await;
-    let discovery = seeker(&world, DISCOVERY).await;
+    let discovery = silent(&world, DISCOVERY).await;
     let spoofed = ("X-MSISDN", "447700900123");
     for from in ["127.0.1.7", "127.0.0.8"] {
         let created = discovery.post(&json!({})).await.assert(201).json();
-        let target = departed(&world, &gateway, &created).await;
-        let end = arrived(&world, from, &target, &[spoofed, ("X-Forwarded-For", GATEWAY)]).await;
+        let target = redirected_target(&world, &gateway, &created).await;
+        let end = finish_redirect(&world, from, &target, &[spoofed, ("X-Forwarded-For", GATEWAY)]).await;
         assert_eq!(end.get("code"), None, "{from}");
         let ended = discovery.get(created["check_id"].as_str().unwrap()).await.assert(200).json();
         assert_eq!(ended["status"], "ERROR");
     }
-    // Nor at any other listener: there the header is nobody's.
+    // The header is ignored on all other listeners.
     let created = discovery.post(&json!({})).await.assert(201).json();
     let target = created["url"].as_str().unwrap().strip_prefix(&world.node.base_url).unwrap();
     let request = Request::get(target).header(spoofed.0, spoofed.1);
-    let answer = gateway.carries("web", &request).await.assert(302);
-    assert!(answer.header("location").is_some_and(|location| location.contains("/he/legacy/")));
+    let response = gateway.send_through("web", &request).await.assert(302);
+    assert!(response.header("location").is_some_and(|location| location.contains("/he/legacy/")));
 }

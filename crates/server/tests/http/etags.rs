@@ -5,16 +5,16 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     world::World,
 };
 
-fn etag(answer: &Answer) -> String {
-    answer.header("etag").expect("an ETag").to_owned()
+fn etag(response: &HttpResponse) -> String {
+    response.header("etag").expect("an ETag").to_owned()
 }
 
-async fn changes_are_made_to_what_was_read(world: World) {
+async fn change_with_an_outdated_etag_is_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let networks = format!("{}/allowed-networks", project.path);
     for (path, method, changes) in [
@@ -50,25 +50,25 @@ async fn changes_are_made_to_what_was_read(world: World) {
     }
 }
 
-async fn of_many_changes_to_what_was_read_one_is_made(world: World) {
+async fn one_of_many_concurrent_conditional_changes_succeeds(world: World) {
     let project = world.project("Shop", json!({})).await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     for path in [&project.path, &world.acme.path()] {
         let tag = etag(&world.manage(Request::get(path)).await.assert(200));
         let change = async |number: usize| {
             let request = Request::patch(path).bearer(&token).json(&json!({"name": format!("Shop {number}")}));
             world.send(request.header("If-Match", &tag)).await
         };
-        let answers = join_all((0..6).map(change)).await;
-        assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1, "{path}");
-        for answer in answers.into_iter().filter(|answer| answer.status != 200) {
-            answer.assert_problem(412, "precondition_failed");
+        let responses = join_all((0..6).map(change)).await;
+        assert_eq!(responses.iter().filter(|response| response.status == 200).count(), 1, "{path}");
+        for response in responses.into_iter().filter(|response| response.status != 200) {
+            response.assert_problem(412, "precondition_failed");
         }
     }
 }
 
-/// The use of a credential is part of what is read of it, and does not change its tag.
-async fn credentials_show_when_they_were_last_used(world: World) {
+/// `last_used_at` does not affect the tag.
+async fn credentials_show_their_last_use(world: World) {
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/credentials/{}", project.path, project.client_id);
     let read = async || world.manage(Request::get(&path)).await.assert(200);
@@ -77,12 +77,12 @@ async fn credentials_show_when_they_were_last_used(world: World) {
     world.advance(SignedDuration::from_secs(90));
     let token = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
     world.token_request(&project.client_id, "wrong", "sim_swap").await.assert(401);
-    world.node.engine.tidy_up().await.unwrap();
+    world.node.engine.delete_expired().await.unwrap();
     assert_eq!(read().await.json()["last_used_at"], "2026-01-01T00:01:00.000Z");
 
     world.advance(SignedDuration::from_secs(100));
     world.send(Request::get("/v1/sim-swap-checks").bearer(&token)).await.assert(200);
-    world.node.engine.tidy_up().await.unwrap();
+    world.node.engine.delete_expired().await.unwrap();
     let used = read().await;
     assert_eq!(used.json()["last_used_at"], "2026-01-01T00:03:00.000Z");
     let listed = world.manage(Request::get(&format!("{}/credentials", project.path))).await.assert(200).json();
@@ -96,7 +96,7 @@ async fn credentials_show_when_they_were_last_used(world: World) {
 }
 
 on_both_stores!(
-    changes_are_made_to_what_was_read,
-    of_many_changes_to_what_was_read_one_is_made,
-    credentials_show_when_they_were_last_used,
+    change_with_an_outdated_etag_is_rejected,
+    one_of_many_concurrent_conditional_changes_succeeds,
+    credentials_show_their_last_use,
 );

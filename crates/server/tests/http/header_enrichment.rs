@@ -1,4 +1,4 @@
-//! Devices that are known by a header of their operator, from the configuration to the verdict.
+//! Header enrichment, from the configuration to the verdict.
 
 use std::net::SocketAddr;
 
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::{
-    client::{Answer, Request, parse, to_the_end},
+    client::{HttpResponse, Request, parse, read_until_closed},
     networks::configured,
     proxy_protocol::connect,
-    seeker::{DISCOVERY, Path, SECURE_SNA, Seeker},
+    silent_client::{DISCOVERY, Path, SECURE_SNA, SilentClient},
     world::World,
 };
 
-/// An operator whose devices come from one range, and write their number in the clear.
+/// An operator with one address range that sends numbers in plain text.
 const SETTINGS: &str = r#"
     header_enrichment.listen = "127.0.0.1:0"
 
@@ -42,61 +42,61 @@ pub async fn world() -> World {
     .await
 }
 
-pub async fn seeker(world: &World, path: Path) -> Seeker<'_> {
-    let seeker = Seeker::with(world, path, json!({"mode": "live"})).await;
+pub async fn silent(world: &World, path: Path) -> SilentClient<'_> {
+    let silent = SilentClient::with(world, path, json!({"mode": "live"})).await;
     let allowed = json!({"networks": [{"network_id": "23410", "products": [path.scope]}]});
-    let request = Request::put(&format!("{}/allowed-networks", seeker.project.path));
+    let request = Request::put(&format!("{}/allowed-networks", silent.project.path));
     world.manage(request.json(&allowed)).await.assert(200);
-    seeker
+    silent
 }
 
-/// What a device at an address is answered.
-async fn asked(from: &str, to: SocketAddr, request: &Request) -> Answer {
+/// Response to a device at an address.
+async fn asked(from: &str, to: SocketAddr, request: &Request) -> HttpResponse {
     let mut stream = connect(from, to).await;
     stream.write_all(&request.bytes(to)).await.unwrap();
-    parse(&to_the_end(&mut stream).await, false)
+    parse(&read_until_closed(&mut stream).await, false)
 }
 
-/// A check whose device has been sent to the other listener: its id, and where the device is to go.
-async fn departed(seeker: &Seeker<'_>, body: &Value) -> (String, String) {
-    let created = seeker.post(body).await.assert(201).json();
-    let node = &seeker.world.node;
+/// A check whose device was redirected to the enrichment listener: its id and the target.
+async fn redirected_check(silent: &SilentClient<'_>, body: &Value) -> (String, String) {
+    let created = silent.post(body).await.assert(201).json();
+    let node = &silent.world.node;
     let target = created["url"].as_str().unwrap().strip_prefix(&node.base_url).unwrap();
-    let answer = asked(DEVICE, node.address, &Request::get(target)).await.assert(302);
+    let response = asked(DEVICE, node.address, &Request::get(target)).await.assert(302);
     let origin = format!("http://{}", node.enrichment_address.unwrap());
-    let target = answer.header("location").unwrap().strip_prefix(&origin).unwrap().to_owned();
+    let target = response.header("location").unwrap().strip_prefix(&origin).unwrap().to_owned();
     assert!(target.starts_with("/he/legacy/"), "{target}");
     (created["check_id"].as_str().unwrap().to_owned(), target)
 }
 
-/// What the device is told at the end of its way.
-pub async fn arrived(world: &World, from: &str, target: &str, headers: &[(&str, &str)]) -> Value {
+/// Response to the device at the end of the chain.
+pub async fn finish_redirect(world: &World, from: &str, target: &str, headers: &[(&str, &str)]) -> Value {
     let request = headers.iter().fold(Request::get(target), |request, (name, value)| request.header(name, value));
     asked(from, world.node.enrichment_address.unwrap(), &request).await.json()
 }
 
 #[tokio::test]
-async fn a_number_is_verified_and_discovered() {
+async fn enriched_number_is_verified_and_discovered() {
     let world = world().await;
-    let secure_sna = seeker(&world, SECURE_SNA).await;
+    let secure_sna = silent(&world, SECURE_SNA).await;
     for (inserted, is_match) in [("447700900123", true), ("447700900124", false)] {
-        let (id, target) = departed(&secure_sna, &json!({"phone_number": NUMBER})).await;
-        let end = arrived(&world, DEVICE, &target, &[("X-MSISDN", inserted)]).await;
+        let (id, target) = redirected_check(&secure_sna, &json!({"phone_number": NUMBER})).await;
+        let end = finish_redirect(&world, DEVICE, &target, &[("X-MSISDN", inserted)]).await;
         let redeemed = secure_sna.redeem(&id, end["code"].as_str().unwrap()).await.assert(200).json();
         assert_eq!((&redeemed["status"], &redeemed["match"]), (&json!("COMPLETED"), &json!(is_match)));
         assert_eq!(redeemed["network_id"], "23410");
     }
-    let discovery = seeker(&world, DISCOVERY).await;
-    let (id, target) = departed(&discovery, &json!({})).await;
-    let end = arrived(&world, DEVICE, &target, &[("x-msisdn", "+447700900123")]).await;
+    let discovery = silent(&world, DISCOVERY).await;
+    let (id, target) = redirected_check(&discovery, &json!({})).await;
+    let end = finish_redirect(&world, DEVICE, &target, &[("x-msisdn", "+447700900123")]).await;
     let redeemed = discovery.redeem(&id, end["code"].as_str().unwrap()).await.assert(200).json();
     assert_eq!(redeemed["phone_number"], NUMBER);
 }
 
 #[tokio::test]
-async fn a_header_that_is_not_the_operators_ends_the_check() {
+async fn enrichment_header_from_an_untrusted_peer_fails_the_check() {
     let world = world().await;
-    let discovery = seeker(&world, DISCOVERY).await;
+    let discovery = silent(&world, DISCOVERY).await;
     let number = ("X-MSISDN", "447700900123");
     for (from, headers, error) in [
         ("127.0.1.7", vec![number], "not_mobile_ip"),
@@ -107,12 +107,12 @@ async fn a_header_that_is_not_the_operators_ends_the_check() {
         (DEVICE, vec![number, number], "mno_response_error"),
         (DEVICE, vec![("X-MSISDN", "99999999999")], "mno_response_error"),
     ] {
-        let (id, target) = departed(&discovery, &json!({})).await;
-        let end = arrived(&world, from, &target, &headers).await;
+        let (id, target) = redirected_check(&discovery, &json!({})).await;
+        let end = finish_redirect(&world, from, &target, &headers).await;
         assert_eq!(end["error"], error, "{from} {headers:?}");
         let ended = discovery.get(&id).await.assert(200).json();
         assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!(error)));
-        let again = arrived(&world, DEVICE, &target, &[number]).await;
-        assert_eq!(again.get("code"), None, "a ticket is good for one arrival");
+        let again = finish_redirect(&world, DEVICE, &target, &[number]).await;
+        assert_eq!(again.get("code"), None, "a state can be used once");
     }
 }

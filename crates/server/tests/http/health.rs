@@ -1,15 +1,15 @@
-//! Is it alive, is it ready, and how is it doing.
+//! Health checks and metrics.
 
 use serde_json::json;
 
 use crate::{
     client::{self, Request},
     on_both_stores,
-    sim_swap::Inquirer,
+    sim_swap::SimSwapClient,
     world::{World, token_request},
 };
 
-async fn a_node_that_serves_is_alive_and_ready(world: World) {
+async fn serving_node_is_alive_and_ready(world: World) {
     let operators = world.node.metrics_address.unwrap();
     for address in [world.node.address, operators] {
         let alive = client::send(address, &Request::get("/livez")).await.assert(200);
@@ -19,9 +19,8 @@ async fn a_node_that_serves_is_alive_and_ready(world: World) {
     }
 }
 
-/// Metrics have a door of their own, and nothing else is behind it.
 #[tokio::test]
-async fn metrics_are_for_operators_only() {
+async fn metrics_are_not_served_on_the_public_listener() {
     let world = World::sqlite().await;
     let operators = world.node.metrics_address.unwrap();
     world.send(Request::get("/metrics")).await.assert(404);
@@ -33,11 +32,11 @@ async fn metrics_are_for_operators_only() {
     }
 }
 
-/// What callers send does not become a label: routes and methods come from closed sets.
+/// Routes and methods come from closed sets; client input never becomes a label.
 #[tokio::test]
-async fn metrics_count_routes_and_not_paths() {
+async fn metrics_use_routes_as_labels() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     world.send(Request::get(&world.acme.path()).bearer(&token)).await.assert(200);
     world.send(Request::get(&world.acme.path()).bearer(&token)).await.assert(200);
     world.send(token_request("nobody", "nothing", "management")).await.assert(401);
@@ -59,11 +58,11 @@ async fn metrics_count_routes_and_not_paths() {
     }
 }
 
-/// How many checks are begun, how they end, and whether operators are asked.
+/// Checks created and concluded, and calls to operators.
 #[tokio::test]
 async fn metrics_count_checks_by_product() {
     let world = World::sqlite().await;
-    let bank = Inquirer::sandbox(&world).await;
+    let bank = SimSwapClient::sandbox(&world).await;
     for number in ["+990123456700", "+990123456702", "+990123456701", "+990123456799"] {
         bank.ask(number).await.assert(201);
     }
@@ -84,4 +83,4 @@ async fn metrics_count_checks_by_product() {
     assert!(!metrics.contains("990123456"));
 }
 
-on_both_stores!(a_node_that_serves_is_alive_and_ready);
+on_both_stores!(serving_node_is_alive_and_ready);

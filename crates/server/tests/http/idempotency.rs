@@ -1,20 +1,20 @@
-//! `Idempotency-Key`: a create that may be sent twice and is done once.
+//! `Idempotency-Key`.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     routes::{self, Ids, Tokens},
-    sim_register::SimRegister,
+    scripted_sim_swap::ScriptedSimSwap,
     world::{World, eventually, send_to},
 };
 
-/// Every create gives the first answer again, to the byte, secret included.
-async fn a_repetition_gets_the_first_answer(world: World) {
-    SimRegister::simulated(&world);
+/// Every create replays the first response byte for byte, including the secret.
+async fn repeated_request_gets_the_first_response(world: World) {
+    ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
     let tokens = Tokens::of(&world, &project).await;
@@ -36,7 +36,7 @@ async fn a_repetition_gets_the_first_answer(world: World) {
     assert_eq!(projects["page"]["total_elements"], 2, "one by hand, one by the route");
 }
 
-async fn another_request_with_the_same_key_is_422(world: World) {
+async fn different_request_with_the_same_key_returns_422(world: World) {
     let (projects, credentials) =
         (format!("{}/projects", world.acme.path()), format!("{}/credentials", world.acme.path()));
     let create = async |path: &str, body: &str| {
@@ -54,9 +54,8 @@ async fn another_request_with_the_same_key_is_422(world: World) {
     assert_eq!(create(&projects, r#"{"name":"Shop"}"#).await.body, first.body);
 }
 
-/// The same for checks, whose keys belong to their project.
-async fn the_key_of_a_check_is_its_projects(world: World) {
-    SimRegister::simulated(&world);
+async fn keys_of_checks_are_scoped_to_the_project(world: World) {
+    ScriptedSimSwap::simulated(&world);
     let [one, other] = [world.project("One", json!({})).await, world.project("Other", json!({})).await];
     let [own, others] = [Tokens::of(&world, &one).await, Tokens::of(&world, &other).await];
     for route in routes::checks() {
@@ -77,24 +76,24 @@ async fn the_key_of_a_check_is_its_projects(world: World) {
     }
 }
 
-/// Many at once: one does it, the others get its answer or are told to wait.
-async fn of_many_at_once_one_does_it(world: World) {
-    SimRegister::simulated(&world);
+/// The other requests get its response or a conflict.
+async fn one_of_many_concurrent_requests_creates_the_resource(world: World) {
+    ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
     let tokens = Tokens::of(&world, &project).await;
     let ids = Ids::of(&world.acme, &project);
-    // A project's name is taken after the first round.
+    // The project name is taken after the first round.
     let routes = || routes::creates().filter(|route| !route.template.ends_with("/projects"));
     for (round, route) in (0..3).flat_map(|round| routes().map(move |route| (round, route))) {
         let key = format!("round-{round}-{}", route.template.len());
         let request = route.request(&ids).bearer(tokens.for_route(route)).header("Idempotency-Key", &key);
         let one = || world.send(request.clone());
-        let answers = futures_util::future::join_all((0..24).map(|_| one())).await;
+        let responses = futures_util::future::join_all((0..24).map(|_| one())).await;
         let mut made = vec![];
-        for answer in answers {
-            match (answer.status, answer.header("idempotent-replayed")) {
-                (201, replayed) => made.push((replayed.is_none(), answer.body)),
-                (409, None) => assert_eq!(answer.code(), "idempotency_in_progress"),
+        for response in responses {
+            match (response.status, response.header("idempotent-replayed")) {
+                (201, replayed) => made.push((replayed.is_none(), response.body)),
+                (409, None) => assert_eq!(response.code(), "idempotency_in_progress"),
                 other => panic!("{other:?}"),
             }
         }
@@ -111,48 +110,50 @@ async fn of_many_at_once_one_does_it(world: World) {
     }
 }
 
-async fn keys_of_another_workspace_are_others(world: World) {
+async fn keys_are_scoped_to_the_workspace(world: World) {
     let other = world.another_tenant().await;
-    let tokens = [(world.acme.path(), world.manager().await), (other.path(), world.manager_of(&other).await)];
+    let tokens =
+        [(world.acme.path(), world.management_token().await), (other.path(), world.management_token_of(&other).await)];
     let mut bodies: Vec<Value> = vec![];
     for (path, token) in tokens {
         let request = Request::post(&format!("{path}/projects")).bearer(&token).json(&json!({"name": "Shop"}));
-        let answer = world.send(request.header("Idempotency-Key", "same")).await.assert(201);
-        assert_eq!(answer.header("idempotent-replayed"), None);
-        bodies.push(answer.json()["project_id"].clone());
+        let response = world.send(request.header("Idempotency-Key", "same")).await.assert(201);
+        assert_eq!(response.header("idempotent-replayed"), None);
+        bodies.push(response.json()["project_id"].clone());
     }
     assert_ne!(bodies[0], bodies[1]);
 }
 
-async fn keys_of_another_project_are_others(world: World) {
-    let token = world.manager().await;
+async fn keys_are_scoped_to_the_project(world: World) {
+    let token = world.management_token().await;
     let mut ids: Vec<Value> = vec![];
     for name in ["One", "Two"] {
         let project = world.project(name, json!({})).await;
         let request = Request::post(&format!("{}/credentials", project.path)).bearer(&token).json(&json!({}));
-        let answer = world.send(request.header("Idempotency-Key", "same")).await.assert(201);
-        assert_eq!(answer.header("idempotent-replayed"), None);
-        ids.push(answer.json()["client_id"].clone());
+        let response = world.send(request.header("Idempotency-Key", "same")).await.assert(201);
+        assert_eq!(response.header("idempotent-replayed"), None);
+        ids.push(response.json()["client_id"].clone());
     }
     assert_ne!(ids[0], ids[1]);
 }
 
-/// A caller of another workspace is refused before its key is used, whether or not the owner has used the same key.
-async fn strangers_use_no_keys_of_the_management_api(world: World) {
+/// Rejected before the key is used, whether or not the owner has used the same key.
+async fn unauthorized_management_requests_use_no_keys(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
-    let (owner, stranger) = (world.manager().await, world.manager_of(&world.another_tenant().await).await);
+    let (owner, stranger) =
+        (world.management_token().await, world.management_token_of(&world.another_tenant().await).await);
     for (number, route) in routes::managed().filter(|route| route.method == "POST").enumerate() {
         let request = route.request(&ids).header("Idempotency-Key", format!("key-{number}"));
         let ask_as_stranger = async || {
-            let answer = world.send(request.clone().bearer(&stranger)).await.assert_problem(403, "forbidden");
-            assert_eq!(answer.header("idempotent-replayed"), None);
-            answer.body
+            let response = world.send(request.clone().bearer(&stranger)).await.assert_problem(403, "forbidden");
+            assert_eq!(response.header("idempotent-replayed"), None);
+            response.body
         };
         let before = ask_as_stranger().await;
         let first = world.send(request.clone().bearer(&owner)).await.assert(201);
-        assert_eq!(first.header("idempotent-replayed"), None, "the stranger has claimed the key of {route:?}");
-        assert_eq!(ask_as_stranger().await, before, "the answer shows that the key exists");
+        assert_eq!(first.header("idempotent-replayed"), None, "the unauthorized request claimed the key of {route:?}");
+        assert_eq!(ask_as_stranger().await, before, "the response shows that the key exists");
         let other_body = request.clone().body("application/json", "[]").bearer(&stranger);
         assert_eq!(world.send(other_body).await.assert_problem(403, "forbidden").body, before);
         let again = world.send(request.bearer(&owner)).await.assert(201);
@@ -160,9 +161,9 @@ async fn strangers_use_no_keys_of_the_management_api(world: World) {
     }
 }
 
-/// A project of another workspace may use the same keys: they are other ones.
-async fn strangers_use_no_keys_of_products(world: World) {
-    SimRegister::simulated(&world);
+/// Keys of another workspace are independent.
+async fn unauthorized_product_requests_use_no_keys(world: World) {
+    ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
     let theirs = world.project_of(&world.another_tenant().await, "Shop", json!({})).await;
     let [owner, stranger] = [Tokens::of(&world, &project).await, Tokens::of(&world, &theirs).await];
@@ -176,7 +177,7 @@ async fn strangers_use_no_keys_of_products(world: World) {
         if route.scope() == "sim_swap" {
             continue;
         }
-        // The owner's first use of this key comes last. The stranger has used its own key of that name for a create.
+        // The owner uses this key last, after the other project used its own key of that name.
         let id = own.json()["check_id"].as_str().unwrap().to_owned();
         let resend = Request::post(&format!("{}/{id}/callback-resends", route.template));
         let key = format!("resend-{}", route.scope());
@@ -189,7 +190,7 @@ async fn strangers_use_no_keys_of_products(world: World) {
     }
 }
 
-async fn a_key_is_free_again_after_a_day(world: World) {
+async fn key_can_be_reused_after_a_day(world: World) {
     let path = format!("{}/credentials", world.acme.path());
     let create = async || {
         world.manage(Request::post(&path).json(&json!({})).header("Idempotency-Key", "daily")).await.assert(201)
@@ -198,15 +199,14 @@ async fn a_key_is_free_again_after_a_day(world: World) {
     world.advance(SignedDuration::from_hours(24) - SignedDuration::from_millis(1));
     assert_eq!(create().await.body, first.body);
     world.advance(SignedDuration::from_millis(1));
-    world.node.engine.tidy_up().await.unwrap();
+    world.node.engine.delete_expired().await.unwrap();
     let second = create().await;
     assert_eq!(second.header("idempotent-replayed"), None);
     assert_ne!(second.body, first.body);
     assert_eq!(create().await.body, second.body);
 }
 
-/// A key that is over is free, whether or not anybody has tidied up.
-async fn a_key_that_is_over_need_not_be_swept_first(world: World) {
+async fn expired_key_can_be_reused_before_housekeeping(world: World) {
     let path = format!("{}/credentials", world.acme.path());
     let create =
         async |body: &Value| world.manage(Request::post(&path).json(body).header("Idempotency-Key", "daily")).await;
@@ -216,8 +216,7 @@ async fn a_key_that_is_over_need_not_be_swept_first(world: World) {
     assert_eq!(other.header("idempotent-replayed"), None);
 }
 
-/// A create that did nothing has used nothing up.
-async fn a_request_that_fails_frees_its_key(world: World) {
+async fn failed_request_releases_its_key(world: World) {
     let taken = world.project("Taken", json!({})).await;
     let other = world.another_tenant().await;
     let create = async |path: &str, body: &Value| {
@@ -237,9 +236,9 @@ async fn a_request_that_fails_frees_its_key(world: World) {
 }
 
 #[tokio::test]
-async fn keys_have_1_to_255_visible_characters() {
-    let world = World::configured(|config| config.number_guard.creates = 100).await;
-    SimRegister::simulated(&world);
+async fn idempotency_keys_have_1_to_255_visible_characters() {
+    let world = World::configured(|config| config.number_guard.max_checks = 100).await;
+    ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
     let tokens = Tokens::of(&world, &project).await;
     let ids = Ids::of(&world.acme, &project);
@@ -247,8 +246,8 @@ async fn keys_have_1_to_255_visible_characters() {
         let request = route.request(&ids).bearer(tokens.for_route(route));
         let create = async |key: &[u8]| world.send(request.clone().header("Idempotency-Key", key)).await;
         for bad in [&b""[..], b"a b", b"a\tb", "schl\u{fc}ssel".as_bytes(), b"\xff", &[b'x'; 256], &[b'x'; 4000]] {
-            let answer = create(bad).await.assert_problem(400, "bad_request");
-            assert!(answer.detail().contains("Idempotency-Key"), "{route:?}: {}", answer.detail());
+            let response = create(bad).await.assert_problem(400, "bad_request");
+            assert!(response.detail().contains("Idempotency-Key"), "{route:?}: {}", response.detail());
         }
         let twice = request.clone().header("Idempotency-Key", "a").header("Idempotency-Key", "b");
         world.send(twice).await.assert_problem(400, "bad_request");
@@ -264,7 +263,7 @@ async fn keys_have_1_to_255_visible_characters() {
 }
 
 #[tokio::test]
-async fn without_a_key_every_request_is_a_new_one() {
+async fn requests_without_a_key_are_independent() {
     let world = World::sqlite().await;
     let path = format!("{}/credentials", world.acme.path());
     let create =
@@ -272,8 +271,8 @@ async fn without_a_key_every_request_is_a_new_one() {
     assert_ne!(create().await, create().await);
 }
 
-/// What is stored for a repetition is sealed: whoever copies the database learns no secret from it.
-async fn a_stored_answer_is_sealed(world: World) {
+/// A copy of the database reveals no secret.
+async fn stored_response_is_encrypted(world: World) {
     let path = format!("{}/projects", world.acme.path());
     let create = Request::post(&path).json(&json!({"name": "Shop"})).header("Idempotency-Key", "my-very-own-key");
     let created = world.manage(create).await.assert(201).json();
@@ -288,9 +287,9 @@ async fn a_stored_answer_is_sealed(world: World) {
     assert!(found(&dump, &id), "while the client id is: the search finds what is there");
 }
 
-/// A caller that hangs up is not told, but what it asked for is done, once.
-async fn a_caller_that_hangs_up_can_ask_again(world: World) {
-    let token = world.manager().await;
+/// The request is processed once even if the client disconnects.
+async fn disconnected_client_can_repeat_its_request(world: World) {
+    let token = world.management_token().await;
     let projects = format!("{}/projects", world.acme.path());
     let request = Request::post(&projects).bearer(&token).json(&json!({"name": "Shop"})).header("Idempotency-Key", "k");
     for _ in 0..5 {
@@ -298,19 +297,19 @@ async fn a_caller_that_hangs_up_can_ask_again(world: World) {
         stream.write_all(&request.bytes(world.node.address)).await.unwrap();
     }
     let ask = async || match world.send(request.clone()).await {
-        Answer { status: 201, .. } => true,
-        answer => {
-            answer.assert_problem(409, "idempotency_in_progress");
+        HttpResponse { status: 201, .. } => true,
+        response => {
+            response.assert_problem(409, "idempotency_in_progress");
             false
         }
     };
-    eventually("the answer is there", ask).await;
+    eventually("the response is there", ask).await;
     assert_eq!(world.manage(Request::get(&projects)).await.json()["page"]["total_elements"], 1);
 }
 
-async fn any_node_repeats_the_answer(world: World) {
+async fn any_node_replays_the_response(world: World) {
     let second = world.second_node().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let path = format!("{}/credentials", world.acme.path());
     let request = Request::post(&path).bearer(&token).json(&json!({})).header("Idempotency-Key", "k");
     let first = world.send(request.clone()).await.assert(201);
@@ -319,23 +318,23 @@ async fn any_node_repeats_the_answer(world: World) {
 }
 
 on_both_stores!(
-    a_repetition_gets_the_first_answer,
-    another_request_with_the_same_key_is_422,
-    the_key_of_a_check_is_its_projects,
-    of_many_at_once_one_does_it,
-    keys_of_another_workspace_are_others,
-    keys_of_another_project_are_others,
-    strangers_use_no_keys_of_the_management_api,
-    strangers_use_no_keys_of_products,
-    a_key_is_free_again_after_a_day,
-    a_key_that_is_over_need_not_be_swept_first,
-    a_request_that_fails_frees_its_key,
-    a_stored_answer_is_sealed,
-    a_caller_that_hangs_up_can_ask_again,
-    any_node_repeats_the_answer,
+    repeated_request_gets_the_first_response,
+    different_request_with_the_same_key_returns_422,
+    keys_of_checks_are_scoped_to_the_project,
+    one_of_many_concurrent_requests_creates_the_resource,
+    keys_are_scoped_to_the_workspace,
+    keys_are_scoped_to_the_project,
+    unauthorized_management_requests_use_no_keys,
+    unauthorized_product_requests_use_no_keys,
+    key_can_be_reused_after_a_day,
+    expired_key_can_be_reused_before_housekeeping,
+    failed_request_releases_its_key,
+    stored_response_is_encrypted,
+    disconnected_client_can_repeat_its_request,
+    any_node_replays_the_response,
 );
 
-/// Looks for a text as it is, and in hex, as PostgreSQL shows bytes.
+/// Searches for a text verbatim and in hex, as PostgreSQL prints bytes.
 fn found(dump: &[u8], text: &str) -> bool {
     let hex: String = text.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     [text.as_bytes(), hex.as_bytes()].iter().any(|needle| dump.windows(needle.len()).any(|window| window == *needle))

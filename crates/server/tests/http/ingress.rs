@@ -1,4 +1,4 @@
-//! Webhooks: SMS come in on a listener of their own, from those who know how to call it.
+//! SMS webhooks on the ingress listener.
 
 use std::net::SocketAddr;
 
@@ -8,10 +8,10 @@ use serde_json::json;
 use url::form_urlencoded::Serializer;
 
 use crate::{
-    client::{self, Answer, Request},
+    client::{self, HttpResponse, Request},
     networks::{AUTH_TOKEN, SECRET, live, world_with},
     receiver::Receiver,
-    reverse_sms::{Asker, CHECKS, Invited},
+    reverse_sms::{CHECKS, InvitedCheck, ReverseSmsClient},
     world::World,
 };
 
@@ -51,21 +51,21 @@ const SETTINGS: &str = r#"
     receivers = ["+447700900001"]
 "#;
 
-/// Calls as a vendor does: what it is answered is no part of the OpenAPI document.
-async fn call(world: &World, request: Request) -> Answer {
+/// Sends a vendor's request. The response is not part of the OpenAPI document.
+async fn call(world: &World, request: Request) -> HttpResponse {
     client::send(world.node.ingress_address.expect("an ingress"), &request).await
 }
 
-fn kannel(path: &str, from: &str, check: &Invited) -> Request {
+fn kannel(path: &str, from: &str, check: &InvitedCheck) -> Request {
     let fields = [("from", from), ("to", &check.receiver), ("text", &check.body), ("charset", "UTF-8"), ("id", "1")];
     Request::get(&format!("{path}?{}", Serializer::new(String::new()).extend_pairs(fields).finish()))
 }
 
-async fn status(asker: &Asker<'_>, check: &Invited) -> String {
-    asker.get(&check.id).await.assert(200).json()["status"].as_str().unwrap().to_owned()
+async fn status(backend: &ReverseSmsClient<'_>, check: &InvitedCheck) -> String {
+    backend.get(&check.id).await.assert(200).json()["status"].as_str().unwrap().to_owned()
 }
 
-/// What Prometheus is told of a connector.
+/// Metric value of a connector.
 async fn count(address: Option<SocketAddr>, connector: &str, outcome: &str) -> u64 {
     let metrics = client::send(address.expect("metrics"), &Request::get("/metrics")).await.assert(200).text();
     let series = format!("inbound_sms_total{{connector=\"{connector}\",outcome=\"{outcome}\"}} ");
@@ -74,10 +74,10 @@ async fn count(address: Option<SocketAddr>, connector: &str, outcome: &str) -> u
 }
 
 #[tokio::test]
-async fn whoever_knows_the_secret_concludes_a_check() {
+async fn webhook_with_the_secret_concludes_a_check() {
     let world = world_with(SETTINGS).await;
-    let asker = live(&world, &["23410"]).await;
-    let check = asker.create(json!({"phone_number": NUMBER})).await;
+    let backend = live(&world, &["23410"]).await;
+    let check = backend.create(json!({"phone_number": NUMBER})).await;
     let good = format!("{KANNEL}/{SECRET}");
 
     for path in ["/southbound/sms/nobody", "/southbound/sms", &format!("{good}/more"), "/southbound/sms/nobody/x"] {
@@ -86,17 +86,17 @@ async fn whoever_knows_the_secret_concludes_a_check() {
     let wrong = SECRET.replace('9', "8");
     for path in [KANNEL, &format!("{KANNEL}/{wrong}"), &format!("{KANNEL}/kannel"), &format!("{TWILIO}/{SECRET}")] {
         let refused = call(&world, kannel(path, "447700900123", &check)).await.assert(403);
-        assert!(refused.body.is_empty(), "a stranger learns nothing");
+        assert!(refused.body.is_empty(), "the response reveals nothing");
     }
     let put = Request { method: "PUT".to_owned(), ..kannel(&good, "447700900123", &check) };
     call(&world, put).await.assert(405);
     call(&world, Request::post(&good).body("text/plain", vec![b'x'; 64 * 1024 + 1])).await.assert(413);
-    // Kannel would bring it again and again.
+    // Kannel would retry it forever.
     call(&world, Request::get(&good)).await.assert(200);
-    assert_eq!(status(&asker, &check).await, "ACCEPTED");
+    assert_eq!(status(&backend, &check).await, "ACCEPTED");
 
     call(&world, kannel(&good, "447700900123", &check)).await.assert(200);
-    let ended = asker.get(&check.id).await.assert(200).json();
+    let ended = backend.get(&check.id).await.assert(200).json();
     assert_eq!((&ended["status"], &ended["match"]), (&json!("COMPLETED"), &json!(true)), "{ended}");
     let metrics = world.node.metrics_address;
     for (outcome, times) in [("accepted", 1), ("stranger", 3), ("unreadable", 1), ("duplicate", 0)] {
@@ -106,82 +106,82 @@ async fn whoever_knows_the_secret_concludes_a_check() {
 }
 
 #[tokio::test]
-async fn an_sms_has_its_effect_once_and_for_its_own_number() {
+async fn sms_concludes_only_the_check_of_its_number_and_only_once() {
     let world = world_with(SETTINGS).await;
-    let asker = live(&world, &["23410"]).await;
+    let backend = live(&world, &["23410"]).await;
     let mut receiver = Receiver::start().await;
     let good = format!("{KANNEL}/{SECRET}");
-    let check = asker.create(json!({"phone_number": NUMBER})).await;
+    let check = backend.create(json!({"phone_number": NUMBER})).await;
 
-    let elsewhere = Invited { receiver: "+447700900009".to_owned(), ..check.clone() };
+    let elsewhere = InvitedCheck { receiver: "+447700900009".to_owned(), ..check.clone() };
     call(&world, kannel(&good, "447700900123", &elsewhere)).await.assert(200);
     call(&world, kannel(&good, "O2", &check)).await.assert(200);
-    assert!(asker.get(&check.id).await.json().get("match").is_none());
+    assert!(backend.get(&check.id).await.json().get("match").is_none());
     assert_eq!(count(world.node.metrics_address, "kannel", "unknown_receiver").await, 1);
 
-    let check = asker.create(json!({"phone_number": NUMBER, "callback_url": receiver.url("/done")})).await;
+    let check = backend.create(json!({"phone_number": NUMBER, "callback_url": receiver.url("/done")})).await;
     let another = kannel(&good, "447700900124", &check);
     let another = Request { target: another.target.replace("id=1", "id=2"), ..another };
     for _ in 0..3 {
         call(&world, another.clone()).await.assert(200);
     }
-    assert_eq!(asker.get(&check.id).await.json()["match"], false);
+    assert_eq!(backend.get(&check.id).await.json()["match"], false);
     assert_eq!(count(world.node.metrics_address, "kannel", "duplicate").await, 2);
     assert_eq!(receiver.next().await.json()["match"], false);
     assert!(receiver.is_quiet());
 }
 
-/// The caller can fall back at once, and need not wait for the ttl.
+/// The backend can fall back without waiting for the ttl.
 #[tokio::test]
-async fn a_right_code_from_an_unattributed_sender_ends_the_check_in_error() {
+async fn code_from_an_unattributed_sender_fails_the_check() {
     let world = world_with(SETTINGS).await;
-    let asker = live(&world, &["23410"]).await;
+    let backend = live(&world, &["23410"]).await;
     let mut receiver = Receiver::start().await;
     let good = format!("{KANNEL}/{SECRET}");
     for (id, from) in [("1", ""), ("2", "O2"), ("3", "60999")] {
         let number = format!("+44770090012{id}");
-        let check = asker.create(json!({"phone_number": number, "callback_url": receiver.url("/done")})).await;
-        let without_code = Invited { body: "VERIFY 0000000000".to_owned(), ..check.clone() };
-        let sms = |check: &Invited, id: &str| {
+        let check = backend.create(json!({"phone_number": number, "callback_url": receiver.url("/done")})).await;
+        let without_code = InvitedCheck { body: "VERIFY 0000000000".to_owned(), ..check.clone() };
+        let sms = |check: &InvitedCheck, id: &str| {
             let sms = kannel(&good, from, check);
             Request { target: sms.target.replace("id=1", &format!("id={id}")), ..sms }
         };
         call(&world, sms(&without_code, &format!("{id}0"))).await.assert(200);
-        assert_eq!(status(&asker, &check).await, "ACCEPTED", "nothing changes without a right code");
+        assert_eq!(status(&backend, &check).await, "ACCEPTED", "nothing changes without a right code");
         call(&world, sms(&check, &format!("{id}1"))).await.assert(200);
-        let ended = asker.get(&check.id).await.assert(200).json();
+        let ended = backend.get(&check.id).await.assert(200).json();
         assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!("internal_error")), "{from}");
         assert!(ended.get("match").is_none(), "{ended}");
         let callback = receiver.next().await.json();
         assert_eq!((&callback["status"], &callback["check_id"]), (&json!("ERROR"), &json!(check.id)));
     }
-    // In national form, with the spaces that people write, it is a number.
-    let check = asker.create(json!({"phone_number": NUMBER})).await;
+    // National format with spaces is accepted.
+    let check = backend.create(json!({"phone_number": NUMBER})).await;
     let sms = kannel(&good, "07700 900123", &check);
     call(&world, Request { target: sms.target.replace("id=1", "id=9"), ..sms }).await.assert(200);
-    assert_eq!(asker.get(&check.id).await.json()["match"], true);
+    assert_eq!(backend.get(&check.id).await.json()["match"], true);
 }
 
 #[tokio::test]
-async fn the_two_doors_have_nothing_in_common() {
+async fn ingress_and_public_listener_serve_different_routes() {
     let world = world_with(SETTINGS).await;
-    let asker = live(&world, &["23410"]).await;
-    let check = asker.create(json!({"phone_number": NUMBER})).await;
+    let backend = live(&world, &["23410"]).await;
+    let check = backend.create(json!({"phone_number": NUMBER})).await;
     let good = format!("{KANNEL}/{SECRET}");
     for address in [Some(world.node.address), world.node.metrics_address] {
         client::send(address.unwrap(), &kannel(&good, "447700900123", &check)).await.assert(404);
     }
-    assert_eq!(status(&asker, &check).await, "ACCEPTED");
+    assert_eq!(status(&backend, &check).await, "ACCEPTED");
     for target in ["/oauth2/token", CHECKS, "/metrics", "/openapi.json", "/v1/management/workspaces"] {
-        call(&world, Request::get(target).bearer(&asker.token)).await.assert(404);
+        call(&world, Request::get(target).bearer(&backend.token)).await.assert(404);
     }
 }
 
 #[tokio::test]
-async fn a_vendor_is_known_by_its_signature_or_its_address() {
+async fn vendor_is_authenticated_by_signature_or_address() {
     let world = world_with(SETTINGS).await;
-    let asker = live(&world, &["23410"]).await;
-    let check = asker.create(json!({"phone_number": NUMBER})).await;
+    let backend = live(&world, &["23410"]).await;
+    let check = backend.create(json!({"phone_number": NUMBER})).await;
 
     let fields = [("id", "1"), ("from", NUMBER), ("to", &check.receiver), ("content", &check.body)];
     let far = Request::post("/southbound/sms/far").form(&fields);
@@ -198,9 +198,12 @@ async fn a_vendor_is_known_by_its_signature_or_its_address() {
     let twilio = |signature: String| Request::post(TWILIO).form(&fields).header("X-Twilio-Signature", signature);
     call(&world, twilio(signature("another"))).await.assert(403);
     call(&world, Request::post(TWILIO).form(&fields)).await.assert(403);
-    assert_eq!(status(&asker, &check).await, "ACCEPTED");
+    assert_eq!(status(&backend, &check).await, "ACCEPTED");
 
-    let answer = call(&world, twilio(signature(AUTH_TOKEN))).await.assert(200);
-    assert_eq!((answer.text().as_str(), answer.header("content-type")), ("<Response></Response>", Some("text/xml")));
-    assert_eq!(asker.get(&check.id).await.json()["match"], true);
+    let response = call(&world, twilio(signature(AUTH_TOKEN))).await.assert(200);
+    assert_eq!(
+        (response.text().as_str(), response.header("content-type")),
+        ("<Response></Response>", Some("text/xml"))
+    );
+    assert_eq!(backend.get(&check.id).await.json()["match"], true);
 }

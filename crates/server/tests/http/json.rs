@@ -1,4 +1,4 @@
-//! Strict JSON, the same on every route that takes a body.
+//! Strict JSON on every route with a body.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use crate::{
     client::Request,
     on_both_stores,
     routes::{self, Ids, Route, Tokens},
-    sim_register::SimRegister,
+    scripted_sim_swap::ScriptedSimSwap,
     world::{CONTRACT, World},
 };
 
-/// Documents that are not one JSON object, and what is told of them.
+/// Documents that are not a single JSON object, with their errors.
 fn broken() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let deep = |open: &str, close: &str| (open.repeat(2_500) + &close.repeat(2_500)).into_bytes();
     let utf_16: Vec<u8> = r#"{"name":"x"}"#.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -58,8 +58,8 @@ fn broken() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     ]
 }
 
-/// The culprit is named, nothing is done, and it is never our fault.
-async fn documents_that_are_refused_everywhere(world: World) {
+/// The error names the position, the request has no effect, and never returns 5xx.
+async fn invalid_documents_are_rejected_everywhere(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
     let events = format!("{}/audit-events", world.acme.path());
@@ -69,9 +69,9 @@ async fn documents_that_are_refused_everywhere(world: World) {
         for (case, body, told) in broken() {
             let request = Request::new(route.method, &routes::fill(route.template, &ids));
             let request = request.bearer(tokens.for_route(route)).body("application/json", body);
-            let answer = world.send(request).await;
-            assert_eq!((answer.status, answer.code().as_str()), (400, "bad_request"), "{case} at {route:?}");
-            assert!(answer.detail().starts_with(told), "{case} at {route:?}: {}", answer.detail());
+            let response = world.send(request).await;
+            assert_eq!((response.status, response.code().as_str()), (400, "bad_request"), "{case} at {route:?}");
+            assert!(response.detail().starts_with(told), "{case} at {route:?}: {}", response.detail());
         }
     }
     assert_eq!(world.manage(Request::get(&events)).await.assert(200).json(), before);
@@ -81,9 +81,9 @@ async fn documents_that_are_refused_everywhere(world: World) {
     }
 }
 
-/// A good document with one member more, at any depth, is a bad one.
+/// A valid document with one unknown member at any depth.
 #[tokio::test]
-async fn an_unknown_member_is_refused_at_its_place() {
+async fn unknown_member_is_rejected_with_its_pointer() {
     let world = World::sqlite().await;
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
@@ -92,14 +92,14 @@ async fn an_unknown_member_is_refused_at_its_place() {
         let mut body = route.good_body();
         body["surprise"] = json!(null);
         let request = Request::new(route.method, &routes::fill(route.template, &ids)).json(&body);
-        let answer = world.send(request.bearer(tokens.for_route(route))).await.assert_problem(400, "bad_request");
-        assert!(answer.detail().starts_with("`/surprise`: "), "{route:?}: {}", answer.detail());
+        let response = world.send(request.bearer(tokens.for_route(route))).await.assert_problem(400, "bad_request");
+        assert!(response.detail().starts_with("`/surprise`: "), "{route:?}: {}", response.detail());
     }
 }
 
-/// Every member that a route documents, with a value of every kind: taken, or refused by its pointer.
-async fn a_value_of_any_kind_is_taken_or_refused_by_its_pointer(world: World) {
-    SimRegister::simulated(&world);
+/// Every documented member with a value of every type is accepted or rejected with its pointer.
+async fn mistyped_values_are_rejected_with_their_pointer(world: World) {
+    ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
     let values = [
@@ -120,9 +120,9 @@ async fn a_value_of_any_kind_is_taken_or_refused_by_its_pointer(world: World) {
         json!({"": null}),
         json!({"reverse_sms": 1}),
     ];
-    // The other project is changed in every way, and disabled at last.
+    // The other project gets all changes and is finally disabled.
     let tokens = Tokens::of(&world, &world.project("Checks", json!({})).await).await;
-    // Nobody is asked about too often, and nothing is called the same.
+    // Unique numbers and names avoid unrelated limits.
     let mut others = 0;
     for route in routes::with_body() {
         let members = members_of(route);
@@ -139,15 +139,15 @@ async fn a_value_of_any_kind_is_taken_or_refused_by_its_pointer(world: World) {
                 }
                 body[&member] = value.clone();
                 let request = Request::new(route.method, &routes::fill(route.template, &ids)).json(&body);
-                let answer = world.send(request.bearer(tokens.for_route(route))).await;
-                match answer.status {
+                let response = world.send(request.bearer(tokens.for_route(route))).await;
+                match response.status {
                     200 | 201 => {}
                     400 => assert!(
-                        answer.detail().starts_with(&format!("`/{member}")),
+                        response.detail().starts_with(&format!("`/{member}")),
                         "{member} {value} at {route:?}: {}",
-                        answer.detail()
+                        response.detail()
                     ),
-                    409 => assert_eq!(answer.code(), "project_name_taken"),
+                    409 => assert_eq!(response.code(), "project_name_taken"),
                     status => panic!("{status} for {member} {value} at {route:?}"),
                 }
             }
@@ -155,9 +155,9 @@ async fn a_value_of_any_kind_is_taken_or_refused_by_its_pointer(world: World) {
     }
 }
 
-/// Many serialisers write `null` for what is not set. In a merge patch it removes.
-async fn null_counts_as_absent_where_a_member_is_optional(world: World) {
-    SimRegister::simulated(&world);
+/// Many serializers write `null` for unset members. In a merge patch it removes.
+async fn null_counts_as_absent_for_optional_members(world: World) {
+    ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
     let tokens = Tokens::of(&world, &project).await;
@@ -172,13 +172,13 @@ async fn null_counts_as_absent_where_a_member_is_optional(world: World) {
             let request = Request::new(route.method, &routes::fill(route.template, &ids)).json(body);
             world.send(request.bearer(tokens.for_route(route))).await
         };
-        let answer = send(&body).await;
-        assert_eq!(answer.status, 201, "{route:?}: {}", answer.text());
+        let response = send(&body).await;
+        assert_eq!(response.status, 201, "{route:?}: {}", response.text());
         for required in good.as_object().unwrap().keys() {
             let mut without = body.clone();
             without[required] = json!(null);
-            let answer = send(&without).await.assert_problem(400, "bad_request");
-            assert!(answer.detail().starts_with(&format!("`/{required}`")), "{route:?}: {}", answer.detail());
+            let response = send(&without).await.assert_problem(400, "bad_request");
+            assert!(response.detail().starts_with(&format!("`/{required}`")), "{route:?}: {}", response.detail());
         }
     }
     let sms = json!({"from": "+990123456700", "to": "+99000000001", "body": "x", "faults": {"parts": null}});
@@ -189,7 +189,7 @@ async fn null_counts_as_absent_where_a_member_is_optional(world: World) {
 }
 
 #[tokio::test]
-async fn other_types_and_encodings_are_415() {
+async fn unsupported_content_types_and_encodings_return_415() {
     let world = World::sqlite().await;
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
@@ -214,8 +214,8 @@ async fn other_types_and_encodings_are_415() {
             with("application/json").header("Content-Encoding", "identity"),
             with("application/json").header("Content-Encoding", ""),
         ] {
-            let answer = world.send(request.clone().bearer(tokens.for_route(route))).await;
-            assert_eq!((answer.status, answer.code().as_str()), (415, "unsupported_media_type"), "{request:?}");
+            let response = world.send(request.clone().bearer(tokens.for_route(route))).await;
+            assert_eq!((response.status, response.code().as_str()), (415, "unsupported_media_type"), "{request:?}");
         }
     }
     for good in ["application/json", "Application/JSON", "application/json;charset=utf-8", "application/json ; x=y"] {
@@ -223,26 +223,27 @@ async fn other_types_and_encodings_are_415() {
     }
 }
 
-/// What a document may look like and still be good.
+/// Equivalent notations of a valid document.
 #[tokio::test]
-async fn spelling_is_free_where_json_leaves_it_free() {
+async fn equivalent_json_spellings_are_accepted() {
     let world = World::sqlite().await;
     for body in ["\r\n\t { \"name\" : \"New\" } \n", r#"{"\u006eame":"\u004e\u0065w"}"#, r#"{"name":"New"}"#] {
-        let answer = world.manage(Request::patch(&world.acme.path()).body("application/json", body)).await.assert(200);
-        assert_eq!(answer.json()["name"], "New");
+        let response =
+            world.manage(Request::patch(&world.acme.path()).body("application/json", body)).await.assert(200);
+        assert_eq!(response.json()["name"], "New");
     }
     let pair = r#"{"name":"\ud83d\ude00"}"#;
-    let answer = world.manage(Request::patch(&world.acme.path()).body("application/json", pair)).await.assert(200);
-    assert_eq!(answer.json()["name"], "😀");
+    let response = world.manage(Request::patch(&world.acme.path()).body("application/json", pair)).await.assert(200);
+    assert_eq!(response.json()["name"], "😀");
 }
 
 on_both_stores!(
-    documents_that_are_refused_everywhere,
-    a_value_of_any_kind_is_taken_or_refused_by_its_pointer,
-    null_counts_as_absent_where_a_member_is_optional,
+    invalid_documents_are_rejected_everywhere,
+    mistyped_values_are_rejected_with_their_pointer,
+    null_counts_as_absent_for_optional_members,
 );
 
-/// The members that the document gives the body of a route.
+/// Documented members of a route's body.
 fn members_of(route: Route) -> Vec<String> {
     let schema = CONTRACT.request_schema(route.method, route.template).expect("a body is documented");
     schema["properties"].as_object().into_iter().flatten().map(|(name, _): (&String, &Value)| name.clone()).collect()

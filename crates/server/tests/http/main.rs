@@ -1,12 +1,11 @@
-//! The HTTP door, from outside: every test has a world of its own and knocks at public doors only.
+//! HTTP tests: every test starts a node with its own database and uses its public interfaces only.
 //!
-//! Each answer is held against the OpenAPI document. Tests that touch the database run on SQLite and on PostgreSQL.
+//! All responses are validated against the OpenAPI document. Tests that use the database run on SQLite and PostgreSQL.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "what should not be, ends the test")]
 
-mod addresses;
+mod address_tables;
 mod allowed_networks;
-mod answers;
 mod at_rest;
 mod audit;
 mod bearer;
@@ -21,23 +20,21 @@ mod console;
 mod contract;
 mod credentials;
 mod database;
-mod dead_tokens;
 mod document;
-mod edge;
 mod eligibility;
 mod enrichment_gateway;
 mod etags;
 mod framing;
 mod going_live;
-mod guessing;
 mod header_enrichment;
 mod health;
-mod hostile;
 mod idempotency;
 mod ingress;
 mod json;
 mod keys;
+mod login_throttle;
 mod metadata;
+mod middleware;
 mod minimal_client;
 mod networks;
 mod nodes;
@@ -48,23 +45,25 @@ mod privacy;
 mod projects;
 mod proxy_protocol;
 mod race;
+mod random_input;
 mod rate_limits;
 mod receiver;
 mod regions;
+mod responses;
 mod restores;
 mod retention;
 mod reverse_sms;
 mod revoke;
 mod routes;
 mod scripted_operator;
+mod scripted_sim_swap;
 mod search;
-mod searches;
-mod seeker;
+mod search_limit;
 mod shutdown;
 mod silent;
+mod silent_client;
 mod silent_device;
 mod silent_requests;
-mod sim_register;
 mod sim_swap;
 mod sim_swap_operator;
 mod sizes;
@@ -73,6 +72,7 @@ mod tenant_limits;
 mod tenants;
 mod token;
 mod token_errors;
+mod token_invalidation;
 mod usage;
 mod workspaces;
 mod world;

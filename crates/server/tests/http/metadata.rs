@@ -1,16 +1,16 @@
-//! What clients and callback receivers look up.
+//! OAuth metadata and callback keys.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use jiff::SignedDuration;
 use ringtrue_engine::{
-    keys::{self, Rotation},
+    keys::{self, KeyRotation},
     ports::KeyPurpose,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     keys::master,
     on_both_stores,
     world::{World, eventually},
@@ -20,12 +20,12 @@ const METADATA: &str = "/.well-known/oauth-authorization-server";
 const JWKS: &str = "/.well-known/jwks.json";
 
 #[tokio::test]
-async fn the_metadata_tells_a_client_all_that_it_needs() {
+async fn metadata_is_sufficient_to_get_a_token() {
     let world = World::sqlite().await;
     let base = &world.node.base_url;
-    let answer = world.send(Request::get(METADATA)).await.assert(200);
+    let response = world.send(Request::get(METADATA)).await.assert(200);
     assert_eq!(
-        answer.json(),
+        response.json(),
         json!({
             "issuer": base,
             "token_endpoint": format!("{base}/oauth2/token"),
@@ -39,11 +39,11 @@ async fn the_metadata_tells_a_client_all_that_it_needs() {
             "service_documentation": format!("{base}/docs"),
         })
     );
-    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(response.header("content-type"), Some("application/json"));
 }
 
 #[tokio::test]
-async fn the_metadata_names_the_address_that_the_deployment_is_known_by() {
+async fn metadata_uses_the_base_url() {
     let world = World::configured(|config| config.base_url = Some("https://eu.verify.example".parse().unwrap())).await;
     let metadata = world.send(Request::get(METADATA)).await.assert(200).json();
     assert_eq!(metadata["issuer"], "https://eu.verify.example");
@@ -52,11 +52,11 @@ async fn the_metadata_names_the_address_that_the_deployment_is_known_by() {
     assert_eq!(problem["type"], "https://eu.verify.example/errors/not_found");
 }
 
-/// `kid` is the thumbprint of RFC 7638, so that anybody can compute it.
-async fn the_callback_keys_are_public_and_named_by_their_thumbprint(world: World) {
-    let answer = world.send(Request::get(JWKS)).await.assert(200);
-    assert_eq!(answer.header("cache-control"), Some("public, max-age=3600"));
-    let keys = answer.json()["keys"].as_array().unwrap().clone();
+/// `kid` is the thumbprint of RFC 7638.
+async fn callback_keys_are_published_with_their_thumbprint(world: World) {
+    let response = world.send(Request::get(JWKS)).await.assert(200);
+    assert_eq!(response.header("cache-control"), Some("public, max-age=3600"));
+    let keys = response.json()["keys"].as_array().unwrap().clone();
     let modes: Vec<_> = keys.iter().map(|key| key.get("use_mode").cloned()).collect();
     assert_eq!(modes, [None, Some("sandbox".into())], "one key for live checks, and a marked one for sandbox checks");
     for key in keys {
@@ -69,8 +69,8 @@ async fn the_callback_keys_are_public_and_named_by_their_thumbprint(world: World
     }
 }
 
-/// Receivers cache the keys for an hour: a new one is there a day before it signs, an old one a day after.
-async fn a_rotation_publishes_the_next_key_beside_the_old_one(world: World) {
+/// Endpoints cache keys for an hour: a new key is published a day before its use, an old one a day after.
+async fn rotation_publishes_the_next_key_beside_the_old_one(world: World) {
     let old = key_ids(&world).await;
     rotate(&world, KeyPurpose::SandboxCallback, false).await;
     eventually("the next key is published", async || key_ids(&world).await.len() == 3).await;
@@ -84,22 +84,22 @@ async fn a_rotation_publishes_the_next_key_beside_the_old_one(world: World) {
     assert_eq!(new, [&old[0], &both[2]].map(Clone::clone), "the live key is not concerned");
 }
 
-async fn an_emergency_rotation_withdraws_the_old_key_at_once(world: World) {
+async fn emergency_rotation_withdraws_the_old_key(world: World) {
     let old = key_ids(&world).await;
     rotate(&world, KeyPurpose::Callback, true).await;
-    eventually("the old key is gone", async || !key_ids(&world).await.contains(&old[0])).await;
+    eventually("the old key is withdrawn", async || !key_ids(&world).await.contains(&old[0])).await;
     assert_eq!(key_ids(&world).await.len(), 2);
 }
 
 #[tokio::test]
-async fn whoever_has_the_keys_already_is_told_so() {
+async fn jwks_returns_304_for_a_matching_etag() {
     let world = World::sqlite().await;
     let tag = world.send(Request::get(JWKS)).await.header("etag").unwrap().to_owned();
     let ask = async |known: &str| world.send(Request::get(JWKS).header("If-None-Match", known)).await;
     for known in [tag.clone(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".to_owned()] {
-        let answer = ask(&known).await.assert(304);
-        assert_eq!((answer.header("etag"), answer.body.as_slice()), (Some(tag.as_str()), &b""[..]), "{known}");
-        assert_eq!(answer.header("cache-control"), Some("public, max-age=3600"));
+        let response = ask(&known).await.assert(304);
+        assert_eq!((response.header("etag"), response.body.as_slice()), (Some(tag.as_str()), &b""[..]), "{known}");
+        assert_eq!(response.header("cache-control"), Some("public, max-age=3600"));
     }
     for unknown in ["\"other\"", "nonsense", "", tag.trim_matches('"')] {
         ask(unknown).await.assert(200);
@@ -109,21 +109,21 @@ async fn whoever_has_the_keys_already_is_told_so() {
 }
 
 #[tokio::test]
-async fn both_need_no_token_and_mind_none() {
+async fn metadata_and_jwks_ignore_tokens() {
     let world = World::sqlite().await;
     for path in [METADATA, JWKS] {
         for request in [Request::get(path), Request::get(path).bearer("nonsense")] {
             world.send(request).await.assert(200);
         }
-        let head: Answer = world.send(Request::new("HEAD", path)).await.assert(200);
+        let head: HttpResponse = world.send(Request::new("HEAD", path)).await.assert(200);
         assert_eq!(head.body, b"");
     }
 }
 
 on_both_stores!(
-    the_callback_keys_are_public_and_named_by_their_thumbprint,
-    a_rotation_publishes_the_next_key_beside_the_old_one,
-    an_emergency_rotation_withdraws_the_old_key_at_once,
+    callback_keys_are_published_with_their_thumbprint,
+    rotation_publishes_the_next_key_beside_the_old_one,
+    emergency_rotation_withdraws_the_old_key,
 );
 
 async fn key_ids(world: &World) -> Vec<Value> {
@@ -133,6 +133,6 @@ async fn key_ids(world: &World) -> Vec<Value> {
 
 pub async fn rotate(world: &World, purpose: KeyPurpose, emergency: bool) {
     let engine = &world.node.engine;
-    let rotation = Rotation::by_operator(purpose, emergency);
-    keys::rotate(rotation, engine.store(), &master(), engine.clock(), engine.entropy()).await.expect("a rotation");
+    let rotation = KeyRotation::by_operator(purpose, emergency);
+    keys::rotate_key(rotation, engine.store(), &master(), engine.clock(), engine.entropy()).await.expect("a rotation");
 }

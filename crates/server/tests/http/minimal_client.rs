@@ -1,6 +1,6 @@
-//! A device with a client as small as those in the field: HTTP/1.1 by hand, headers known by their usual case only.
+//! A device with a minimal HTTP/1.1 client that only knows title-case header names.
 //!
-//! Against the real door, and an operator on a socket of its own that insists on cookies and sends relative locations.
+//! Runs against the real server and an operator that requires cookies and sends relative locations.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -14,16 +14,16 @@ use tokio::{
 };
 
 use crate::{
-    client::PATIENCE,
+    client::WAIT_LIMIT,
     scripted_operator::{GOOD_CODE, NAME, ScriptedOperator},
-    seeker::{BOTH, DISCOVERY, SECURE_SNA, Seeker},
+    silent_client::{BOTH, DISCOVERY, SECURE_SNA, SilentClient},
     world::World,
 };
 
 const MAX_REDIRECTS: usize = 10;
 const READ: usize = 64 * 1024;
 
-/// What such a client understands of an answer.
+/// The parts of a response that such a client understands.
 struct Reply {
     status: u16,
     location: Option<String>,
@@ -32,7 +32,7 @@ struct Reply {
     body: String,
 }
 
-/// Follows redirects with cookies, and without any other memory.
+/// Follows redirects with cookies.
 #[derive(Default)]
 struct MinimalClient {
     cookies: BTreeMap<(String, String), String>,
@@ -40,14 +40,14 @@ struct MinimalClient {
 }
 
 impl MinimalClient {
-    /// The body at the end of the chain, as JSON.
+    /// The JSON body at the end of the chain.
     async fn follow(&mut self, url: &str) -> Value {
-        let reply = self.follow_to_the_end(url).await;
+        let reply = self.follow_redirects(url).await;
         assert_eq!(reply.content_type.as_deref(), Some("application/json"), "{}", reply.body);
         serde_json::from_str(&reply.body).expect("JSON")
     }
 
-    async fn follow_to_the_end(&mut self, url: &str) -> Reply {
+    async fn follow_redirects(&mut self, url: &str) -> Reply {
         let mut url = url.to_owned();
         for _ in 0..=MAX_REDIRECTS {
             self.hops.push(url.clone());
@@ -73,7 +73,7 @@ impl MinimalClient {
         );
         let mut stream = TcpStream::connect(authority).await.expect("a connection");
         stream.write_all(request.as_bytes()).await.expect("sent");
-        let reply = timeout(PATIENCE, read(&mut stream)).await.expect("an answer in time");
+        let reply = timeout(WAIT_LIMIT, read(&mut stream)).await.expect("a response in time");
         for (name, value) in &reply.cookies {
             self.cookies.insert((authority.to_owned(), name.clone()), value.clone());
         }
@@ -87,7 +87,7 @@ fn origin(url: &str) -> &str {
     &url[..url[after..].find('/').map_or(url.len(), |slash| after + slash)]
 }
 
-/// Reads until it has as much as `Content-Length:` says.
+/// Reads as many bytes as `Content-Length:` states.
 async fn read(stream: &mut TcpStream) -> Reply {
     let mut text = String::new();
     let mut buffer = vec![0; READ];
@@ -113,13 +113,13 @@ async fn read(stream: &mut TcpStream) -> Reply {
             }
         }
         let count = stream.read(&mut buffer).await.expect("readable");
-        assert_ne!(count, 0, "the answer ends too early: {text}");
+        assert_ne!(count, 0, "the response ends too early: {text}");
         text.push_str(std::str::from_utf8(&buffer[..count]).expect("ASCII"));
         assert!(text.len() <= 4 * 1024, "more than a small client reads");
     }
 }
 
-/// An operator in two steps: the first leaves a cookie, the second wants it back.
+/// An operator in two steps: the first sets a cookie, the second requires it.
 #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
 async fn operator(back_to: String) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -131,40 +131,40 @@ async fn operator(back_to: String) -> (SocketAddr, JoinHandle<()>) {
             let request = String::from_utf8_lossy(&buffer[..count]).into_owned();
             let target = request.split(' ').nth(1).unwrap_or_default();
             let state = target.split_once("state=").map_or("", |(_, state)| state);
-            let answer = if target.starts_with("/authorize") {
+            let response = if target.starts_with("/authorize") {
                 format!("302 Found\r\nLocation: /known?state={state}\r\nSet-Cookie: seen=yes; Path=/; HttpOnly")
             } else if request.contains("\r\nCookie: seen=yes\r\n") {
                 format!("302 Found\r\nLocation: {back_to}?code={GOOD_CODE}&state={state}")
             } else {
                 "403 Forbidden".to_owned()
             };
-            let _ = stream.write_all(format!("HTTP/1.1 {answer}\r\nContent-Length: 0\r\n\r\n").as_bytes()).await;
+            let _ = stream.write_all(format!("HTTP/1.1 {response}\r\nContent-Length: 0\r\n\r\n").as_bytes()).await;
         }
     });
     (address, task)
 }
 
 #[tokio::test]
-async fn a_small_client_goes_the_whole_way() {
+async fn minimal_client_completes_the_redirect_chain() {
     let world = World::sqlite().await;
     let base = world.node.base_url.clone();
     let (address, task) = operator(format!("{base}/southbound/camara/{NAME}/callback")).await;
     ScriptedOperator::at(&world, &format!("http://{address}/authorize"));
     for path in BOTH {
-        let seeker = Seeker::new(&world, path).await;
-        let check = seeker.create(json!({"reference_id": "small"})).await;
+        let silent = SilentClient::new(&world, path).await;
+        let check = silent.create(json!({"reference_id": "small"})).await;
         let mut client = MinimalClient::default();
         let end = client.follow(&format!("{base}{}", check.target)).await;
         assert_eq!((&end["check_id"], &end["reference_id"]), (&json!(check.id), &json!("small")));
         let ours = client.hops.iter().filter(|hop| hop.starts_with(&base)).count();
         assert_eq!((ours, client.hops.len()), (2, 4), "{:?}", client.hops);
-        let redeemed = seeker.redeem(&check.id, end["code"].as_str().unwrap()).await.assert(200).json();
+        let redeemed = silent.redeem(&check.id, end["code"].as_str().unwrap()).await.assert(200).json();
         let proof = if path == SECURE_SNA { json!(true) } else { json!("+99000000010") };
         assert_eq!(redeemed[if path == SECURE_SNA { "match" } else { "phone_number" }], proof);
 
-        // An error it understands as well.
+        // Errors are understood as well.
         let mut client = MinimalClient::default();
-        let elsewhere = seeker.create(json!({"device_ip": "198.51.100.7"})).await;
+        let elsewhere = silent.create(json!({"device_ip": "198.51.100.7"})).await;
         let reply = client.get(&format!("{base}{}", elsewhere.target)).await;
         assert_eq!((reply.status, reply.content_type.as_deref()), (412, Some("application/problem+json")));
         let body: Value = serde_json::from_str(&reply.body).expect("JSON");
@@ -173,9 +173,9 @@ async fn a_small_client_goes_the_whole_way() {
     task.abort();
 }
 
-/// The simulated operator of sandbox projects, reached by its connector as a real one is.
+/// The sandbox operator, used through its connector.
 #[tokio::test]
-async fn simulated_sims_do_as_their_last_digits_say() {
+async fn last_digits_of_sandbox_sims_select_the_outcome() {
     let world = World::sqlite().await;
     let base = &world.node.base_url;
     let mut numbers = 0..;
@@ -194,15 +194,15 @@ async fn simulated_sims_do_as_their_last_digits_say() {
     ] {
         let (name, number) =
             (format!("{} {suffix}", path.scope), format!("+99012{:05}{suffix}", numbers.next().unwrap()));
-        let seeker = Seeker::of(&world, path, world.project(&name, json!({})).await).await;
+        let silent = SilentClient::of(&world, path, world.project(&name, json!({})).await).await;
         let (claim, sim) = if path == SECURE_SNA {
             (json!({"phone_number": number}), String::new())
         } else {
             (json!({}), format!("&sim={number}"))
         };
-        let check = seeker.create(claim).await;
+        let check = silent.create(claim).await;
         let mut client = MinimalClient::default();
-        let reply = client.follow_to_the_end(&format!("{base}{}{sim}", check.target)).await;
+        let reply = client.follow_redirects(&format!("{base}{}{sim}", check.target)).await;
         assert_eq!(reply.status, 200, "{name}: {}", reply.body);
         if expected["status"] == "EXPIRED" {
             world.advance(SignedDuration::from_secs(120));
@@ -210,10 +210,10 @@ async fn simulated_sims_do_as_their_last_digits_say() {
             let end: Value = serde_json::from_str(&reply.body).expect("JSON");
             assert_eq!(end.get("error"), expected.get("error_code"), "{name}: {end}");
             if let Some(code) = end.get("code") {
-                seeker.redeem(&check.id, code.as_str().unwrap()).await.assert(200);
+                silent.redeem(&check.id, code.as_str().unwrap()).await.assert(200);
             }
         }
-        let ended = seeker.get(&check.id).await.json();
+        let ended = silent.get(&check.id).await.json();
         for (member, value) in expected.as_object().unwrap() {
             assert_eq!(&ended[member], value, "{name}: {ended}");
         }

@@ -1,24 +1,23 @@
-//! Live projects: whose numbers are taken, which number their owners text, and what happens when a link is down or the
-//! configuration is read again.
+//! Live projects: supported networks, assigned receivers, lost binds and reloads.
 
 use std::{collections::BTreeSet, fs};
 
 use anyhow::anyhow;
-use ringtrue_sandbox::smsc::{Outcome, Sms, Smsc, SmscConfig};
+use ringtrue_sandbox::smsc::{DeliveryOutcome, Sms, Smsc, SmscConfig};
 use ringtrue_server::config::{self, Config, Environment};
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     database::Database,
-    reverse_sms::Asker,
+    reverse_sms::ReverseSmsClient,
     world::{World, eventually},
 };
 
 pub const SECRET: &str = "jgk9TQ2HcV0-1bXn_e7Lw4Rz";
 pub const AUTH_TOKEN: &str = "hunter2";
 
-/// Three operators with three kinds of pools, all of whose numbers one webhook brings.
+/// Three operators with different pools, all served by one webhook.
 pub const THREE: &str = r#"
     [networks.23410]
     name = "O2"
@@ -52,7 +51,7 @@ pub const THREE: &str = r#"
 
 const LANDLINE: &str = "+442071838750";
 
-/// What a deployment has read from its file, with an ingress on a free port.
+/// Parses a configuration file with an ingress listener on a free port.
 pub fn configured(settings: &str) -> Config {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("ringtrue.toml");
@@ -62,7 +61,7 @@ pub fn configured(settings: &str) -> Config {
     loaded.unwrap_or_else(|error| panic!("{error}")).config
 }
 
-/// A world whose networks, connectors and ingress are as the settings say.
+/// A node with the networks, connectors and ingress of these settings.
 pub async fn world_with(settings: &str) -> World {
     world_on(Database::sqlite().await, settings).await
 }
@@ -77,71 +76,71 @@ pub async fn world_on(database: Database, settings: &str) -> World {
     .await
 }
 
-/// A live project that may use these networks for Reverse SMS.
-pub async fn live<'a>(world: &'a World, networks: &[&str]) -> Asker<'a> {
-    let asker = Asker::new(world, json!({"mode": "live"})).await;
-    allow(&asker, networks, "reverse_sms").await;
-    asker
+/// A live project with these networks allowed for Reverse SMS.
+pub async fn live<'a>(world: &'a World, networks: &[&str]) -> ReverseSmsClient<'a> {
+    let backend = ReverseSmsClient::new(world, json!({"mode": "live"})).await;
+    allow(&backend, networks, "reverse_sms").await;
+    backend
 }
 
-async fn allow(asker: &Asker<'_>, networks: &[&str], product: &str) {
+async fn allow(backend: &ReverseSmsClient<'_>, networks: &[&str], product: &str) {
     let networks: Vec<Value> =
         networks.iter().map(|network| json!({"network_id": network, "products": [product]})).collect();
-    let request = Request::put(&format!("{}/allowed-networks", asker.project.path));
-    asker.world.manage(request.json(&json!({"networks": networks}))).await.assert(200);
+    let request = Request::put(&format!("{}/allowed-networks", backend.project.path));
+    backend.world.manage(request.json(&json!({"networks": networks}))).await.assert(200);
 }
 
-async fn ask(asker: &Asker<'_>, number: &str) -> Answer {
-    asker.post(json!({"phone_number": number})).await
+async fn ask(backend: &ReverseSmsClient<'_>, number: &str) -> HttpResponse {
+    backend.post(json!({"phone_number": number})).await
 }
 
-async fn receiver(asker: &Asker<'_>, number: &str) -> String {
-    ask(asker, number).await.assert(201).json()["receiver_phone_number"].as_str().unwrap().to_owned()
+async fn receiver(backend: &ReverseSmsClient<'_>, number: &str) -> String {
+    ask(backend, number).await.assert(201).json()["receiver_phone_number"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn the_gates_stand_in_their_order() {
+async fn authorization_checks_run_in_order() {
     let world = world_with(THREE).await;
-    let asker = live(&world, &[]).await;
+    let backend = live(&world, &[]).await;
     let (unknown, known) = ("+4915112345678", "+447700900123");
-    ask(&asker, "+4477").await.assert_problem(400, "phone_number_invalid");
-    ask(&asker, unknown).await.assert_problem(400, "mno_not_supported");
-    ask(&asker, LANDLINE).await.assert_problem(400, "mno_not_supported");
-    ask(&asker, known).await.assert_problem(403, "forbidden");
+    ask(&backend, "+4477").await.assert_problem(400, "phone_number_invalid");
+    ask(&backend, unknown).await.assert_problem(400, "mno_not_supported");
+    ask(&backend, LANDLINE).await.assert_problem(400, "mno_not_supported");
+    ask(&backend, known).await.assert_problem(403, "forbidden");
 
-    allow(&asker, &["23410"], "sim_swap").await;
-    ask(&asker, known).await.assert_problem(403, "forbidden");
-    allow(&asker, &["23415"], "reverse_sms").await;
-    ask(&asker, known).await.assert_problem(403, "forbidden");
-    allow(&asker, &["23410"], "reverse_sms").await;
-    ask(&asker, known).await.assert(201);
-    ask(&asker, "+447702900123").await.assert_problem(403, "forbidden");
-    ask(&asker, LANDLINE).await.assert_problem(400, "mno_not_supported");
-    ask(&asker, unknown).await.assert_problem(400, "mno_not_supported");
+    allow(&backend, &["23410"], "sim_swap").await;
+    ask(&backend, known).await.assert_problem(403, "forbidden");
+    allow(&backend, &["23415"], "reverse_sms").await;
+    ask(&backend, known).await.assert_problem(403, "forbidden");
+    allow(&backend, &["23410"], "reverse_sms").await;
+    ask(&backend, known).await.assert(201);
+    ask(&backend, "+447702900123").await.assert_problem(403, "forbidden");
+    ask(&backend, LANDLINE).await.assert_problem(400, "mno_not_supported");
+    ask(&backend, unknown).await.assert_problem(400, "mno_not_supported");
 
-    // What was allowed can be taken back, and others never had it.
-    allow(&asker, &[], "reverse_sms").await;
-    ask(&asker, known).await.assert_problem(403, "forbidden");
-    let found = asker.list("?search=network_id==23410").await.assert(200).json();
+    // Allowed networks can be removed, and do not affect other projects.
+    allow(&backend, &[], "reverse_sms").await;
+    ask(&backend, known).await.assert_problem(403, "forbidden");
+    let found = backend.list("?search=network_id==23410").await.assert(200).json();
     assert_eq!(found["page"]["total_elements"], 1, "what was refused has left nothing");
 }
 
 #[tokio::test]
-async fn the_nearest_pool_is_used_and_its_numbers_in_turn() {
+async fn receivers_are_taken_from_the_nearest_pool_in_turn() {
     let world = world_with(THREE).await;
-    let asker = live(&world, &["23410", "23415", "27203"]).await;
+    let backend = live(&world, &["23410", "23415", "27203"]).await;
     let mut own = vec![];
     for last in 0..4 {
-        own.push(receiver(&asker, &format!("+44770090012{last}")).await);
+        own.push(receiver(&backend, &format!("+44770090012{last}")).await);
     }
     assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), 2, "{own:?}");
     assert!(own[0] != own[1] && own[0] == own[2] && own[1] == own[3], "in turn: {own:?}");
     assert!(own.iter().all(|number| ["+447700900001", "+447700900002"].contains(&number.as_str())));
-    assert_eq!(receiver(&asker, "+447702900123").await, "+447700900003", "its country's");
-    assert_eq!(receiver(&asker, "+353851234567").await, "+12015550123", "everybody's");
+    assert_eq!(receiver(&backend, "+447702900123").await, "+447700900003", "its country's");
+    assert_eq!(receiver(&backend, "+353851234567").await, "+12015550123", "everybody's");
 }
 
-/// One operator by SMPP, with numbers of its country behind a webhook, and another by the same link alone.
+/// One operator by SMPP with national numbers behind a webhook, and another by SMPP only.
 fn linked(smsc: &Smsc, more: &str) -> String {
     format!(
         r#"
@@ -186,7 +185,7 @@ async fn centre() -> Smsc {
     Smsc::start(SmscConfig::default()).await.unwrap()
 }
 
-/// Numbers of one operator, none of which is asked about twice.
+/// Distinct numbers of one operator.
 fn numbers(prefix: &str) -> impl FnMut() -> String {
     let mut next = 0;
     move || {
@@ -196,65 +195,65 @@ fn numbers(prefix: &str) -> impl FnMut() -> String {
 }
 
 #[tokio::test]
-async fn numbers_that_nobody_hears_are_not_handed_out() {
+async fn receivers_without_a_bound_connector_are_not_assigned() {
     let smsc = centre().await;
     let world = world_with(&linked(&smsc, r#"receivers = ["+447700900003"]"#)).await;
-    let asker = live(&world, &["23410", "27203"]).await;
+    let backend = live(&world, &["23410", "27203"]).await;
     let (mut british, mut irish) = (numbers("+447700"), numbers("+353851"));
     smsc.observer().wait_until(|counts| counts.binds == 1).await;
-    // Before the first bind the number may have been out of use for a moment.
-    eventually("the link is used", async || receiver(&asker, &british()).await == "+447700900001").await;
-    assert_eq!(receiver(&asker, &irish()).await, "+353851234500");
+    // Before the first bind the receiver may have been unavailable for a moment.
+    eventually("the link is used", async || receiver(&backend, &british()).await == "+447700900001").await;
+    assert_eq!(receiver(&backend, &irish()).await, "+353851234500");
 
-    smsc.refuse_binds(true);
-    smsc.drop_links();
-    eventually("the next pool is used", async || receiver(&asker, &british()).await == "+447700900003").await;
-    ask(&asker, &irish()).await.assert_problem(400, "mno_not_supported");
+    smsc.set_refuse_binds(true);
+    smsc.drop_connections();
+    eventually("the next pool is used", async || receiver(&backend, &british()).await == "+447700900003").await;
+    ask(&backend, &irish()).await.assert_problem(400, "mno_not_supported");
 
-    smsc.refuse_binds(false);
-    eventually("the link is back", async || receiver(&asker, &british()).await == "+447700900001").await;
-    assert_eq!(receiver(&asker, &irish()).await, "+353851234500");
+    smsc.set_refuse_binds(false);
+    eventually("the link is back", async || receiver(&backend, &british()).await == "+447700900001").await;
+    assert_eq!(receiver(&backend, &irish()).await, "+353851234500");
 }
 
 #[tokio::test]
-async fn a_number_of_two_connectors_is_heard_while_one_of_them_hears() {
+async fn receiver_of_two_connectors_is_available_while_one_is_bound() {
     let smsc = centre().await;
-    smsc.refuse_binds(true);
+    smsc.set_refuse_binds(true);
     let world = world_with(&linked(&smsc, r#"receivers = ["+447700900001", "+447700900003"]"#)).await;
-    let asker = live(&world, &["23410", "27203"]).await;
+    let backend = live(&world, &["23410", "27203"]).await;
     let mut irish = numbers("+353851");
-    eventually("the link is given up", async || ask(&asker, &irish()).await.status == 400).await;
-    assert_eq!(receiver(&asker, "+447700900123").await, "+447700900001");
+    eventually("the link is given up", async || ask(&backend, &irish()).await.status == 400).await;
+    assert_eq!(receiver(&backend, "+447700900123").await, "+447700900001");
 }
 
 #[tokio::test]
-async fn what_is_read_again_adds_a_network_and_keeps_the_link() {
+async fn reload_adds_a_network_and_keeps_the_bind() {
     let smsc = centre().await;
     let settings = linked(&smsc, r#"receivers = ["+447700900003"]"#).replace("grace = \"0s\"", "grace = \"1m\"");
     let world = world_with(&settings).await;
-    let asker = live(&world, &["23410"]).await;
+    let backend = live(&world, &["23410"]).await;
     smsc.observer().wait_until(|counts| counts.binds == 1).await;
-    let check = asker.create(json!({"phone_number": "+447700900123"})).await;
-    ask(&asker, "+447702900123").await.assert_problem(400, "mno_not_supported");
+    let check = backend.create(json!({"phone_number": "+447700900123"})).await;
+    ask(&backend, "+447702900123").await.assert_problem(400, "mno_not_supported");
 
-    // Whoever lets go of the link now does not get it back.
-    smsc.refuse_binds(true);
+    // A dropped bind would not come back.
+    smsc.set_refuse_binds(true);
     let added = "[networks.23415]\nname = \"Vodafone\"\ncountry = \"GB\"\nprefixes = [\"+447702\"]\n";
     world.node.reload(Ok(configured(&format!("{settings}\n{added}")))).await;
-    allow(&asker, &["23410", "23415"], "reverse_sms").await;
-    assert_eq!(receiver(&asker, "+447702900123").await, "+447700900003");
+    allow(&backend, &["23410", "23415"], "reverse_sms").await;
+    assert_eq!(receiver(&backend, "+447702900123").await, "+447700900003");
     let sent = smsc.send(Sms::new("+447700900123", check.receiver.as_str(), check.body.as_str())).unwrap();
-    assert_eq!(sent.delivered().await, Outcome::Acknowledged);
-    assert_eq!(asker.ends_as(&check.id, "COMPLETED").await["match"], true);
-    assert_eq!((smsc.counts().binds, smsc.counts().binds_refused), (1, 0));
+    assert_eq!(sent.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true);
+    assert_eq!((smsc.counts().binds, smsc.counts().binds_rejected), (1, 0));
 
-    // A configuration that is no good changes nothing.
+    // An invalid configuration changes nothing.
     world.node.reload(Err(anyhow!("it cannot be read"))).await;
-    assert_eq!(receiver(&asker, "+447702900124").await, "+447700900003");
-    assert_eq!((smsc.counts().binds, smsc.counts().binds_refused), (1, 0));
+    assert_eq!(receiver(&backend, "+447702900124").await, "+447700900003");
+    assert_eq!((smsc.counts().binds, smsc.counts().binds_rejected), (1, 0));
 
-    // A connector with other settings is another one.
+    // Changed settings replace the connector.
     world.node.reload(Ok(configured(&settings.replace("grace = \"1m\"", "grace = \"2m\"")))).await;
-    ask(&asker, "+447702900125").await.assert_problem(400, "mno_not_supported");
-    smsc.observer().wait_until(|counts| counts.binds == 0 && counts.binds_refused > 0).await;
+    ask(&backend, "+447702900125").await.assert_problem(400, "mno_not_supported");
+    smsc.observer().wait_until(|counts| counts.binds == 0 && counts.binds_rejected > 0).await;
 }

@@ -1,4 +1,4 @@
-//! Several nodes on one database: a change on one is soon known on all.
+//! Several nodes on one database: changes propagate to all.
 
 use ringtrue_domain::tenancy::RateLimits;
 use serde_json::json;
@@ -6,12 +6,12 @@ use serde_json::json;
 use crate::{
     client::Request,
     on_both_stores,
-    world::{World, accepted_at, eventually, send_to, token_request},
+    world::{World, eventually, is_token_accepted, send_to, token_request},
 };
 
-async fn what_is_read_is_the_same_everywhere_at_once(world: World) {
+async fn reads_are_consistent_across_nodes(world: World) {
     let second = world.second_node().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let project = world.project("Shop", json!({})).await;
     let read = Request::get(&project.path).bearer(&token);
     assert_eq!(send_to(second.address, read.clone()).await.assert(200).json()["name"], "Shop");
@@ -20,21 +20,21 @@ async fn what_is_read_is_the_same_everywhere_at_once(world: World) {
     assert_eq!(world.send(read).await.assert(200).json()["name"], "Store");
 }
 
-async fn a_new_client_is_soon_known_everywhere(world: World) {
+async fn new_client_works_on_all_nodes(world: World) {
     let second = world.second_node().await;
     let project = world.project("Shop", json!({})).await;
     let token = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
-    eventually("the token is taken", async || accepted_at(second.address, &token).await).await;
+    eventually("the token is accepted", async || is_token_accepted(second.address, &token).await).await;
     let there = send_to(second.address, token_request(&project.client_id, &project.client_secret, "sim_swap")).await;
     let token = there.assert(200).json()["access_token"].as_str().unwrap().to_owned();
-    assert!(world.accepts(&token).await, "and its tokens are good here");
+    assert!(world.accepts_token(&token).await, "and its tokens are good here");
 }
 
-async fn a_product_taken_away_is_gone_everywhere(world: World) {
+async fn removed_product_is_rejected_on_all_nodes(world: World) {
     let second = world.second_node().await;
     let project = world.project("Shop", json!({})).await;
     let token = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
-    eventually("known there", async || accepted_at(second.address, &token).await).await;
+    eventually("known there", async || is_token_accepted(second.address, &token).await).await;
     world.manage(Request::patch(&project.path).json(&json!({"products": ["reverse_sms"]}))).await.assert(200);
     let refused = async || {
         let request = token_request(&project.client_id, &project.client_secret, "sim_swap");
@@ -43,48 +43,46 @@ async fn a_product_taken_away_is_gone_everywhere(world: World) {
     eventually("no more tokens for it", refused).await;
 }
 
-async fn a_limit_set_by_the_operator_reaches_every_node(world: World) {
+async fn workspace_limit_reaches_all_nodes(world: World) {
     let second = world.second_node().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let limits = RateLimits { management: Some(12_345), ..RateLimits::default() };
-    world.node.engine.limit_workspace(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
+    world.node.engine.set_workspace_limits(world.acme.workspace_id.parse().unwrap(), limits).await.unwrap();
     let told = async || {
-        let answer = send_to(second.address, Request::get("/v1/management/workspaces").bearer(&token)).await;
-        answer.header("x-ratelimit-limit") == Some("12345")
+        let response = send_to(second.address, Request::get("/v1/management/workspaces").bearer(&token)).await;
+        response.header("x-ratelimit-limit") == Some("12345")
     };
     eventually("the other node has the limit", told).await;
 }
 
-/// A node that comes later knows what was before.
-async fn a_late_node_knows_it_all(world: World) {
+async fn new_node_loads_the_whole_control_plane(world: World) {
     let project = world.project("Shop", json!({})).await;
-    let (alive, dead) = (world.manager().await, world.manager().await);
+    let (alive, dead) = (world.management_token().await, world.management_token().await);
     let revoke = Request::post("/oauth2/revoke")
         .header("Authorization", crate::world::basic(&world.acme.client_id, &world.acme.client_secret))
         .form(&[("token", &dead)]);
     world.send(revoke).await.assert(200);
     let late = world.second_node().await;
-    assert!(accepted_at(late.address, &alive).await && !accepted_at(late.address, &dead).await);
+    assert!(is_token_accepted(late.address, &alive).await && !is_token_accepted(late.address, &dead).await);
     send_to(late.address, token_request(&project.client_id, &project.client_secret, "sim_swap")).await.assert(200);
 }
 
-/// Changes of the same project from all sides are all kept.
-async fn changes_from_all_sides_are_all_kept(world: World) {
+async fn concurrent_changes_from_several_nodes_are_kept(world: World) {
     let second = world.second_node().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let project = world.project("Shop", json!({})).await;
     let change = |node: std::net::SocketAddr, body: serde_json::Value| {
         send_to(node, Request::patch(&project.path).bearer(&token).json(&body))
     };
     let (here, there) = (world.node.address, second.address);
-    let answers = tokio::join!(
+    let responses = tokio::join!(
         change(here, json!({"name": "Store"})),
         change(there, json!({"mode": "live"})),
         change(here, json!({"configuration": {"reverse_sms": {"ttl": 99}}})),
         change(there, json!({"configuration": {"reverse_sms": {"prefix": "ACME"}}})),
     );
-    for answer in [answers.0, answers.1, answers.2, answers.3] {
-        answer.assert(200);
+    for response in [responses.0, responses.1, responses.2, responses.3] {
+        response.assert(200);
     }
     let after = world.manage(Request::get(&project.path)).await.json();
     assert_eq!((&after["name"], &after["mode"]), (&json!("Store"), &json!("live")));
@@ -92,10 +90,10 @@ async fn changes_from_all_sides_are_all_kept(world: World) {
 }
 
 on_both_stores!(
-    what_is_read_is_the_same_everywhere_at_once,
-    a_new_client_is_soon_known_everywhere,
-    a_product_taken_away_is_gone_everywhere,
-    a_limit_set_by_the_operator_reaches_every_node,
-    a_late_node_knows_it_all,
-    changes_from_all_sides_are_all_kept,
+    reads_are_consistent_across_nodes,
+    new_client_works_on_all_nodes,
+    removed_product_is_rejected_on_all_nodes,
+    workspace_limit_reaches_all_nodes,
+    new_node_loads_the_whole_control_plane,
+    concurrent_changes_from_several_nodes_are_kept,
 );

@@ -1,4 +1,4 @@
-//! Whose a live project's numbers are, by the simulated operator's directory: by ENUM and, when that is dead, by its HLR.
+//! Number lookup with the sandbox directory: by ENUM and, if that fails, by HLR.
 
 use std::{
     fs::{self, Permissions},
@@ -6,21 +6,21 @@ use std::{
     path::Path,
 };
 
-use ringtrue_sandbox::directory::{EnumFault, Fault, HlrFault};
+use ringtrue_sandbox::directory::{DirectoryFault, EnumFault, HlrFault};
 use serde_json::json;
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     networks::configured,
     world::World,
 };
 
-/// By its prefix it would be O2's.
+/// Its prefix belongs to O2.
 const PORTED: &str = "+447700900124";
 const ABSENT: &str = "+447700900125";
 const OTHER: &str = "+447700900126";
 const NOBODYS: &str = "+447700900199";
-/// No prefix fits it.
+/// Matches no prefix.
 const FOREIGN: &str = "+4915112345678";
 
 const DEPLOYMENT: &str = r#"
@@ -60,20 +60,20 @@ fn secret(folder: &Path, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-async fn eligibility(world: &World, token: &str, number: &str) -> Answer {
+async fn eligibility(world: &World, token: &str, number: &str) -> HttpResponse {
     world.send(Request::get(&format!("/v1/eligibility/phone-numbers/{number}")).bearer(token)).await
 }
 
-/// The network, and the products that can be used.
-async fn told(world: &World, token: &str, number: &str) -> (String, Vec<String>) {
-    let answer = eligibility(world, token, number).await.assert(200).json();
-    let products = answer["products"].as_array().unwrap().iter();
+/// The network and the available products.
+async fn network_and_products(world: &World, token: &str, number: &str) -> (String, Vec<String>) {
+    let response = eligibility(world, token, number).await.assert(200).json();
+    let products = response["products"].as_array().unwrap().iter();
     let products = products.map(|product| product["product_id"].as_str().unwrap().to_owned()).collect();
-    (answer["network"]["network_id"].as_str().unwrap().to_owned(), products)
+    (response["network"]["network_id"].as_str().unwrap().to_owned(), products)
 }
 
 #[tokio::test]
-async fn a_live_number_is_looked_up_by_enum_and_else_by_the_hlr() {
+async fn live_number_is_looked_up_by_enum_then_hlr() {
     let folder = tempfile::tempdir().unwrap();
     let own = secret(folder.path(), "own", "hunter2");
     let brought = secret(folder.path(), "brought", "Bearer hunter2");
@@ -122,26 +122,26 @@ async fn a_live_number_is_looked_up_by_enum_and_else_by_the_hlr() {
     let token = world.token(&project.client_id, &project.client_secret, "eligibility").await;
     let (o2, ee) =
         (("23410".to_owned(), vec!["reverse_sms".to_owned()]), ("23430".to_owned(), vec!["reverse_sms".to_owned()]));
-    assert_eq!(told(&world, &token, PORTED).await, o2, "its prefix is believed while nobody is asked");
+    assert_eq!(network_and_products(&world, &token, PORTED).await, o2, "the prefix decides without sources");
 
     world.node.reload(Ok(configured(&sources("fallback", "timeout = \"10s\"")))).await;
-    assert_eq!(told(&world, &token, PORTED).await, ee);
-    assert_eq!((directory.counts().by_datagram, directory.counts().lookups), (1, 0));
+    assert_eq!(network_and_products(&world, &token, PORTED).await, ee);
+    assert_eq!((directory.counts().udp_queries, directory.counts().hlr_requests), (1, 0));
     eligibility(&world, &token, NOBODYS).await.assert_problem(404, "subscriber_not_found");
-    assert_eq!((directory.counts().by_datagram, directory.counts().lookups), (2, 1));
+    assert_eq!((directory.counts().udp_queries, directory.counts().hlr_requests), (2, 1));
 
-    directory.set_fault(Fault::Enum(EnumFault::Silent));
+    directory.set_fault(DirectoryFault::Enum(EnumFault::NoResponse));
     let impatient = "timeout = \"50ms\"\ntries = 1";
     world.node.reload(Ok(configured(&sources("fallback", impatient)))).await;
-    assert_eq!(told(&world, &token, PORTED).await, ee);
-    assert_eq!(told(&world, &token, ABSENT).await, ee, "a phone that is off has a network");
-    assert_eq!((directory.counts().lookups, directory.counts().without_secret), (3, 0));
+    assert_eq!(network_and_products(&world, &token, PORTED).await, ee);
+    assert_eq!(network_and_products(&world, &token, ABSENT).await, ee, "a phone that is off has a network");
+    assert_eq!((directory.counts().hlr_requests, directory.counts().unauthorized), (3, 0));
 
-    directory.set_fault(Fault::Hlr(HlrFault::InternalError));
-    assert_eq!(told(&world, &token, OTHER).await, o2, "its prefix is believed while both sources fail");
+    directory.set_fault(DirectoryFault::Hlr(HlrFault::InternalError));
+    assert_eq!(network_and_products(&world, &token, OTHER).await, o2, "its prefix is believed while both sources fail");
     eligibility(&world, &token, FOREIGN).await.assert_problem(503, "lookup_unavailable");
     world.node.reload(Ok(configured(&sources("never", impatient)))).await;
     eligibility(&world, &token, OTHER).await.assert_problem(503, "lookup_unavailable");
-    directory.recover();
-    assert_eq!(told(&world, &token, OTHER).await, o2);
+    directory.clear_faults();
+    assert_eq!(network_and_products(&world, &token, OTHER).await, o2);
 }

@@ -1,4 +1,4 @@
-//! Pages: the same rules on every list.
+//! Pagination: the same rules on every list.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -10,15 +10,15 @@ use crate::{
     world::World,
 };
 
-/// Every list: the routes whose answer is a page.
+/// Routes that return a page.
 async fn lists(world: &World) -> Vec<String> {
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
     let mut lists = vec![];
     for route in routes::managed().filter(|route| route.method == "GET") {
         let path = fill(route.template, &ids);
-        let answer = world.manage(Request::get(&path)).await.assert(200).json();
-        if answer.get("page").is_some() {
+        let response = world.manage(Request::get(&path)).await.assert(200).json();
+        if response.get("page").is_some() {
             lists.push(path);
         }
     }
@@ -26,7 +26,7 @@ async fn lists(world: &World) -> Vec<String> {
     lists
 }
 
-async fn sizes_and_numbers_are_bounded_on_every_list(world: World) {
+async fn page_size_and_number_are_bounded_on_every_list(world: World) {
     for list in lists(&world).await {
         for bad in [
             "size=0",
@@ -60,8 +60,8 @@ async fn sizes_and_numbers_are_bounded_on_every_list(world: World) {
             "x",
         ] {
             let request = Request::get(&format!("{list}?{}", bad.replace('１', "%EF%BC%91")));
-            let answer = world.manage(request).await;
-            assert_eq!((answer.status, answer.code().as_str()), (400, "bad_request"), "{list}?{bad}");
+            let response = world.manage(request).await;
+            assert_eq!((response.status, response.code().as_str()), (400, "bad_request"), "{list}?{bad}");
         }
         for (good, size, number) in [
             ("", 10, 1),
@@ -83,8 +83,8 @@ async fn sizes_and_numbers_are_bounded_on_every_list(world: World) {
     }
 }
 
-/// 23 projects: three pages of ten, one of them short; each project on one page.
-async fn pages_add_up(world: World) {
+/// 23 projects: two full pages and a short one, without overlap.
+async fn pages_cover_the_whole_list(world: World) {
     for number in 1..=23 {
         world.project(&format!("Project {number}"), json!({})).await;
         world.advance(SignedDuration::from_secs(1));
@@ -114,8 +114,8 @@ async fn pages_add_up(world: World) {
     assert_eq!(nothing["page"], json!({"size": 10, "number": 1, "total_pages": 0, "total_elements": 0}));
 }
 
-/// The order is total: what was made in the same instant stands in the same order on every page.
-async fn pages_add_up_within_one_instant(world: World) {
+/// The order is total, even for equal timestamps.
+async fn pages_cover_items_with_equal_timestamps(world: World) {
     let path = format!("{}/credentials", world.acme.path());
     for _ in 0..9 {
         world.manage(Request::post(&path).json(&json!({}))).await.assert(201);
@@ -133,4 +133,8 @@ async fn pages_add_up_within_one_instant(world: World) {
     }
 }
 
-on_both_stores!(sizes_and_numbers_are_bounded_on_every_list, pages_add_up, pages_add_up_within_one_instant);
+on_both_stores!(
+    page_size_and_number_are_bounded_on_every_list,
+    pages_cover_the_whole_list,
+    pages_cover_items_with_equal_timestamps
+);

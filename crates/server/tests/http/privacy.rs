@@ -1,5 +1,4 @@
-//! What nobody may find later: secrets, tokens and numbers, in logs, in metrics, in the database. Traces are looked
-//! through in `cli/traces.rs`, as a collector gets them.
+//! Secrets, tokens and numbers must not appear in logs, metrics or the database. `cli/traces.rs` tests traces.
 
 use std::{
     io::{self, Write},
@@ -8,7 +7,7 @@ use std::{
 
 use aws_lc_rs::digest;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use ringtrue_server::config::RequestLog;
+use ringtrue_server::config::RequestLogLevel;
 use serde_json::json;
 use tracing_subscriber::{filter::LevelFilter, fmt, layer::SubscriberExt, registry};
 
@@ -16,42 +15,42 @@ use crate::{
     client::{self, Request},
     database::Database,
     receiver::Receiver,
-    reverse_sms::{Asker, CHECKS},
+    reverse_sms::{CHECKS, ReverseSmsClient},
     scripted_operator::{GOOD_CODE, ScriptedOperator},
-    seeker::{self, Seeker},
-    sim_register::SimRegister,
-    sim_swap::Inquirer,
-    world::{ProjectOf, World, basic, eventually, token_request},
+    scripted_sim_swap::ScriptedSimSwap,
+    silent_client::{self, SilentClient},
+    sim_swap::SimSwapClient,
+    world::{TestProject, World, basic, eventually, token_request},
 };
 
 const NUMBER: &str = "447700900123";
-/// Numbers that no other test texts from.
+/// Numbers used by this test only.
 const CLAIMED: &str = "990481516200";
 const OTHER: &str = "990481516242";
 const SIM: &str = "990481516244";
-/// The beginning of numbers that no other test asks about.
+/// Prefix of numbers used by this test only.
 const SUBSCRIBER: &str = "9904815163";
 const ASKED_ABOUT: &str = "203.0.113.82";
-/// Where a device was said to come from.
+/// Claimed address of a device.
 const ANNOUNCED: &str = "203.0.113.81";
 
 #[tokio::test]
 async fn sqlite() {
-    nothing_secret_is_left(Database::sqlite().await).await;
+    no_secret_is_logged_or_stored(Database::sqlite().await).await;
 }
 
 #[tokio::test]
 async fn postgres() {
-    nothing_secret_is_left(Database::postgres().await).await;
+    no_secret_is_logged_or_stored(Database::postgres().await).await;
 }
 
-async fn nothing_secret_is_left(database: Database) {
+async fn no_secret_is_logged_or_stored(database: Database) {
     record();
-    let world = World::with(database, |config| config.log.requests = RequestLog::All).await;
+    let world = World::with(database, |config| config.log.requests = RequestLogLevel::All).await;
     let mut secrets = use_every_secret(&world).await;
     secrets.everywhere.extend(verify_numbers(&world).await);
-    secrets.everywhere.extend(ask_about_devices(&world).await);
-    secrets.everywhere.extend(ask_about_subscribers(&world).await);
+    secrets.everywhere.extend(send_device_requests(&world).await);
+    secrets.everywhere.extend(send_subscriber_requests(&world).await);
     let metrics = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.text();
     let dump = world.database.dump();
     let log = String::from_utf8(lines().clone()).unwrap();
@@ -62,7 +61,7 @@ async fn nothing_secret_is_left(database: Database) {
     for secret in &secrets.everywhere {
         assert!(!log.contains(secret.as_str()), "{secret} is in the log");
         assert!(!metrics.contains(secret.as_str()), "{secret} is in the metrics");
-        for form in forms(secret) {
+        for form in encodings(secret) {
             assert!(!contains(&dump, &form), "{secret} is in the database");
         }
     }
@@ -73,13 +72,13 @@ async fn nothing_secret_is_left(database: Database) {
 }
 
 struct Secrets {
-    /// What must be nowhere.
+    /// Must not appear anywhere.
     everywhere: Vec<String>,
-    /// What is stored as a setting, and must not be written anywhere else.
+    /// Stored as a setting; must not appear anywhere else.
     in_logs: Vec<String>,
 }
 
-/// Shows every kind of secret at every door, right and wrong.
+/// Uses every kind of secret on every listener, valid and invalid.
 async fn use_every_secret(world: &World) -> Secrets {
     let project = world.project("Shop", json!({})).await;
     let key = "idempotency-key-of-mine";
@@ -88,8 +87,8 @@ async fn use_every_secret(world: &World) -> Secrets {
     let once = world.manage(create.clone()).await.assert(201).json();
     world.manage(create).await.assert(201);
     let (manager, product) =
-        (world.manager().await, world.token(&project.client_id, &project.client_secret, "sim_swap").await);
-    let revoked = world.manager().await;
+        (world.management_token().await, world.token(&project.client_id, &project.client_secret, "sim_swap").await);
+    let revoked = world.management_token().await;
     let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
     let guess = "a-guess-that-is-wrong";
     let hook = "token-in-a-callback-url";
@@ -143,39 +142,39 @@ async fn use_every_secret(world: &World) -> Secrets {
     Secrets { everywhere: everywhere.into(), in_logs: vec![hook.to_owned(), basic(id, secret)] }
 }
 
-/// Checks of all fates, and callbacks that were taken and refused. Gives all that is told or kept of people.
+/// Checks with all outcomes, and accepted and rejected callbacks. Returns all personal data involved.
 async fn verify_numbers(world: &World) -> Vec<String> {
-    let asker = Asker::sandbox(world).await;
+    let backend = ReverseSmsClient::sandbox(world).await;
     let mut receiver = Receiver::start().await;
-    receiver.answer(["HTTP/1.1 500 Oops\r\nContent-Length: 19\r\n\r\nsaid-by-a-receiver\n"]);
+    receiver.respond_with(["HTTP/1.1 500 Oops\r\nContent-Length: 19\r\n\r\nsaid-by-a-receiver\n"]);
     let path = "/path-of-a-callback?key=of-a-callback";
     let body = json!({"phone_number": format!("+{CLAIMED}"), "callback_url": receiver.url(path)});
-    let create = Request::post(CHECKS).bearer(&asker.token).header("Idempotency-Key", "key-of-a-check").json(&body);
+    let create = Request::post(CHECKS).bearer(&backend.token).header("Idempotency-Key", "key-of-a-check").json(&body);
     let created = world.send(create.clone()).await.assert(201).json();
     world.send(create).await.assert(201);
     let told = |name: &str| created[name].as_str().unwrap().to_owned();
     let (to, sms_body) = (told("receiver_phone_number"), told("expected_sms_body"));
     let code = sms_body.rsplit(' ').next().unwrap().to_owned();
 
-    // A word without a code, the code in other words, and the same once more, too late.
-    asker.text(&format!("+{CLAIMED}"), &to, "words-without-a-code").await;
+    // A text without a code, an edited text with the code, and the same again after expiry.
+    backend.text(&format!("+{CLAIMED}"), &to, "words-without-a-code").await;
     for _ in 0..2 {
-        asker.text(&format!("+{OTHER}"), &to, &format!("words-around-a-code {code}")).await;
+        backend.text(&format!("+{OTHER}"), &to, &format!("words-around-a-code {code}")).await;
     }
     receiver.next().await;
-    let figures = || world.node.engine.courier().figures();
+    let figures = || world.node.engine.courier().metrics();
     eventually("the first attempt has failed", async || figures().in_flight == 0).await;
     world.advance(jiff::SignedDuration::from_secs(10));
     assert_eq!(receiver.next().await.json()["match"], false);
     eventually("the second was taken", async || figures().delivered == 1).await;
 
-    // More of the same number than is allowed, numbers that nobody serves, and what is no number.
+    // More checks of a number than allowed, unsupported numbers and invalid numbers.
     for number in [CLAIMED, CLAIMED, CLAIMED, CLAIMED, CLAIMED, "990481516297", "990481516293", "99048151620099999"] {
-        asker.post(json!({"phone_number": format!("+{number}")})).await;
+        backend.post(json!({"phone_number": format!("+{number}")})).await;
     }
-    asker.post(json!({"phone_number": CLAIMED, "callback_url": receiver.url(path)})).await;
-    asker.list(&format!("?search=phone_number==%2B{CLAIMED}")).await;
-    asker.get(CLAIMED).await;
+    backend.post(json!({"phone_number": CLAIMED, "callback_url": receiver.url(path)})).await;
+    backend.list(&format!("?search=phone_number==%2B{CLAIMED}")).await;
+    backend.get(CLAIMED).await;
 
     let words = ["words-without-a-code", "words-around-a-code", "said-by-a-receiver", "key-of-a-check"];
     let path = ["path-of-a-callback", "key=of-a-callback", "\"check_id\":"];
@@ -185,55 +184,55 @@ async fn verify_numbers(world: &World) -> Vec<String> {
     texts.chain(few).chain(found_by_trying).collect()
 }
 
-/// Devices on their way, right and wrong. Gives all that they carry, and whose they are.
-async fn ask_about_devices(world: &World) -> Vec<String> {
+/// Devices with valid and invalid requests. Returns their tokens and numbers.
+async fn send_device_requests(world: &World) -> Vec<String> {
     ScriptedOperator::of(world);
     let mut secrets: Vec<String> =
         [GOOD_CODE, "path-of-an-app", "key=of-an-app", ANNOUNCED, SIM, &sha256(&format!("+{SIM}"))]
             .map(str::to_owned)
             .into();
-    for path in seeker::BOTH {
-        let seeker = Seeker::new(world, path).await;
+    for path in silent_client::BOTH {
+        let silent = SilentClient::new(world, path).await;
         let redirect_url = "https://app.example/path-of-an-app?key=of-an-app";
-        let check = seeker.create(json!({"redirect_url": redirect_url, "device_ip": ANNOUNCED})).await;
+        let check = silent.create(json!({"redirect_url": redirect_url, "device_ip": ANNOUNCED})).await;
         let token = check.target.split_once("?t=").unwrap().1;
-        let ticket = seeker.depart(&format!("{}&sim=%2B{SIM}", check.target)).await;
-        let end = seeker.come_back(&ticket).await;
-        let told = seeker::query(end.header("location").unwrap());
+        let state = silent.start_redirect(&format!("{}&sim=%2B{SIM}", check.target)).await;
+        let end = silent.return_from_operator(&state).await;
+        let told = silent_client::query(end.header("location").unwrap());
         let code = told.into_iter().find(|(name, _)| name == "code").unwrap().1;
         for target in [
             format!("{}&t={token}", check.target),
             format!("{}&sim={SIM}", check.target),
             format!("{}x", check.target),
-            seeker::callback(&ticket),
-            seeker::callback(&format!("{ticket}x")),
-            format!("/southbound/camara/{ticket}/callback?state={ticket}&code={GOOD_CODE}&state=x"),
+            silent_client::callback(&state),
+            silent_client::callback(&format!("{state}x")),
+            format!("/southbound/camara/{state}/callback?state={state}&code={GOOD_CODE}&state=x"),
         ] {
-            seeker.open(&target).await;
+            silent.open(&target).await;
         }
-        seeker.redeem(&check.id, &ticket).await.assert(400);
-        seeker.redeem(&code, &code).await.assert(400);
-        seeker.redeem(&check.id, &code).await.assert(200);
-        secrets.extend([token.to_owned(), ticket, code]);
+        silent.redeem(&check.id, &state).await.assert(400);
+        silent.redeem(&code, &code).await.assert(400);
+        silent.redeem(&check.id, &code).await.assert(200);
+        secrets.extend([token.to_owned(), state, code]);
     }
     secrets
 }
 
-/// Questions that are answered at once, right and wrong. Gives the numbers and addresses that they were about.
-async fn ask_about_subscribers(world: &World) -> Vec<String> {
-    SimRegister::simulated(world);
-    let inquirer = Inquirer::sandbox(world).await;
+/// SIM Swap and eligibility requests, valid and invalid. Returns their numbers and addresses.
+async fn send_subscriber_requests(world: &World) -> Vec<String> {
+    ScriptedSimSwap::simulated(world);
+    let backend = SimSwapClient::sandbox(world).await;
     for suffix in ["00", "01", "93", "94", "95", "97", "98", "99", "0099999999"] {
-        inquirer.ask(&format!("+{SUBSCRIBER}{suffix}")).await;
+        backend.ask(&format!("+{SUBSCRIBER}{suffix}")).await;
     }
-    inquirer.get(&format!("+{SUBSCRIBER}00")).await;
-    inquirer.list(&format!("?search=phone_number==%2B{SUBSCRIBER}00")).await;
+    backend.get(&format!("+{SUBSCRIBER}00")).await;
+    backend.list(&format!("?search=phone_number==%2B{SUBSCRIBER}00")).await;
 
-    let ProjectOf { client_id, client_secret, .. } = &inquirer.project;
+    let TestProject { client_id, client_secret, .. } = &backend.project;
     let token = world.token(client_id, client_secret, "eligibility").await;
     let numbers = ["00", "93", "94", "97", "0099999999"].map(|suffix| format!("{SUBSCRIBER}{suffix}"));
-    let forms = numbers.iter().flat_map(|number| ["+", "%2B", "", "%20+"].map(|plus| format!("{plus}{number}")));
-    let of_numbers = forms.map(|number| format!("/v1/eligibility/phone-numbers/{number}"));
+    let encodings = numbers.iter().flat_map(|number| ["+", "%2B", "", "%20+"].map(|plus| format!("{plus}{number}")));
+    let of_numbers = encodings.map(|number| format!("/v1/eligibility/phone-numbers/{number}"));
     let of_addresses = [ASKED_ABOUT, "198.51.100.81", "192.0.2.81", "203.0.113.82.1", "2001:db8:4815::1623"];
     let of_addresses = of_addresses.map(|address| format!("/v1/eligibility/device-ips/{address}"));
     for path in of_numbers.chain(of_addresses) {
@@ -246,7 +245,7 @@ async fn ask_about_subscribers(world: &World) -> Vec<String> {
     [SUBSCRIBER].into_iter().chain(addresses).map(str::to_owned).chain(hashes).collect()
 }
 
-/// In hex. Of what is as short as a number, an unkeyed hash tells everything.
+/// In hex. An unkeyed hash of a phone number can be reversed by brute force.
 fn sha256(text: &str) -> String {
     hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref())
 }
@@ -260,8 +259,8 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// A text as it may stand in a file: as it is, without its recognisable beginning, in hex, and the bytes of a hash.
-fn forms(secret: &str) -> Vec<Vec<u8>> {
+/// Encodings of a text: verbatim, without its prefix, in hex, and as hash bytes.
+fn encodings(secret: &str) -> Vec<Vec<u8>> {
     let bare = secret.trim_start_matches("rts_");
     let texts = [secret.to_owned(), bare.to_owned(), hex(bare.as_bytes())].map(String::into_bytes);
     texts.into_iter().chain(unhex(secret).filter(|bytes| bytes.len() == 32)).collect()
@@ -271,24 +270,24 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle)
 }
 
-/// Everything that the process has logged, at the finest level, since somebody began to record.
-static LINES: Mutex<Vec<u8>> = Mutex::new(vec![]);
+/// All log output at the most verbose level since recording started.
+static LOG_LINES: Mutex<Vec<u8>> = Mutex::new(vec![]);
 
 fn lines() -> MutexGuard<'static, Vec<u8>> {
-    LINES.lock().unwrap_or_else(PoisonError::into_inner)
+    LOG_LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn record() {
     static RECORDING: Once = Once::new();
     RECORDING.call_once(|| {
-        let subscriber = registry().with(LevelFilter::TRACE).with(fmt::layer().json().with_writer(|| Pen));
-        tracing::subscriber::set_global_default(subscriber).expect("nobody else sets one up here");
+        let subscriber = registry().with(LevelFilter::TRACE).with(fmt::layer().json().with_writer(|| LogCapture));
+        tracing::subscriber::set_global_default(subscriber).expect("no other subscriber is set");
     });
 }
 
-struct Pen;
+struct LogCapture;
 
-impl Write for Pen {
+impl Write for LogCapture {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         lines().write(bytes)
     }

@@ -1,17 +1,17 @@
-//! Projects: made, read, changed by merge patch, never deleted.
+//! Projects: create, read and merge patch.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     world::World,
 };
 
 const EVERY_PRODUCT: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
 
-async fn a_new_project_has_defaults_and_a_credential_that_works(world: World) {
+async fn new_project_has_defaults_and_a_working_credential(world: World) {
     let created = create(&world, &json!({"name": "Shop"})).await.assert(201).json();
     let id = created["project_id"].as_str().unwrap();
     let mut expected = json!({
@@ -39,8 +39,8 @@ async fn a_new_project_has_defaults_and_a_credential_that_works(world: World) {
     world.token(client_id, secret, "reverse_sms").await;
 }
 
-/// Ids are UUIDs of version 7: they sort by the time that they were made at.
-async fn ids_sort_by_time(world: World) {
+/// Ids are UUIDs of version 7.
+async fn project_ids_sort_by_creation_time(world: World) {
     let mut ids = vec![world.acme.workspace_id.clone()];
     for number in 0..5 {
         world.advance(SignedDuration::from_millis(1));
@@ -50,7 +50,7 @@ async fn ids_sort_by_time(world: World) {
     assert!(ids.iter().all(|id| id.as_bytes()[14] == b'7' && *id == id.to_lowercase()), "{ids:?}");
 }
 
-async fn a_new_project_may_say_everything_at_once(world: World) {
+async fn project_can_be_created_with_all_settings(world: World) {
     let body = json!({
         "name": "Shop",
         "mode": "live",
@@ -67,7 +67,7 @@ async fn a_new_project_may_say_everything_at_once(world: World) {
     assert_eq!(created["products"], json!(["reverse_sms", "sim_swap"]));
 }
 
-async fn a_name_is_unique_in_its_workspace(world: World) {
+async fn project_name_is_unique_in_its_workspace(world: World) {
     let (one, two) = (world.project("One", json!({})).await, world.project("Two", json!({})).await);
     create(&world, &json!({"name": "One"})).await.assert_problem(409, "project_name_taken");
     patch(&world, &two.path, &json!({"name": "One"})).await.assert_problem(409, "project_name_taken");
@@ -80,19 +80,18 @@ async fn a_name_is_unique_in_its_workspace(world: World) {
     patch(&world, &two.path, &json!({"name": "One"})).await.assert(200);
 }
 
-/// Of two that want one name at the same time, one gets it.
-async fn a_race_for_a_name_has_one_winner(world: World) {
-    let token = world.manager().await;
+async fn one_of_concurrent_creates_with_the_same_name_succeeds(world: World) {
+    let token = world.management_token().await;
     let path = format!("{}/projects", world.acme.path());
     let one = || world.send(Request::post(&path).bearer(&token).json(&json!({"name": "Wanted"})));
-    let answers = tokio::join!(one(), one(), one(), one(), one(), one());
-    let mut statuses: Vec<u16> = <[Answer; 6]>::from(answers).iter().map(|answer| answer.status).collect();
+    let responses = tokio::join!(one(), one(), one(), one(), one(), one());
+    let mut statuses: Vec<u16> = <[HttpResponse; 6]>::from(responses).iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 409, 409, 409, 409, 409]);
 }
 
-/// RFC 7396: what is absent stays, `null` takes away, arrays are replaced.
-async fn a_merge_patch_changes_what_it_names(world: World) {
+/// RFC 7396: omitted members are unchanged, `null` removes, arrays are replaced.
+async fn merge_patch_changes_only_the_given_members(world: World) {
     let configuration = json!({
         "reverse_sms": {"callback_url": "https://shop.example/sms", "ttl": 120, "prefix": "SHOP"},
         "secure_sna": {"callback_url": "https://shop.example/sna", "redirect_url": "https://shop.example/end"},
@@ -141,7 +140,7 @@ async fn a_merge_patch_changes_what_it_names(world: World) {
     }
 }
 
-async fn a_patch_that_changes_nothing_leaves_no_trace(world: World) {
+async fn patch_without_changes_is_not_recorded(world: World) {
     let body = json!({"configuration": {"reverse_sms": {"ttl": 120}}, "products": ["sim_swap", "discovery"]});
     let project = world.project("Shop", body).await;
     let before = world.manage(Request::get(&project.path)).await.json();
@@ -164,7 +163,7 @@ async fn a_patch_that_changes_nothing_leaves_no_trace(world: World) {
 }
 
 #[tokio::test]
-async fn a_patch_may_be_called_one() {
+async fn merge_patch_content_type_is_accepted() {
     let world = World::sqlite().await;
     let project = world.project("Shop", json!({})).await;
     for content_type in ["application/json", "application/merge-patch+json", "application/json; charset=utf-8"] {
@@ -176,7 +175,7 @@ async fn a_patch_may_be_called_one() {
     world.manage(create).await.assert_problem(415, "unsupported_media_type");
 }
 
-async fn values_that_are_refused(world: World) {
+async fn invalid_values_are_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let reverse_sms = |member: &str, value: Value| json!({"configuration": {"reverse_sms": {member: value}}});
     for (body, pointer) in [
@@ -214,18 +213,18 @@ async fn values_that_are_refused(world: World) {
         if new.get("name").is_none() {
             new["name"] = json!("New");
         }
-        for answer in [patch(&world, &project.path, &body).await, create(&world, &new).await] {
-            let answer = answer.assert_problem(400, "bad_request");
-            assert!(answer.detail().starts_with(&format!("`{pointer}`: ")), "{body}: {}", answer.detail());
+        for response in [patch(&world, &project.path, &body).await, create(&world, &new).await] {
+            let response = response.assert_problem(400, "bad_request");
+            assert!(response.detail().starts_with(&format!("`{pointer}`: ")), "{body}: {}", response.detail());
         }
     }
     create(&world, &json!({})).await.assert_problem(400, "bad_request");
     create(&world, &json!({"name": "New", "disabled": true})).await.assert_problem(400, "bad_request");
     patch(&world, &project.path, &json!({"disabled": "yes"})).await.assert_problem(400, "bad_request");
-    // What a project always has cannot be removed; a new one that names none has the default.
+    // Required members cannot be removed; on creation they have defaults.
     for member in ["mode", "disabled", "products"] {
-        let answer = patch(&world, &project.path, &json!({member: null})).await.assert_problem(400, "bad_request");
-        assert!(answer.detail().starts_with(&format!("`/{member}`: ")), "{}", answer.detail());
+        let response = patch(&world, &project.path, &json!({member: null})).await.assert_problem(400, "bad_request");
+        assert!(response.detail().starts_with(&format!("`/{member}`: ")), "{}", response.detail());
     }
     let nulls = json!({"name": "Nulls", "mode": null, "products": null, "configuration": {"secure_sna": null}});
     let created = create(&world, &nulls).await.assert(201).json();
@@ -233,10 +232,10 @@ async fn values_that_are_refused(world: World) {
     create(&world, &json!({"name": "No settings", "configuration": null})).await.assert(201);
 }
 
-async fn a_project_is_disabled_and_not_deleted(world: World) {
+async fn project_can_be_disabled_but_not_deleted(world: World) {
     let project = world.project("Shop", json!({})).await;
-    let answer = world.manage(Request::delete(&project.path)).await.assert_problem(405, "method_not_allowed");
-    let allow = answer.header("allow").unwrap();
+    let response = world.manage(Request::delete(&project.path)).await.assert_problem(405, "method_not_allowed");
+    let allow = response.header("allow").unwrap();
     assert!(allow.contains("PATCH") && !allow.contains("DELETE"), "{allow}");
 
     patch(&world, &project.path, &json!({"disabled": true})).await.assert(200);
@@ -245,8 +244,8 @@ async fn a_project_is_disabled_and_not_deleted(world: World) {
     world.manage(Request::post(&credentials).json(&json!({}))).await.assert(201);
 }
 
-/// A product that is taken away is gone for new tokens and for those that are out already.
-async fn a_product_that_is_taken_away_is_gone(world: World) {
+/// Applies to new tokens and to issued ones.
+async fn removed_product_is_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let ask = async || world.token_request(&project.client_id, &project.client_secret, "sim_swap").await;
     ask().await.assert(200);
@@ -256,18 +255,18 @@ async fn a_product_that_is_taken_away_is_gone(world: World) {
     ask().await.assert(200);
 }
 
-async fn many_changes_at_once_are_all_done(world: World) {
+async fn concurrent_changes_are_all_applied(world: World) {
     let project = world.project("Shop", json!({})).await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let change = |body: Value| world.send(Request::patch(&project.path).bearer(&token).json(&body));
-    let answers = tokio::join!(
+    let responses = tokio::join!(
         change(json!({"name": "Store"})),
         change(json!({"mode": "live"})),
         change(json!({"products": ["sim_swap"]})),
         change(json!({"configuration": {"reverse_sms": {"ttl": 77}}})),
     );
-    for answer in <[Answer; 4]>::from(answers) {
-        answer.assert(200);
+    for response in <[HttpResponse; 4]>::from(responses) {
+        response.assert(200);
     }
     let after = world.manage(Request::get(&project.path)).await.json();
     assert_eq!((&after["name"], &after["mode"]), (&json!("Store"), &json!("live")));
@@ -276,23 +275,23 @@ async fn many_changes_at_once_are_all_done(world: World) {
 }
 
 on_both_stores!(
-    a_new_project_has_defaults_and_a_credential_that_works,
-    ids_sort_by_time,
-    a_new_project_may_say_everything_at_once,
-    a_name_is_unique_in_its_workspace,
-    a_race_for_a_name_has_one_winner,
-    a_merge_patch_changes_what_it_names,
-    a_patch_that_changes_nothing_leaves_no_trace,
-    values_that_are_refused,
-    a_project_is_disabled_and_not_deleted,
-    a_product_that_is_taken_away_is_gone,
-    many_changes_at_once_are_all_done,
+    new_project_has_defaults_and_a_working_credential,
+    project_ids_sort_by_creation_time,
+    project_can_be_created_with_all_settings,
+    project_name_is_unique_in_its_workspace,
+    one_of_concurrent_creates_with_the_same_name_succeeds,
+    merge_patch_changes_only_the_given_members,
+    patch_without_changes_is_not_recorded,
+    invalid_values_are_rejected,
+    project_can_be_disabled_but_not_deleted,
+    removed_product_is_rejected,
+    concurrent_changes_are_all_applied,
 );
 
-async fn create(world: &World, body: &Value) -> Answer {
+async fn create(world: &World, body: &Value) -> HttpResponse {
     world.manage(Request::post(&format!("{}/projects", world.acme.path())).json(body)).await
 }
 
-async fn patch(world: &World, path: &str, body: &Value) -> Answer {
+async fn patch(world: &World, path: &str, body: &Value) -> HttpResponse {
     world.manage(Request::patch(path).json(body)).await
 }

@@ -1,4 +1,4 @@
-//! Proxies that say by the PROXY protocol whose connection they carry, and peers that only pretend to be one.
+//! The PROXY protocol with trusted proxies and untrusted peers.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use crate::{
-    client::{Request, to_the_end, try_parse},
+    client::{Request, read_until_closed, try_parse},
     world::{World, token_request},
 };
 
@@ -23,14 +23,14 @@ const PROXY: &str = "127.0.0.1";
 const STRANGER: &str = "127.0.0.2";
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// One wrong secret a minute for each client and address: a second one tells addresses apart.
+/// One wrong secret per minute, client and address: a second one distinguishes addresses.
 fn behind_a_proxy(config: &mut Config) {
     config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap(), "192.0.2.0/24".parse().unwrap()];
     config.http.proxy_protocol = true;
     config.rate_limits.failed_logins = 1;
 }
 
-/// The header that a proxy writes for a client.
+/// The header of a proxy for a client.
 fn proxied(client: &str) -> Vec<u8> {
     match client.parse().unwrap() {
         std::net::IpAddr::V4(client) => {
@@ -52,40 +52,40 @@ pub async fn connect(from: &str, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
-/// What is answered to bytes from an address; `None`: the connection is closed without an answer.
-async fn answered(world: &World, from: &str, bytes: &[u8]) -> Option<u16> {
+/// The status of the response, or `None` if the connection is closed without one.
+async fn status_of(world: &World, from: &str, bytes: &[u8]) -> Option<u16> {
     let mut stream = connect(from, world.node.address).await;
-    // A peer that is turned away may find that out while it writes.
+    // The server may close while we write.
     let _ = stream.write_all(bytes).await;
-    let answer = to_the_end(&mut stream).await;
-    try_parse(&answer).map(|answer| answer.status)
+    let response = read_until_closed(&mut stream).await;
+    try_parse(&response).map(|response| response.status)
 }
 
-/// A request after what stands before it.
+/// A request with data before it.
 async fn asked(world: &World, from: &str, header: &[u8], request: &Request) -> Option<u16> {
-    answered(world, from, &[header, &request.bytes(world.node.address)].concat()).await
+    status_of(world, from, &[header, &request.bytes(world.node.address)].concat()).await
 }
 
-/// 401: this address has not guessed yet; 429: it has.
-async fn guesses(world: &World, from: &str, header: &[u8]) -> Option<u16> {
+/// 401 for the first failed login of this address, 429 for later ones.
+async fn failed_login_status(world: &World, from: &str, header: &[u8]) -> Option<u16> {
     asked(world, from, header, &token_request(&world.acme.client_id, "wrong", "management")).await
 }
 
 #[tokio::test]
-async fn the_address_in_the_header_is_the_clients() {
+async fn proxy_header_sets_the_client_address() {
     let world = World::configured(behind_a_proxy).await;
     for client in ["203.0.113.7", "203.0.113.8", "2001:db8::1"] {
-        assert_eq!(guesses(&world, PROXY, &proxied(client)).await, Some(401), "{client}");
-        assert_eq!(guesses(&world, PROXY, &proxied(client)).await, Some(429), "{client}");
+        assert_eq!(failed_login_status(&world, PROXY, &proxied(client)).await, Some(401), "{client}");
+        assert_eq!(failed_login_status(&world, PROXY, &proxied(client)).await, Some(429), "{client}");
     }
-    // A check of the proxy's own, whose address it is then.
-    assert_eq!(guesses(&world, PROXY, &local()).await, Some(401));
-    assert_eq!(guesses(&world, PROXY, &local()).await, Some(429));
-    assert_eq!(guesses(&world, STRANGER, &[]).await, Some(401), "and nobody else's");
+    // A health check of the proxy has the proxy's address.
+    assert_eq!(failed_login_status(&world, PROXY, &local()).await, Some(401));
+    assert_eq!(failed_login_status(&world, PROXY, &local()).await, Some(429));
+    assert_eq!(failed_login_status(&world, STRANGER, &[]).await, Some(401), "and no other address");
 }
 
 #[tokio::test]
-async fn a_client_that_the_header_names_is_not_believed_any_further() {
+async fn forwarded_for_of_a_proxied_client_is_ignored() {
     let world = World::configured(behind_a_proxy).await;
     let forwarded = |for_whom: &str| {
         token_request(&world.acme.client_id, "wrong", "management").header("X-Forwarded-For", for_whom)
@@ -93,7 +93,7 @@ async fn a_client_that_the_header_names_is_not_believed_any_further() {
     let client = proxied("203.0.113.7");
     assert_eq!(asked(&world, PROXY, &client, &forwarded("203.0.113.9")).await, Some(401));
     assert_eq!(asked(&world, PROXY, &client, &forwarded("203.0.113.10")).await, Some(429), "it is the client still");
-    // Another proxy of ours between the two is believed.
+    // Another trusted proxy in between is accepted.
     let inner = proxied("192.0.2.1");
     assert_eq!(asked(&world, PROXY, &inner, &forwarded("203.0.113.9")).await, Some(401));
     assert_eq!(asked(&world, PROXY, &inner, &forwarded("203.0.113.10")).await, Some(401));
@@ -101,7 +101,7 @@ async fn a_client_that_the_header_names_is_not_believed_any_further() {
 }
 
 #[tokio::test]
-async fn a_proxy_must_say_whose_connection_it_carries() {
+async fn trusted_proxy_must_send_a_header() {
     let world = World::configured(behind_a_proxy).await;
     let request = Request::get("/livez");
     let mut udp = proxied("203.0.113.7");
@@ -115,16 +115,16 @@ async fn a_proxy_must_say_whose_connection_it_carries() {
 }
 
 #[tokio::test]
-async fn from_anybody_else_no_header_is_taken() {
+async fn header_from_an_untrusted_peer_is_rejected() {
     let world = World::configured(behind_a_proxy).await;
     assert_eq!(asked(&world, STRANGER, &[], &Request::get("/livez")).await, Some(200));
-    let status = guesses(&world, STRANGER, &proxied("203.0.113.7")).await;
+    let status = failed_login_status(&world, STRANGER, &proxied("203.0.113.7")).await;
     assert_ne!(status, Some(401), "whatever becomes of it, it is not the client's request");
-    assert_eq!(guesses(&world, PROXY, &proxied("203.0.113.7")).await, Some(401), "who has not guessed yet");
+    assert_eq!(failed_login_status(&world, PROXY, &proxied("203.0.113.7")).await, Some(401), "who has not guessed yet");
 }
 
 #[tokio::test]
-async fn without_the_setting_a_header_is_no_request() {
+async fn header_is_rejected_when_the_proxy_protocol_is_off() {
     let world = World::configured(|config| {
         behind_a_proxy(config);
         config.http.proxy_protocol = false;
@@ -135,19 +135,19 @@ async fn without_the_setting_a_header_is_no_request() {
 }
 
 #[tokio::test]
-async fn a_header_that_does_not_come_is_not_waited_for() {
+async fn missing_proxy_header_times_out() {
     let world = World::configured(|config| {
         behind_a_proxy(config);
         config.http.header_timeout = Duration::from_millis(300);
     })
     .await;
     for start in [&b""[..], &SIGNATURE[..5], &proxied("203.0.113.7")[..20]] {
-        assert_eq!(answered(&world, PROXY, start).await, None);
+        assert_eq!(status_of(&world, PROXY, start).await, None);
     }
 }
 
 #[tokio::test]
-async fn connections_are_counted_as_the_clients() {
+async fn connections_are_counted_by_client_address() {
     let world = World::configured(|config| {
         behind_a_proxy(config);
         config.http.max_connections_per_address = 1;
@@ -162,7 +162,7 @@ async fn connections_are_counted_as_the_clients() {
 }
 
 #[tokio::test]
-async fn the_header_comes_before_tls() {
+async fn proxy_header_precedes_tls() {
     let folder = tempfile::tempdir().unwrap();
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let files = TlsFiles { certificate: folder.path().join("certificate.pem"), key: folder.path().join("key.pem") };
@@ -184,12 +184,12 @@ async fn the_header_comes_before_tls() {
     ] {
         let mut stream = connect(from, world.node.address).await;
         stream.write_all(&header).await.unwrap();
-        assert_eq!(secured(stream, cert.der(), &guess).await, status, "{from} {header:x?}");
+        assert_eq!(status_over_tls(stream, cert.der(), &guess).await, status, "{from} {header:x?}");
     }
 }
 
-/// What is answered to bytes over TLS; `None`: there is no answer, and no TLS.
-async fn secured(stream: TcpStream, trusted: &CertificateDer<'static>, bytes: &[u8]) -> Option<u16> {
+/// The status of the response over TLS, or `None`.
+async fn status_over_tls(stream: TcpStream, trusted: &CertificateDer<'static>, bytes: &[u8]) -> Option<u16> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -201,7 +201,7 @@ async fn secured(stream: TcpStream, trusted: &CertificateDer<'static>, bytes: &[
     let name = ServerName::try_from("localhost").unwrap();
     let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
     stream.write_all(bytes).await.ok()?;
-    let mut answer = vec![];
-    stream.read_to_end(&mut answer).await.ok()?;
-    try_parse(&answer).map(|answer| answer.status)
+    let mut response = vec![];
+    stream.read_to_end(&mut response).await.ok()?;
+    try_parse(&response).map(|response| response.status)
 }

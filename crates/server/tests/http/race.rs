@@ -1,21 +1,21 @@
-//! Many hands at once, on two nodes: a check still ends once, and what was read stays true.
+//! Concurrency on two nodes: a check concludes once, and reads stay consistent.
 
 use futures_util::future::{join_all, try_join_all};
 use jiff::SignedDuration;
 use ringtrue_domain::{
     lifecycle::CheckId,
     phone::Msisdn,
-    reverse_sms::{InboundSms, Origin, Sender},
+    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::{Mode, ProjectId},
 };
-use ringtrue_engine::ports::{Clock, Disposition, Inbox};
+use ringtrue_engine::ports::{Clock, Inbox, SmsOutcome};
 use serde_json::{Value, json};
 
 use crate::{
     client::Request,
     on_both_stores,
     receiver::Receiver,
-    reverse_sms::{Asker, CHECKS, EVEN, Invited},
+    reverse_sms::{CHECKS, EVEN, InvitedCheck, ReverseSmsClient},
     world::{World, eventually, send_to},
 };
 
@@ -23,132 +23,132 @@ fn number(text: &str) -> Msisdn {
     Msisdn::parse(text, Mode::Sandbox).unwrap()
 }
 
-fn sms(asker: &Asker<'_>, from: &str, check: &Invited) -> InboundSms {
+fn sms(backend: &ReverseSmsClient<'_>, from: &str, check: &InvitedCheck) -> InboundSms {
     InboundSms {
-        origin: Origin::Sandbox(asker.project.project_id.parse().unwrap()),
+        origin: SmsOrigin::Sandbox(backend.project.project_id.parse().unwrap()),
         connector: "sandbox".into(),
-        from: Sender::Number(number(from)),
+        from: SmsSender::Number(number(from)),
         to: number(&check.receiver),
         text: check.body.clone(),
-        received_at: asker.world.clock.now(),
+        received_at: backend.world.clock.now(),
     }
 }
 
-/// What is simulated never meets what is real, whoever knows the code.
-async fn the_right_code_in_the_other_mode_matches_nothing(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
-    let simulated = sms(&asker, EVEN, &check);
-    let real = InboundSms { origin: Origin::Operator, connector: "smsc".into(), ..simulated.clone() };
-    assert_eq!(world.node.engine.receive(real).await.unwrap(), Disposition::Unmatched);
-    assert_eq!(asker.get(&check.id).await.json()["status"], "ACCEPTED");
-    assert_eq!(world.node.engine.receive(simulated).await.unwrap(), Disposition::Concluded);
+/// Simulated SMS never conclude live checks, even with the code.
+async fn code_of_the_other_mode_matches_nothing(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    let simulated = sms(&backend, EVEN, &check);
+    let real = InboundSms { origin: SmsOrigin::Operator, connector: "smsc".into(), ..simulated.clone() };
+    assert_eq!(world.node.engine.receive(real).await.unwrap(), SmsOutcome::Unmatched);
+    assert_eq!(backend.get(&check.id).await.json()["status"], "ACCEPTED");
+    assert_eq!(world.node.engine.receive(simulated).await.unwrap(), SmsOutcome::Concluded);
 }
 
-/// Another check's whole way on each node: whatever else was to come would have come before.
-async fn nothing_else_came(asker: &Asker<'_>, receiver: &mut Receiver) {
-    let last = asker.create(json!({"phone_number": "+990123456798", "callback_url": receiver.url("/last")})).await;
-    asker.world.advance(SignedDuration::from_secs(300));
+/// A complete check on each node ensures that no earlier callback is still on its way.
+async fn no_further_callback_arrives(backend: &ReverseSmsClient<'_>, receiver: &mut Receiver) {
+    let last = backend.create(json!({"phone_number": "+990123456798", "callback_url": receiver.url("/last")})).await;
+    backend.world.advance(SignedDuration::from_secs(300));
     let callback = receiver.next().await;
     assert_eq!((callback.target.as_str(), &callback.json()["check_id"]), ("/last", &json!(last.id)));
     assert!(receiver.is_quiet());
 }
 
-async fn one_sms_a_hundred_times_on_two_nodes(world: World) {
+async fn duplicate_sms_on_two_nodes_conclude_once(world: World) {
     let second = world.second_node().await;
-    let asker = Asker::sandbox(&world).await;
-    eventually("the token is good there", async || {
-        let request = Request::get(CHECKS).bearer(&asker.token);
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    eventually("the token is valid on the other node", async || {
+        let request = Request::get(CHECKS).bearer(&backend.token);
         send_to(second.address, request).await.status == 200
     })
     .await;
     let mut receiver = Receiver::start().await;
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let faults = json!({"extra_copies": 4});
     let body = json!({"from": EVEN, "to": check.receiver, "body": check.body, "faults": faults});
-    let text = Request::post("/v1/sandbox/inbound-sms").bearer(&asker.token).json(&body);
+    let text = Request::post("/v1/sandbox/inbound-sms").bearer(&backend.token).json(&body);
     let addresses = [world.node.address, second.address];
     let all = (0..20).map(|index| send_to(addresses[index % 2], text.clone()));
-    for answer in join_all(all).await {
-        answer.assert(202);
+    for response in join_all(all).await {
+        response.assert(202);
     }
-    let ended = asker.get(&check.id).await.json();
+    let ended = backend.get(&check.id).await.json();
     assert_eq!((&ended["status"], &ended["match"]), (&json!("COMPLETED"), &json!(true)));
     assert_eq!(receiver.next().await.json(), ended);
-    nothing_else_came(&asker, &mut receiver).await;
+    no_further_callback_arrives(&backend, &mut receiver).await;
 }
 
-/// As above, but all hundred really at the same time, and of two minds about who sent it.
-async fn of_a_hundred_at_once_one_decides(world: World) {
+/// Concurrent, and with different senders.
+async fn one_of_many_concurrent_sms_concludes_the_check(world: World) {
     let second = world.second_node().await;
-    let asker = Asker::sandbox(&world).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let engines = [&world.node.engine, &second.engine];
     let senders = [EVEN, "+990777777700"];
-    let all = (0..100).map(|index| engines[index % 2].receive(sms(&asker, senders[index / 50], &check)));
+    let all = (0..100).map(|index| engines[index % 2].receive(sms(&backend, senders[index / 50], &check)));
     let dispositions = try_join_all(all).await.unwrap();
-    let decisive: Vec<_> = (0..100).filter(|index| dispositions[*index] == Disposition::Concluded).collect();
+    let decisive: Vec<_> = (0..100).filter(|index| dispositions[*index] == SmsOutcome::Concluded).collect();
     assert_eq!(decisive.len(), 1, "{dispositions:?}");
-    assert!(dispositions.iter().filter(|disposition| **disposition == Disposition::TooLate).count() == 99);
-    let ended = asker.get(&check.id).await.json();
-    assert_eq!(ended["match"], json!(decisive[0] < 50), "as the one that was first says");
+    assert!(dispositions.iter().filter(|disposition| **disposition == SmsOutcome::TooLate).count() == 99);
+    let ended = backend.get(&check.id).await.json();
+    assert_eq!(ended["match"], json!(decisive[0] < 50), "the first SMS decides");
     assert_eq!(receiver.next().await.json(), ended);
-    nothing_else_came(&asker, &mut receiver).await;
+    no_further_callback_arrives(&backend, &mut receiver).await;
 }
 
-/// An SMS that came in the last millisecond is dealt with while everybody else finds that the time is up.
-async fn an_sms_and_the_deadline_race(world: World) {
+/// An SMS of the last millisecond is processed while others observe the expiry.
+async fn sms_and_expiry_race(world: World) {
     let second = world.second_node().await;
-    let asker = Asker::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;
+    let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;
     let mut receiver = Receiver::start().await;
-    let project = ProjectId(asker.project.project_id.parse().unwrap());
+    let project = ProjectId(backend.project.project_id.parse().unwrap());
     let (one, other) = (&world.node.engine, &second.engine);
     for round in 0..20 {
         let from = format!("+99012345{round:02}00");
-        let check = asker.create(json!({"phone_number": from, "callback_url": receiver.url("/")})).await;
+        let check = backend.create(json!({"phone_number": from, "callback_url": receiver.url("/")})).await;
         world.advance(SignedDuration::from_millis(59_999));
-        let sms = sms(&asker, &from, &check);
+        let sms = sms(&backend, &from, &check);
         world.advance(SignedDuration::from_millis(1));
         let id = CheckId(check.id.parse().unwrap());
         let (first, swept, again, here, there) = tokio::join!(
             one.receive(sms.clone()),
             other.sweep(),
             other.receive(sms),
-            one.reverse_sms(project, id),
-            other.reverse_sms(project, id),
+            one.reverse_sms_check(project, id),
+            other.reverse_sms_check(project, id),
         );
         swept.unwrap();
         let (here, there) = (here.unwrap(), there.unwrap());
-        assert_eq!(here, there, "two readers are told the same");
-        let told = asker.get(&check.id).await.json();
+        assert_eq!(here, there, "both nodes return the same");
+        let told = backend.get(&check.id).await.json();
         assert_eq!(told["status"], here.status().as_str());
-        let decisive = [first.unwrap(), again.unwrap()].iter().filter(|it| **it == Disposition::Concluded).count();
+        let decisive = [first.unwrap(), again.unwrap()].iter().filter(|it| **it == SmsOutcome::Concluded).count();
         assert_eq!(decisive, usize::from(told["status"] == "COMPLETED"), "{told}");
         let mut callback = receiver.next().await.json();
         callback.as_object_mut().unwrap().remove("error_code");
         assert_eq!(callback, told);
-        assert_eq!(asker.get(&check.id).await.json(), told, "and it stays so");
+        assert_eq!(backend.get(&check.id).await.json(), told, "and it stays so");
     }
     assert!(receiver.is_quiet());
 }
 
-/// The same through the doors: handsets, readers and the clock.
-async fn what_was_read_at_the_deadline_stays_true(world: World) {
+/// The same through the public interfaces.
+async fn expired_status_is_never_revised(world: World) {
     let second = world.second_node().await;
-    let asker = Asker::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;
-    eventually("the token is good there", async || {
-        send_to(second.address, Request::get(CHECKS).bearer(&asker.token)).await.status == 200
+    let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;
+    eventually("the token is valid on the other node", async || {
+        send_to(second.address, Request::get(CHECKS).bearer(&backend.token)).await.status == 200
     })
     .await;
     let mut receiver = Receiver::start().await;
     for round in 0..8 {
         let from = format!("+99012346{round:02}00");
-        let check = asker.create(json!({"phone_number": from, "callback_url": receiver.url("/")})).await;
+        let check = backend.create(json!({"phone_number": from, "callback_url": receiver.url("/")})).await;
         world.advance(SignedDuration::from_millis(59_999));
         let body = json!({"from": from, "to": check.receiver, "body": check.body});
-        let text = Request::post("/v1/sandbox/inbound-sms").bearer(&asker.token).json(&body);
-        let read = Request::get(&format!("{CHECKS}/{}", check.id)).bearer(&asker.token);
+        let text = Request::post("/v1/sandbox/inbound-sms").bearer(&backend.token).json(&body);
+        let read = Request::get(&format!("{CHECKS}/{}", check.id)).bearer(&backend.token);
         let reads = (0..10).map(|index| {
             let (address, read) = ([world.node.address, second.address][index % 2], read.clone());
             async move { send_to(address, read).await.assert(200).json() }
@@ -168,9 +168,9 @@ async fn what_was_read_at_the_deadline_stays_true(world: World) {
 }
 
 on_both_stores!(
-    the_right_code_in_the_other_mode_matches_nothing,
-    one_sms_a_hundred_times_on_two_nodes,
-    of_a_hundred_at_once_one_decides,
-    an_sms_and_the_deadline_race,
-    what_was_read_at_the_deadline_stays_true,
+    code_of_the_other_mode_matches_nothing,
+    duplicate_sms_on_two_nodes_conclude_once,
+    one_of_many_concurrent_sms_concludes_the_check,
+    sms_and_expiry_race,
+    expired_status_is_never_revised,
 );

@@ -1,43 +1,43 @@
-//! Rate limits: per workspace and second, told in three headers, the same however many nodes there are.
+//! Rate limits: per workspace and second, with three headers, independent of the number of nodes.
 
 use jiff::SignedDuration;
 use ringtrue_domain::tenancy::RateLimits;
-use ringtrue_server::wiring::Running;
+use ringtrue_server::wiring::RunningNode;
 use serde_json::json;
 
 use crate::{
-    answers::all_kinds,
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     database::Database,
     on_both_databases, on_both_stores,
+    responses::all_kinds,
     routes::{self, Ids},
     world::{World, send_to, token_request},
 };
 
-const DOOR: &str = "/v1/management/workspaces";
+const WORKSPACES_PATH: &str = "/v1/management/workspaces";
 
 /// Limit, remaining, reset.
 #[track_caller]
-fn standing(answer: &Answer) -> [u32; 3] {
+fn standing(response: &HttpResponse) -> [u32; 3] {
     ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"].map(|name| {
-        let value = answer.header(name).unwrap_or_else(|| panic!("{name} is missing: {answer:?}"));
+        let value = response.header(name).unwrap_or_else(|| panic!("{name} is missing: {response:?}"));
         value.parse().unwrap_or_else(|_| panic!("{name} is {value}"))
     })
 }
 
 #[track_caller]
-fn refused(answer: &Answer) {
-    assert_eq!((answer.status, answer.code().as_str()), (429, "too_many_requests"));
-    let wait: u32 = answer.header("retry-after").expect("a time to wait").parse().expect("whole seconds");
+fn refused(response: &HttpResponse) {
+    assert_eq!((response.status, response.code().as_str()), (429, "too_many_requests"));
+    let wait: u32 = response.header("retry-after").expect("a time to wait").parse().expect("whole seconds");
     assert!(wait >= 1);
 }
 
 #[tokio::test]
-async fn every_management_answer_tells_where_the_caller_stands() {
+async fn every_management_response_has_rate_limit_headers() {
     let world = World::sqlite().await;
-    for (request, answer) in all_kinds(&world).await {
+    for (request, response) in all_kinds(&world).await {
         if request.target.starts_with("/v1/management/") {
-            let [limit, remaining, _] = standing(&answer);
+            let [limit, remaining, _] = standing(&response);
             assert!(limit >= 1 && remaining <= limit, "{request:?}");
         }
     }
@@ -57,69 +57,69 @@ async fn every_management_answer_tells_where_the_caller_stands() {
     }
 }
 
-async fn a_limit_holds_within_its_second(world: World) {
+async fn limit_applies_within_its_second(world: World) {
     limit(&world, 3).await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     for second in 0..3 {
         for (call, expected) in [[3, 2, 1], [3, 1, 1], [3, 0, 1]].into_iter().enumerate() {
-            let answer = world.send(Request::get(DOOR).bearer(&token)).await.assert(200);
-            assert_eq!(standing(&answer), expected, "call {call} of second {second}");
+            let response = world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await.assert(200);
+            assert_eq!(standing(&response), expected, "call {call} of second {second}");
         }
         for _ in 0..5 {
-            let answer = world.send(Request::get(DOOR).bearer(&token)).await;
-            refused(&answer);
-            assert_eq!(standing(&answer), [3, 0, 1]);
+            let response = world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await;
+            refused(&response);
+            assert_eq!(standing(&response), [3, 0, 1]);
         }
         world.advance(SignedDuration::from_secs(1));
     }
 }
 
-/// All calls of a workspace count together, whichever of its credentials makes them, and whatever comes of them.
-async fn all_calls_of_a_workspace_count_together(world: World) {
+/// Including all credentials and all results.
+async fn calls_of_a_workspace_share_a_limit(world: World) {
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/credentials", world.acme.path());
     let credential = world.manage(Request::post(&path).json(&json!({}))).await.assert(201).json();
-    let one = world.manager().await;
+    let one = world.management_token().await;
     let two = world
         .token(credential["client_id"].as_str().unwrap(), credential["client_secret"].as_str().unwrap(), "management")
         .await;
     let product = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
     limit(&world, 5).await;
     world.advance(SignedDuration::from_secs(1));
-    world.send(Request::get(DOOR).bearer(&one)).await.assert(200);
-    world.send(Request::get(DOOR).bearer(&two)).await.assert(200);
+    world.send(Request::get(WORKSPACES_PATH).bearer(&one)).await.assert(200);
+    world.send(Request::get(WORKSPACES_PATH).bearer(&two)).await.assert(200);
     world.send(Request::get(&project.path).bearer(&one)).await.assert(200);
     world.send(Request::patch(&project.path).bearer(&two).json(&json!({"mode": "x"}))).await.assert(400);
-    world.send(Request::get(DOOR).bearer(&product)).await.assert(403);
+    world.send(Request::get(WORKSPACES_PATH).bearer(&product)).await.assert(403);
     for token in [&one, &two, &product] {
-        refused(&world.send(Request::get(DOOR).bearer(token)).await);
+        refused(&world.send(Request::get(WORKSPACES_PATH).bearer(token)).await);
     }
     refused(&world.send(Request::post(&path).bearer(&one).json(&json!({}))).await);
 }
 
-async fn one_workspace_does_not_use_up_anothers_limit(world: World) {
+async fn workspaces_have_separate_limits(world: World) {
     let other = world.another_tenant().await;
     limit(&world, 2).await;
-    let (token, others) = (world.manager().await, world.manager_of(&other).await);
+    let (token, others) = (world.management_token().await, world.management_token_of(&other).await);
     for _ in 0..20 {
-        world.send(Request::get(DOOR).bearer(&token)).await;
-        world.send(Request::get(DOOR).bearer(&others)).await.assert(200);
+        world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await;
+        world.send(Request::get(WORKSPACES_PATH).bearer(&others)).await.assert(200);
     }
-    let answer = world.send(Request::get(DOOR).bearer(&token)).await;
-    refused(&answer);
-    assert_eq!(standing(&answer)[0], 2);
-    assert_eq!(standing(&world.send(Request::get(DOOR).bearer(&others)).await)[0], 1_000_000);
+    let response = world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await;
+    refused(&response);
+    assert_eq!(standing(&response)[0], 2);
+    assert_eq!(standing(&world.send(Request::get(WORKSPACES_PATH).bearer(&others)).await)[0], 1_000_000);
 }
 
-/// Who shows no good token is counted by address, and takes nothing from those who do.
+/// Requests without a valid token are counted by address and do not affect others.
 #[tokio::test]
-async fn strangers_are_limited_among_themselves() {
+async fn unauthenticated_requests_are_limited_by_address() {
     let world = World::configured(|config| {
         config.rate_limits.management = 5;
         config.http.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     })
     .await;
-    let from = async |address: &str| world.send(Request::get(DOOR).header("X-Forwarded-For", address)).await;
+    let from = async |address: &str| world.send(Request::get(WORKSPACES_PATH).header("X-Forwarded-For", address)).await;
     for left in (0..5).rev() {
         assert_eq!(standing(&from("203.0.113.1").await.assert(401)), [5, left, 1]);
     }
@@ -128,12 +128,12 @@ async fn strangers_are_limited_among_themselves() {
     }
     from("203.0.113.2").await.assert(401);
     for _ in 0..5 {
-        world.manage(Request::get(DOOR).header("X-Forwarded-For", "203.0.113.1")).await.assert(200);
+        world.manage(Request::get(WORKSPACES_PATH).header("X-Forwarded-For", "203.0.113.1")).await.assert(200);
     }
 }
 
 #[tokio::test]
-async fn a_client_asks_for_tokens_at_its_own_limit() {
+async fn token_requests_have_their_own_limit() {
     let world = World::configured(|config| config.rate_limits.token = 4).await;
     let other = world.another_tenant().await;
     let ask = async |id: &str, secret: &str| world.send(token_request(id, secret, "management")).await;
@@ -141,9 +141,9 @@ async fn a_client_asks_for_tokens_at_its_own_limit() {
         for _ in 0..4 {
             ask(&world.acme.client_id, &world.acme.client_secret).await.assert(200);
         }
-        let answer = ask(&world.acme.client_id, &world.acme.client_secret).await;
-        refused(&answer);
-        assert_eq!(answer.json()["error"], "too_many_requests");
+        let response = ask(&world.acme.client_id, &world.acme.client_secret).await;
+        refused(&response);
+        assert_eq!(response.json()["error"], "too_many_requests");
         let revoke = token_request(&world.acme.client_id, &world.acme.client_secret, "management");
         refused(&world.send(Request { target: "/oauth2/revoke".to_owned(), ..revoke }).await);
         ask(&other.client_id, &other.client_secret).await.assert(200);
@@ -152,7 +152,6 @@ async fn a_client_asks_for_tokens_at_its_own_limit() {
     }
 }
 
-/// A workspace with many credentials gets no more tokens than one with few.
 async fn clients_of_a_workspace_share_a_token_limit(database: Database) {
     let world = World::with(database, |config| {
         config.rate_limits.token = 4;
@@ -170,11 +169,11 @@ async fn clients_of_a_workspace_share_a_token_limit(database: Database) {
     for client in &clients {
         let mut count = 0;
         for _ in 0..8 {
-            let answer = world.token_request(&client.client_id, &client.client_secret, "sim_swap").await;
-            if answer.status == 200 {
+            let response = world.token_request(&client.client_id, &client.client_secret, "sim_swap").await;
+            if response.status == 200 {
                 count += 1;
             } else {
-                refused(&answer);
+                refused(&response);
             }
         }
         admitted.push(count);
@@ -187,41 +186,42 @@ async fn clients_of_a_workspace_share_a_token_limit(database: Database) {
 
 on_both_databases!(clients_of_a_workspace_share_a_token_limit);
 
-/// A hundred at once: the limit and not one more, and nobody gets a 5xx.
-async fn a_crowd_is_let_in_up_to_the_limit(world: World) {
+/// The limit is exact, and no request gets a 5xx.
+async fn concurrent_requests_are_admitted_up_to_the_limit(world: World) {
     limit(&world, 10).await;
-    let token = world.manager().await;
-    let calls = (0..100).map(|_| world.send(Request::get(DOOR).bearer(&token)));
-    let answers = futures_util::future::join_all(calls).await;
-    let admitted = answers.iter().filter(|answer| answer.status == 200).count();
+    let token = world.management_token().await;
+    let calls = (0..100).map(|_| world.send(Request::get(WORKSPACES_PATH).bearer(&token)));
+    let responses = futures_util::future::join_all(calls).await;
+    let admitted = responses.iter().filter(|response| response.status == 200).count();
     assert_eq!(admitted, 10);
-    for answer in answers.iter().filter(|answer| answer.status != 200) {
-        refused(answer);
-        assert_eq!(standing(answer), [10, 0, 1]);
+    for response in responses.iter().filter(|response| response.status != 200) {
+        refused(response);
+        assert_eq!(standing(response), [10, 0, 1]);
     }
 }
 
-/// However many nodes are asked, together they admit what one would, once they have heard of each other.
+/// Nodes together admit as much as one, after they learned of each other.
 async fn nodes_share_a_limit(world: World) {
     limit(&world, 7).await;
     let others = [world.second_node().await, world.second_node().await];
-    let nodes: Vec<&Running> = [&world.node, &others[0], &others[1]].into();
+    let nodes: Vec<&RunningNode> = [&world.node, &others[0], &others[1]].into();
     for node in &nodes {
         node.engine.refresh().await.unwrap();
     }
-    let token = world.manager().await;
+    let token = world.management_token().await;
     for second in 0..6 {
         world.advance(SignedDuration::from_secs(1));
-        // Each hears of the others, as it does every second.
+        // Each node learns of the others every second.
         for node in nodes.iter().chain(&nodes) {
-            node.engine.beat().await.unwrap();
+            node.engine.send_heartbeat().await.unwrap();
         }
         let mut admitted = 0;
         for call in 0..42 {
-            let answer = send_to(nodes[call % nodes.len()].address, Request::get(DOOR).bearer(&token)).await;
-            let [limit, remaining, _] = standing(&answer);
+            let response =
+                send_to(nodes[call % nodes.len()].address, Request::get(WORKSPACES_PATH).bearer(&token)).await;
+            let [limit, remaining, _] = standing(&response);
             assert!(limit == 7 && remaining <= 7);
-            admitted += usize::from(answer.status == 200);
+            admitted += usize::from(response.status == 200);
         }
         if second > 0 {
             assert_eq!(admitted, 7, "in second {second}");
@@ -229,23 +229,24 @@ async fn nodes_share_a_limit(world: World) {
     }
 }
 
-/// A client whose connections all reach one node has the whole limit there, and leaves others little until they ask.
-async fn a_node_that_alone_is_asked_has_the_whole_limit(world: World) {
+/// A node with all of the traffic gets the whole limit; others keep a reserve.
+async fn single_busy_node_gets_the_whole_limit(world: World) {
     limit(&world, 40).await;
     let other = world.second_node().await;
     other.engine.refresh().await.unwrap();
-    let token = world.manager().await;
-    let ask = async |node: &Running, calls: usize| {
+    let token = world.management_token().await;
+    let ask = async |node: &RunningNode, calls: usize| {
         let mut admitted = 0;
         for _ in 0..calls {
-            admitted += usize::from(send_to(node.address, Request::get(DOOR).bearer(&token)).await.status == 200);
+            admitted +=
+                usize::from(send_to(node.address, Request::get(WORKSPACES_PATH).bearer(&token)).await.status == 200);
         }
         admitted
     };
     let next_second = async || {
         world.advance(SignedDuration::from_secs(1));
         for node in [&world.node, &other, &world.node] {
-            node.engine.beat().await.unwrap();
+            node.engine.send_heartbeat().await.unwrap();
         }
     };
     next_second().await;
@@ -253,7 +254,7 @@ async fn a_node_that_alone_is_asked_has_the_whole_limit(world: World) {
         assert_eq!(ask(&world.node, 45).await, 40, "second {second}");
         next_second().await;
     }
-    // The other one begins with a reserve of a tenth. Then the two share.
+    // The other node starts with a reserve of a tenth. Then they share.
     assert_eq!((ask(&world.node, 45).await, ask(&other, 45).await), (40, 4));
     next_second().await;
     assert_eq!((ask(&world.node, 45).await, ask(&other, 45).await), (20, 20));
@@ -265,21 +266,20 @@ async fn a_node_that_alone_is_asked_has_the_whole_limit(world: World) {
     assert_eq!(ask(&world.node, 45).await, 40);
 }
 
-/// A node that leaves gives its share back.
-async fn a_node_that_leaves_gives_its_share_back(world: World) {
+async fn stopped_node_releases_its_share(world: World) {
     limit(&world, 8).await;
-    let (second, shutdown) = world.mortal_node().await;
-    let token = world.manager().await;
+    let (second, shutdown) = world.stoppable_node().await;
+    let token = world.management_token().await;
     let admitted = async || {
         world.advance(SignedDuration::from_secs(1));
         let mut admitted = 0;
         for _ in 0..12 {
-            admitted += usize::from(world.send(Request::get(DOOR).bearer(&token)).await.status == 200);
+            admitted += usize::from(world.send(Request::get(WORKSPACES_PATH).bearer(&token)).await.status == 200);
         }
         admitted
     };
     let others = async || {
-        let call = async || send_to(second.address, Request::get(DOOR).bearer(&token)).await.status == 200;
+        let call = async || send_to(second.address, Request::get(WORKSPACES_PATH).bearer(&token)).await.status == 200;
         let mut admitted = 0;
         for _ in 0..12 {
             admitted += usize::from(call().await);
@@ -288,34 +288,34 @@ async fn a_node_that_leaves_gives_its_share_back(world: World) {
     };
     second.engine.refresh().await.unwrap();
     for node in [&world.node, &second, &world.node] {
-        node.engine.beat().await.unwrap();
+        node.engine.send_heartbeat().await.unwrap();
     }
-    // Both are asked for more than their part, and hear of each other.
+    // Both exceed their share and learn of each other.
     assert!(admitted().await > 0 && others().await > 0);
     world.advance(SignedDuration::from_secs(1));
     for node in [&world.node, &second, &world.node] {
-        node.engine.beat().await.unwrap();
+        node.engine.send_heartbeat().await.unwrap();
     }
     assert_eq!(others().await, 4);
     shutdown.cancel();
-    second.finished().await;
-    world.node.engine.beat().await.unwrap();
+    second.wait_until_stopped().await;
+    world.node.engine.send_heartbeat().await.unwrap();
     assert_eq!(admitted().await, 8);
 }
 
 on_both_stores!(
-    a_limit_holds_within_its_second,
-    all_calls_of_a_workspace_count_together,
-    one_workspace_does_not_use_up_anothers_limit,
-    a_crowd_is_let_in_up_to_the_limit,
+    limit_applies_within_its_second,
+    calls_of_a_workspace_share_a_limit,
+    workspaces_have_separate_limits,
+    concurrent_requests_are_admitted_up_to_the_limit,
     nodes_share_a_limit,
-    a_node_that_alone_is_asked_has_the_whole_limit,
-    a_node_that_leaves_gives_its_share_back,
+    single_busy_node_gets_the_whole_limit,
+    stopped_node_releases_its_share,
 );
 
-/// Gives the first tenant a limit of its own, as its operator would.
+/// Sets the limit of the first tenant, as the operator would.
 async fn limit(world: &World, management: u32) {
     let limits = RateLimits { management: Some(management), ..RateLimits::default() };
     let workspace = world.acme.workspace_id.parse().unwrap();
-    world.node.engine.limit_workspace(workspace, limits).await.unwrap().expect("the workspace");
+    world.node.engine.set_workspace_limits(workspace, limits).await.unwrap().expect("the workspace");
 }

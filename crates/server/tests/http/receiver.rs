@@ -1,4 +1,4 @@
-//! A receiver of callbacks, as a customer would run one.
+//! A callback receiver, as a customer would run one.
 
 use std::{
     collections::VecDeque,
@@ -20,20 +20,20 @@ use tokio::{
     time::timeout,
 };
 
-use crate::client::PATIENCE;
+use crate::client::WAIT_LIMIT;
 
-/// The one loopback address that worlds allow callbacks to.
+/// The loopback address that test nodes allow for callbacks.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
 
-/// Answers 200 unless told otherwise, and keeps what came.
+/// Responds with 200 by default and keeps the callbacks.
 pub struct Receiver {
     address: SocketAddr,
     callbacks: mpsc::UnboundedReceiver<Callback>,
-    answers: Arc<Mutex<VecDeque<&'static str>>>,
+    responses: Arc<Mutex<VecDeque<&'static str>>>,
     task: JoinHandle<()>,
 }
 
-/// One request that came in.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Callback {
     pub target: String,
@@ -46,31 +46,31 @@ impl Receiver {
     pub async fn start() -> Self {
         let listener = TcpListener::bind((ADDRESS, 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let answers: Arc<Mutex<VecDeque<&'static str>>> = Arc::default();
+        let responses: Arc<Mutex<VecDeque<&'static str>>> = Arc::default();
         let (sender, callbacks) = mpsc::unbounded_channel();
-        let script = Arc::clone(&answers);
+        let script = Arc::clone(&responses);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(stream, sender.clone(), Arc::clone(&script)));
             }
         });
-        Receiver { address, callbacks, answers, task }
+        Receiver { address, callbacks, responses, task }
     }
 
     pub fn url(&self, target: &str) -> String {
         format!("http://{}{target}", self.address)
     }
 
-    /// What the next requests are answered with, byte for byte. An empty one hangs up.
-    pub fn answer(&self, answers: impl IntoIterator<Item = &'static str>) {
-        self.answers.lock().expect("no panic").extend(answers);
+    /// Raw responses to the next requests. An empty one closes the connection.
+    pub fn respond_with(&self, responses: impl IntoIterator<Item = &'static str>) {
+        self.responses.lock().expect("no panic").extend(responses);
     }
 
     pub async fn next(&mut self) -> Callback {
-        timeout(PATIENCE, self.callbacks.recv()).await.expect("a callback in time").expect("a receiver")
+        timeout(WAIT_LIMIT, self.callbacks.recv()).await.expect("a callback in time").expect("a receiver")
     }
 
-    /// Whether anything has come that was not asked for.
+    /// Whether no unread callback is pending.
     pub fn is_quiet(&mut self) -> bool {
         self.callbacks.try_recv().is_err()
     }
@@ -89,9 +89,10 @@ async fn serve(
 ) {
     let mut buffer = vec![];
     while let Some(callback) = read(&mut stream, &mut buffer).await {
-        let answer = script.lock().expect("no panic").pop_front();
-        let answer = answer.unwrap_or("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-        if sender.send(callback).is_err() || answer.is_empty() || stream.write_all(answer.as_bytes()).await.is_err() {
+        let response = script.lock().expect("no panic").pop_front();
+        let response = response.unwrap_or("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        if sender.send(callback).is_err() || response.is_empty() || stream.write_all(response.as_bytes()).await.is_err()
+        {
             return;
         }
     }
@@ -122,7 +123,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Callback> 
 }
 
 impl Callback {
-    /// The value of a header that must be there once.
+    /// The value of a header that must occur once.
     #[track_caller]
     pub fn header(&self, name: &str) -> &str {
         let values: Vec<&str> = self
@@ -139,7 +140,6 @@ impl Callback {
         serde_json::from_slice(&self.body).expect("JSON")
     }
 
-    /// The name of the key that signed it.
     pub fn key_id(&self) -> String {
         self.parameter("keyId")
     }
@@ -154,7 +154,7 @@ impl Callback {
         value.trim_matches('"').to_owned()
     }
 
-    /// Verified as the specification says, by nothing of ours.
+    /// Verifies the signature according to the specification, without our own code.
     #[track_caller]
     pub fn assert_signed_by(&self, jwks: &Value) {
         let digest = BASE64_STANDARD.encode(digest::digest(&digest::SHA256, &self.body));

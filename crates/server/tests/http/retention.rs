@@ -1,4 +1,4 @@
-//! Forgetting: by time, and when asked. What is counted stays.
+//! Erasure after the retention period and on request. Counters are kept.
 
 use std::time::Duration;
 
@@ -7,46 +7,48 @@ use ringtrue_domain::{
     lifecycle::CheckId,
     phone::Msisdn,
     product::Product,
-    reverse_sms::{InboundSms, Origin, Sender},
+    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
     tenancy::{Mode, ProjectId},
 };
-use ringtrue_engine::ports::{CallbackRecord, CallbackState, Clock, Disposition, Erased, Found, Inbox, StillOpen};
+use ringtrue_engine::ports::{
+    CallbackRecord, CallbackState, Clock, DeferredErasure, ErasureCounts, Inbox, SmsOutcome, TenantLookup,
+};
 use serde_json::{Value, json};
 
 use crate::{
     client::Request,
     on_both_stores,
     receiver::Receiver,
-    reverse_sms::{Asker, CHECKS, EVEN, Invited},
+    reverse_sms::{CHECKS, EVEN, InvitedCheck, ReverseSmsClient},
     world::{World, eventually},
 };
 
 const OTHER: &str = "+990123456702";
 const BROKEN: &str = "HTTP/1.1 500 Oops\r\nContent-Length: 6\r\n\r\nbroken";
-/// As configured by default.
-const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Longer than housekeeping pauses.
-const A_MINUTE_AND_A_BIT: Duration = Duration::from_secs(61);
+/// The default retention.
+const RETENTION: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Longer than the pause of housekeeping.
+const HOUSEKEEPING_PAUSE: Duration = Duration::from_secs(61);
 
-/// What is stored of a check, as nobody outside can see it.
-struct Kept {
+/// Stored data of a check.
+struct StoredCheck {
     number: bool,
     callback: Option<CallbackRecord>,
 }
 
-impl Kept {
-    async fn of(asker: &Asker<'_>, check: &Invited) -> Self {
-        let project = ProjectId(asker.project.project_id.parse().unwrap());
+impl StoredCheck {
+    async fn of(backend: &ReverseSmsClient<'_>, check: &InvitedCheck) -> Self {
+        let project = ProjectId(backend.project.project_id.parse().unwrap());
         let id = CheckId(check.id.parse().unwrap());
-        let store = asker.world.node.engine.store();
-        let Found::Mine(stored) = store.find_check(project, Product::ReverseSms, id).await.unwrap() else {
+        let store = backend.world.node.engine.store();
+        let TenantLookup::Found(stored) = store.find_check(project, Product::ReverseSms, id).await.unwrap() else {
             panic!("no check")
         };
-        let callback = match store.callback(project, id).await.unwrap() {
-            Found::Mine(record) => Some(record),
+        let callback = match store.find_callback(project, id).await.unwrap() {
+            TenantLookup::Found(record) => Some(record),
             _ => None,
         };
-        Kept { number: stored.claimed.is_some(), callback }
+        StoredCheck { number: stored.claimed.is_some(), callback }
     }
 
     fn has_body(&self) -> bool {
@@ -62,48 +64,49 @@ impl Kept {
     }
 }
 
-/// Whether a code is still known.
-async fn knows_the_code(asker: &Asker<'_>, check: &Invited) -> bool {
-    let project = asker.project.project_id.parse().unwrap();
+/// Whether the code is still stored.
+async fn is_code_stored(backend: &ReverseSmsClient<'_>, check: &InvitedCheck) -> bool {
+    let project = backend.project.project_id.parse().unwrap();
     let number = |text: &str| Msisdn::parse(text, Mode::Sandbox).unwrap();
     let sms = InboundSms {
-        origin: Origin::Sandbox(project),
+        origin: SmsOrigin::Sandbox(project),
         connector: "sandbox".into(),
-        from: Sender::Number(number(EVEN)),
+        from: SmsSender::Number(number(EVEN)),
         to: number(&check.receiver),
         text: check.body.clone(),
-        received_at: asker.world.clock.now(),
+        received_at: backend.world.clock.now(),
     };
-    match asker.world.node.engine.receive(sms).await.unwrap() {
-        Disposition::TooLate => true,
-        Disposition::Unmatched => false,
+    match backend.world.node.engine.receive(sms).await.unwrap() {
+        SmsOutcome::TooLate => true,
+        SmsOutcome::Unmatched => false,
         other => panic!("{other:?}"),
     }
 }
 
-/// Lets the housekeeping of the node come round: its minute passes at once.
+/// Waits for the node's housekeeping by advancing the clock.
 async fn housekeeping() {
     tokio::time::pause();
-    tokio::time::advance(A_MINUTE_AND_A_BIT).await;
+    tokio::time::advance(HOUSEKEEPING_PAUSE).await;
     tokio::time::resume();
 }
 
-/// A check that has ended, and whose callback was taken at the second attempt.
-async fn told_at_the_second_attempt(asker: &Asker<'_>, receiver: &mut Receiver) -> Invited {
-    receiver.answer([BROKEN]);
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
-    asker.text(EVEN, &check.receiver, &check.body).await;
+/// A concluded check whose callback was delivered at the second attempt.
+async fn delivered_at_second_attempt(backend: &ReverseSmsClient<'_>, receiver: &mut Receiver) -> InvitedCheck {
+    receiver.respond_with([BROKEN]);
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
     receiver.next().await;
-    waits_again(asker, &check).await;
-    asker.world.advance(SignedDuration::from_secs(10));
+    wait_for_first_attempt(backend, &check).await;
+    backend.world.advance(SignedDuration::from_secs(10));
     receiver.next().await;
-    eventually("it is delivered", async || Kept::of(asker, &check).await.is_delivered()).await;
+    eventually("it is delivered", async || StoredCheck::of(backend, &check).await.is_delivered()).await;
     check
 }
 
-/// The first attempt has failed and is recorded.
-async fn waits_again(asker: &Asker<'_>, check: &Invited) {
-    let has_failed = async || Kept::of(asker, check).await.callback.is_some_and(|record| record.attempts.len() == 1);
+/// Waits until the failed first attempt is recorded.
+async fn wait_for_first_attempt(backend: &ReverseSmsClient<'_>, check: &InvitedCheck) {
+    let has_failed =
+        async || StoredCheck::of(backend, check).await.callback.is_some_and(|record| record.attempts.len() == 1);
     eventually("the first attempt is settled", has_failed).await;
 }
 
@@ -112,58 +115,58 @@ async fn usage(world: &World) -> Value {
     world.manage(Request::get(&path)).await.assert(200).json()
 }
 
-/// The same project, with a token that is good now.
-async fn later(asker: &mut Asker<'_>) {
-    let (id, secret) = (&asker.project.client_id, &asker.project.client_secret);
-    asker.token = asker.world.token(id, secret, "reverse_sms").await;
+/// The same project with a new token.
+async fn with_new_token(backend: &mut ReverseSmsClient<'_>) {
+    let (id, secret) = (&backend.project.client_id, &backend.project.client_secret);
+    backend.token = backend.world.token(id, secret, "reverse_sms").await;
 }
 
-async fn what_was_kept_long_enough_is_erased(world: World) {
-    let mut asker = Asker::sandbox(&world).await;
+async fn personal_data_is_erased_after_its_retention(world: World) {
+    let mut backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    let older = asker.create(json!({"phone_number": OTHER})).await;
-    asker.text(OTHER, &older.receiver, &older.body).await;
-    asker.ends_as(&older.id, "COMPLETED").await;
+    let older = backend.create(json!({"phone_number": OTHER})).await;
+    backend.text(OTHER, &older.receiver, &older.body).await;
+    backend.ends_as(&older.id, "COMPLETED").await;
     world.advance(SignedDuration::from_millis(1));
-    let check = told_at_the_second_attempt(&asker, &mut receiver).await;
-    let (said, counted) = (asker.get(&check.id).await.json(), usage(&world).await);
+    let check = delivered_at_second_attempt(&backend, &mut receiver).await;
+    let (said, counted) = (backend.get(&check.id).await.json(), usage(&world).await);
     assert!(counted.to_string().contains("COMPLETED"), "{counted}");
 
-    // Ten seconds of it have passed already.
-    world.advance(KEPT - SignedDuration::from_secs(10));
+    // Ten seconds of it have already passed.
+    world.advance(RETENTION - SignedDuration::from_secs(10));
     eventually("the older one is erased", async || {
         housekeeping().await;
-        !Kept::of(&asker, &older).await.number
+        !StoredCheck::of(&backend, &older).await.number
     })
     .await;
-    let kept = Kept::of(&asker, &check).await;
+    let kept = StoredCheck::of(&backend, &check).await;
     assert!(kept.number && kept.has_body() && kept.has_exchanges(), "to the last instant");
-    assert!(knows_the_code(&asker, &check).await);
+    assert!(is_code_stored(&backend, &check).await);
 
     world.advance(SignedDuration::from_millis(1));
     eventually("it is erased", async || {
         housekeeping().await;
-        !Kept::of(&asker, &check).await.number
+        !StoredCheck::of(&backend, &check).await.number
     })
     .await;
-    let kept = Kept::of(&asker, &check).await;
+    let kept = StoredCheck::of(&backend, &check).await;
     assert!(!kept.has_body() && !kept.has_exchanges());
-    assert!(!knows_the_code(&asker, &check).await);
+    assert!(!is_code_stored(&backend, &check).await);
 
-    later(&mut asker).await;
-    assert_eq!(asker.get(&check.id).await.assert(200).json(), said, "how it ended stays");
+    with_new_token(&mut backend).await;
+    assert_eq!(backend.get(&check.id).await.assert(200).json(), said, "how it ended stays");
     assert_eq!(usage(&world).await, counted, "what was counted stays");
-    assert_eq!(asker.list("").await.json()["page"]["total_elements"], 2);
+    assert_eq!(backend.list("").await.json()["page"]["total_elements"], 2);
     assert!(receiver.is_quiet());
 }
 
-async fn erasing_a_number_finds_all_that_is_kept_of_it(world: World) {
-    let one = Asker::sandbox(&world).await;
+async fn erasing_a_number_erases_all_of_its_data(world: World) {
+    let one = ReverseSmsClient::sandbox(&world).await;
     let project = world.project("Another", json!({})).await;
     let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
-    let other = Asker { world: &world, project, token };
+    let other = ReverseSmsClient { world: &world, project, token };
     let mut receiver = Receiver::start().await;
-    let told = told_at_the_second_attempt(&one, &mut receiver).await;
+    let told = delivered_at_second_attempt(&one, &mut receiver).await;
     let untold = other.create(json!({"phone_number": EVEN})).await;
     other.text(OTHER, &untold.receiver, &untold.body).await;
     assert_eq!(other.ends_as(&untold.id, "COMPLETED").await["match"], false);
@@ -176,90 +179,90 @@ async fn erasing_a_number_finds_all_that_is_kept_of_it(world: World) {
 
     let number = Msisdn::parse(EVEN, Mode::Sandbox).unwrap();
     let erase = async || world.node.engine.erase_number(&number).await.unwrap().0;
-    let left = Some(StillOpen { checks: 1, until: open_until });
-    assert_eq!(erase().await, Erased { checks: 2, callbacks: 1, attempts: 2, left });
-    for (asker, check, is_kept) in [(&one, &told, false), (&other, &untold, false), (&one, &open, true)] {
-        assert_eq!(Kept::of(asker, check).await.number, is_kept);
+    let deferred = Some(DeferredErasure { checks: 1, until: open_until });
+    assert_eq!(erase().await, ErasureCounts { checks: 2, callbacks: 1, attempts: 2, deferred });
+    for (backend, check, is_kept) in [(&one, &told, false), (&other, &untold, false), (&one, &open, true)] {
+        assert_eq!(StoredCheck::of(backend, check).await.number, is_kept);
     }
-    assert!(Kept::of(&one, &stranger).await.number, "of another number");
-    let kept = Kept::of(&one, &told).await;
+    assert!(StoredCheck::of(&one, &stranger).await.number, "of another number");
+    let kept = StoredCheck::of(&one, &told).await;
     assert!(!kept.has_body() && !kept.has_exchanges());
     assert_eq!(usage(&world).await, counted);
-    assert_eq!(erase().await, Erased { left, ..Erased::default() }, "there is nothing else left");
+    assert_eq!(erase().await, ErasureCounts { deferred, ..ErasureCounts::default() }, "there is nothing else left");
 
     one.text(EVEN, &open.receiver, &open.body).await;
     assert_eq!(one.ends_as(&open.id, "COMPLETED").await["match"], true, "it could still be compared");
-    assert_eq!(erase().await, Erased { checks: 1, ..Erased::default() });
+    assert_eq!(erase().await, ErasureCounts { checks: 1, ..ErasureCounts::default() });
 }
 
-/// One that failed once, whose receiver is to hear of it although the number is erased.
-async fn a_callback_under_way_is_forgotten_when_it_has_come(world: World) {
-    let asker = Asker::sandbox(&world).await;
+/// The callback is retried after the number was erased.
+async fn callback_in_progress_is_erased_after_delivery(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    receiver.answer([BROKEN]);
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
-    asker.text(EVEN, &check.receiver, &check.body).await;
+    receiver.respond_with([BROKEN]);
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
     let first = receiver.next().await;
-    waits_again(&asker, &check).await;
+    wait_for_first_attempt(&backend, &check).await;
     let erased = world.node.engine.erase_number(&Msisdn::parse(EVEN, Mode::Sandbox).unwrap()).await.unwrap().0;
     assert_eq!(erased.checks, 1);
-    assert!(!Kept::of(&asker, &check).await.number);
+    assert!(!StoredCheck::of(&backend, &check).await.number);
 
     world.advance(SignedDuration::from_secs(10));
     assert_eq!(receiver.next().await.body, first.body);
-    eventually("it is delivered", async || Kept::of(&asker, &check).await.is_delivered()).await;
+    eventually("it is delivered", async || StoredCheck::of(&backend, &check).await.is_delivered()).await;
     eventually("nothing is left of it", async || {
         housekeeping().await;
-        let kept = Kept::of(&asker, &check).await;
+        let kept = StoredCheck::of(&backend, &check).await;
         !kept.has_body() && !kept.has_exchanges()
     })
     .await;
 }
 
-/// One of them has something to tell.
-async fn what_was_open_is_erased_when_it_has_ended(world: World) {
-    let asker = Asker::sandbox(&world).await;
+/// One of them has a callback.
+async fn open_check_is_erased_after_it_concludes(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    receiver.answer([BROKEN]);
-    let told = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
-    let expired = asker.create(json!({"phone_number": EVEN})).await;
+    receiver.respond_with([BROKEN]);
+    let told = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    let expired = backend.create(json!({"phone_number": EVEN})).await;
     let number = Msisdn::parse(EVEN, Mode::Sandbox).unwrap();
-    let left = world.node.engine.erase_number(&number).await.unwrap().0.left;
+    let left = world.node.engine.erase_number(&number).await.unwrap().0.deferred;
     assert_eq!(left.map(|left| left.checks), Some(2));
     world.advance(SignedDuration::from_secs(10));
-    let later = asker.create(json!({"phone_number": EVEN})).await;
+    let with_new_token = backend.create(json!({"phone_number": EVEN})).await;
 
-    asker.text(EVEN, &told.receiver, &told.body).await;
-    assert_eq!(asker.ends_as(&told.id, "COMPLETED").await["match"], true, "it could still be compared");
+    backend.text(EVEN, &told.receiver, &told.body).await;
+    assert_eq!(backend.ends_as(&told.id, "COMPLETED").await["match"], true, "it could still be compared");
     let first = receiver.next().await;
-    waits_again(&asker, &told).await;
+    wait_for_first_attempt(&backend, &told).await;
     eventually("its number is erased", async || {
         housekeeping().await;
-        !Kept::of(&asker, &told).await.number
+        !StoredCheck::of(&backend, &told).await.number
     })
     .await;
-    assert!(Kept::of(&asker, &told).await.has_body(), "it is still to be told");
-    assert!(Kept::of(&asker, &expired).await.number, "it is still open");
+    assert!(StoredCheck::of(&backend, &told).await.has_body(), "its callback is pending");
+    assert!(StoredCheck::of(&backend, &expired).await.number, "it is still open");
 
     world.advance(SignedDuration::from_secs(290));
     assert_eq!(receiver.next().await.body, first.body);
-    asker.ends_as(&expired.id, "EXPIRED").await;
-    eventually("it is delivered", async || Kept::of(&asker, &told).await.is_delivered()).await;
+    backend.ends_as(&expired.id, "EXPIRED").await;
+    eventually("it is delivered", async || StoredCheck::of(&backend, &told).await.is_delivered()).await;
     eventually("nothing is left of them", async || {
         housekeeping().await;
-        let kept = Kept::of(&asker, &told).await;
-        !kept.has_body() && !kept.has_exchanges() && !Kept::of(&asker, &expired).await.number
+        let kept = StoredCheck::of(&backend, &told).await;
+        !kept.has_body() && !kept.has_exchanges() && !StoredCheck::of(&backend, &expired).await.number
     })
     .await;
-    let resend = Request::post(&format!("{CHECKS}/{}/callback-resends", told.id)).bearer(&asker.token);
+    let resend = Request::post(&format!("{CHECKS}/{}/callback-resends", told.id)).bearer(&backend.token);
     world.send(resend).await.assert_problem(410, "callback_erased");
-    assert!(Kept::of(&asker, &later).await.number, "it began when the number had been erased");
+    assert!(StoredCheck::of(&backend, &with_new_token).await.number, "it began when the number had been erased");
     assert!(receiver.is_quiet());
 }
 
 on_both_stores!(
-    a_callback_under_way_is_forgotten_when_it_has_come,
-    what_was_open_is_erased_when_it_has_ended,
-    what_was_kept_long_enough_is_erased,
-    erasing_a_number_finds_all_that_is_kept_of_it,
+    callback_in_progress_is_erased_after_delivery,
+    open_check_is_erased_after_it_concludes,
+    personal_data_is_erased_after_its_retention,
+    erasing_a_number_erases_all_of_its_data,
 );

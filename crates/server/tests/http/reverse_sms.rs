@@ -1,83 +1,83 @@
-//! Reverse SMS, end to end: a backend creates a check, a handset texts, a callback comes.
+//! Reverse SMS end to end: create, SMS, callback.
 
 use futures_util::future::{join, join_all};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     receiver::Receiver,
-    world::{ProjectOf, Tenant, World, eventually},
+    world::{Tenant, TestProject, World, eventually},
 };
 
 pub const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 pub const EVEN: &str = "+990123456700";
 pub const ODD: &str = "+990123456701";
 
-/// A project that asks about numbers.
-pub struct Asker<'a> {
+/// A project with the Reverse SMS scope.
+pub struct ReverseSmsClient<'a> {
     pub world: &'a World,
-    pub project: ProjectOf,
+    pub project: TestProject,
     pub token: String,
 }
 
-/// A check, with what its end-user was told.
+/// A check with its invitation.
 #[derive(Clone, Debug)]
-pub struct Invited {
+pub struct InvitedCheck {
     pub id: String,
     pub receiver: String,
     pub body: String,
 }
 
-impl<'a> Asker<'a> {
+impl<'a> ReverseSmsClient<'a> {
     pub async fn new(world: &'a World, body: Value) -> Self {
         let project = world.project("Checks", body).await;
         let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
-        Asker { world, project, token }
+        ReverseSmsClient { world, project, token }
     }
 
     pub async fn new_named(world: &'a World, name: &str) -> Self {
         let project = world.project(name, json!({})).await;
         let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
-        Asker { world, project, token }
+        ReverseSmsClient { world, project, token }
     }
 
-    /// A project that is no business of the others'.
+    /// A project of another workspace.
     pub async fn of_another_workspace(world: &'a World) -> Self {
         let other = world.another_tenant().await;
-        Asker::of_tenant(world, &other, "Stranger").await
+        ReverseSmsClient::of_tenant(world, &other, "Stranger").await
     }
 
     async fn of_tenant(world: &'a World, tenant: &Tenant, name: &str) -> Self {
         let project = world.project_of(tenant, name, json!({})).await;
         let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
-        Asker { world, project, token }
+        ReverseSmsClient { world, project, token }
     }
 
     pub async fn sandbox(world: &'a World) -> Self {
-        Asker::new(world, json!({})).await
+        ReverseSmsClient::new(world, json!({})).await
     }
 
-    pub async fn post(&self, body: Value) -> Answer {
+    pub async fn post(&self, body: Value) -> HttpResponse {
         self.world.send(Request::post(CHECKS).bearer(&self.token).json(&body)).await
     }
 
-    pub async fn create(&self, body: Value) -> Invited {
-        let answer = self.post(body).await.assert(201).json();
-        let text = |name: &str| answer[name].as_str().unwrap().to_owned();
-        Invited { id: text("check_id"), receiver: text("receiver_phone_number"), body: text("expected_sms_body") }
+    pub async fn create(&self, body: Value) -> InvitedCheck {
+        let response = self.post(body).await.assert(201).json();
+        let text = |name: &str| response[name].as_str().unwrap().to_owned();
+        InvitedCheck { id: text("check_id"), receiver: text("receiver_phone_number"), body: text("expected_sms_body") }
     }
 
-    pub async fn get(&self, id: &str) -> Answer {
+    pub async fn get(&self, id: &str) -> HttpResponse {
         self.world.send(Request::get(&format!("{CHECKS}/{id}")).bearer(&self.token)).await
     }
 
-    pub async fn list(&self, query: &str) -> Answer {
+    pub async fn list(&self, query: &str) -> HttpResponse {
         self.world.send(Request::get(&format!("{CHECKS}{query}")).bearer(&self.token)).await
     }
 
-    /// A handset sends an SMS through the sandbox operator.
+    /// Sends an SMS from a handset through the sandbox operator.
     pub async fn text(&self, from: &str, to: &str, body: &str) {
         self.text_with(json!({"from": from, "to": to, "body": body})).await;
     }
@@ -87,17 +87,17 @@ impl<'a> Asker<'a> {
         self.world.send(request).await.assert(202);
     }
 
-    /// Waits for a status that comes by itself.
+    /// Waits for a status.
     pub async fn ends_as(&self, id: &str, status: &str) -> Value {
         eventually(status, async || self.get(id).await.assert(200).json()["status"] == status).await;
         self.get(id).await.json()
     }
 }
 
-async fn the_right_phone_texts_back(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn sms_from_the_claimed_number_matches(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    let created = asker
+    let created = backend
         .post(json!({"phone_number": EVEN, "reference_id": "signup-1", "callback_url": receiver.url("/done?a=%20b")}))
         .await
         .assert(201)
@@ -108,12 +108,12 @@ async fn the_right_phone_texts_back(world: World) {
     assert!(body.as_str().unwrap().starts_with("VERIFY "), "{body}");
     let id = id.as_str().unwrap();
 
-    let open = asker.get(id).await.assert(200).json();
+    let open = backend.get(id).await.assert(200).json();
     let keys: Vec<_> = open.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, ["check_id", "created_at", "reference_id", "status"], "what was told once is not told again");
+    assert_eq!(keys, ["check_id", "created_at", "reference_id", "status"], "the invitation is not returned again");
 
-    asker.text(EVEN, to.as_str().unwrap(), body.as_str().unwrap()).await;
-    let ended = asker.ends_as(id, "COMPLETED").await;
+    backend.text(EVEN, to.as_str().unwrap(), body.as_str().unwrap()).await;
+    let ended = backend.ends_as(id, "COMPLETED").await;
     assert_eq!(ended["match"], true);
 
     let callback = receiver.next().await;
@@ -124,40 +124,40 @@ async fn the_right_phone_texts_back(world: World) {
     assert_eq!(callback.header("x-service-callback-attempt"), "1");
     assert_eq!(callback.header("content-type"), "application/json");
     assert!(callback.header("user-agent").starts_with("Ringtrue/"));
-    assert_eq!(callback.json(), ended, "the callback says what the check says");
+    assert_eq!(callback.json(), ended, "the callback matches the check");
 }
 
-async fn another_phone_texts_back(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
-    asker.text("+990777777702", &check.receiver, &check.body).await;
-    assert_eq!(asker.ends_as(&check.id, "COMPLETED").await["match"], false);
+async fn sms_from_another_number_does_not_match(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    backend.text("+990777777702", &check.receiver, &check.body).await;
+    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], false);
 }
 
-async fn what_people_really_type_is_understood(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn edited_sms_texts_are_recognised(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     for (index, dressed) in ["{} ", "re: {}\n--\nSent from my phone", "“{}”", "lower {}"].into_iter().enumerate() {
-        let check = asker.create(json!({"phone_number": format!("+9901234567{index}0")})).await;
+        let check = backend.create(json!({"phone_number": format!("+9901234567{index}0")})).await;
         let body = dressed.replace("{}", &check.body);
         let body = if index == 3 { body.to_lowercase() } else { body };
-        asker.text(&format!("+9901234567{index}0"), &check.receiver, &body).await;
-        assert_eq!(asker.ends_as(&check.id, "COMPLETED").await["match"], true, "{dressed}");
+        backend.text(&format!("+9901234567{index}0"), &check.receiver, &body).await;
+        assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true, "{dressed}");
     }
 }
 
-async fn simulated_numbers_do_as_their_last_digits_say(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     for (number, status, verdict) in [
         (ODD, "COMPLETED", json!(false)),
         ("+990123456795", "COMPLETED", json!(false)),
         ("+990123456796", "COMPLETED", json!(true)),
         ("+990123456799", "ERROR", Value::Null),
-        // Any number of a sandbox project is a simulated one.
+        // All numbers of a sandbox project are simulated.
         ("+447700900120", "COMPLETED", json!(true)),
     ] {
-        let check = asker.create(json!({"phone_number": number})).await;
-        asker.text(number, &check.receiver, &check.body).await;
-        let ended = asker.ends_as(&check.id, status).await;
+        let check = backend.create(json!({"phone_number": number})).await;
+        backend.text(number, &check.receiver, &check.body).await;
+        let ended = backend.ends_as(&check.id, status).await;
         assert_eq!(ended.get("match").unwrap_or(&Value::Null), &verdict, "{number}");
         let code = if status == "ERROR" { json!("internal_error") } else { Value::Null };
         assert_eq!(ended.get("error_code").unwrap_or(&Value::Null), &code, "{number}");
@@ -167,24 +167,24 @@ async fn simulated_numbers_do_as_their_last_digits_say(world: World) {
         ("+990123456794", 400, "mno_not_supported"),
         ("+990123456793", 503, "lookup_unavailable"),
     ] {
-        asker.post(json!({"phone_number": number})).await.assert_problem(status, code);
+        backend.post(json!({"phone_number": number})).await.assert_problem(status, code);
     }
-    let silent = asker.create(json!({"phone_number": "+990123456798"})).await;
-    asker.text("+990123456798", &silent.receiver, &silent.body).await;
+    let silent = backend.create(json!({"phone_number": "+990123456798"})).await;
+    backend.text("+990123456798", &silent.receiver, &silent.body).await;
     world.advance(SignedDuration::from_secs(299));
-    assert_ne!(asker.get(&silent.id).await.json()["status"], "EXPIRED");
+    assert_ne!(backend.get(&silent.id).await.json()["status"], "EXPIRED");
     world.advance(SignedDuration::from_secs(1));
-    assert_eq!(asker.get(&silent.id).await.json()["status"], "EXPIRED");
+    assert_eq!(backend.get(&silent.id).await.json()["status"], "EXPIRED");
 }
 
-async fn time_ends_a_check_from_the_very_instant(world: World) {
-    let asker = Asker::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;
+async fn check_expires_exactly_at_its_ttl(world: World) {
+    let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"ttl": 60}}})).await;
     let mut receiver = Receiver::start().await;
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     world.advance(SignedDuration::from_millis(59_999));
-    assert_eq!(asker.get(&check.id).await.json()["status"], "ACCEPTED");
+    assert_eq!(backend.get(&check.id).await.json()["status"], "ACCEPTED");
     world.advance(SignedDuration::from_millis(1));
-    let expired = asker.get(&check.id).await.assert(200).json();
+    let expired = backend.get(&check.id).await.assert(200).json();
     assert_eq!(expired["status"], "EXPIRED");
     assert!(expired.get("error_code").is_none(), "{expired}");
 
@@ -192,105 +192,105 @@ async fn time_ends_a_check_from_the_very_instant(world: World) {
     assert_eq!((&callback["status"], &callback["error_code"]), (&json!("EXPIRED"), &json!("check_expired")));
     assert_eq!(callback["updated_at"], expired["updated_at"]);
 
-    // Too late is too late.
-    asker.text(EVEN, &check.receiver, &check.body).await;
-    assert_eq!(asker.get(&check.id).await.json(), expired);
+    // After expiry.
+    backend.text(EVEN, &check.receiver, &check.body).await;
+    assert_eq!(backend.get(&check.id).await.json(), expired);
     assert!(receiver.is_quiet());
 }
 
-async fn nobody_asks_and_the_sweeper_ends_it(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn sweeper_expires_unread_checks(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     world.advance(SignedDuration::from_secs(300));
     let callback = receiver.next().await.json();
     assert_eq!((&callback["check_id"], &callback["status"]), (&json!(check.id), &json!("EXPIRED")));
 }
 
-async fn an_sms_without_the_code_makes_its_check_pending(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
-    let other = asker.create(json!({"phone_number": "+990123456702"})).await;
-    asker.text(EVEN, &check.receiver, "hello?").await;
-    let pending = asker.ends_as(&check.id, "PENDING").await;
+async fn sms_without_the_code_marks_the_check_pending(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    let other = backend.create(json!({"phone_number": "+990123456702"})).await;
+    backend.text(EVEN, &check.receiver, "hello?").await;
+    let pending = backend.ends_as(&check.id, "PENDING").await;
     assert!(pending.get("updated_at").is_some() && pending.get("match").is_none(), "{pending}");
-    assert_eq!(asker.get(&other.id).await.json()["status"], "ACCEPTED", "of another number");
+    assert_eq!(backend.get(&other.id).await.json()["status"], "ACCEPTED", "of another number");
 
-    asker.text(EVEN, &check.receiver, &check.body).await;
-    assert_eq!(asker.ends_as(&check.id, "COMPLETED").await["match"], true);
+    backend.text(EVEN, &check.receiver, &check.body).await;
+    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true);
 }
 
-async fn a_wrong_code_or_receiver_changes_nothing(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
+async fn wrong_code_or_receiver_changes_nothing(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
     let wrong_receiver = if check.receiver.ends_with('1') { "+99000000002" } else { "+99000000001" };
-    asker.text("+990123456702", &check.receiver, "VERIFY 0000000000").await;
-    asker.text(EVEN, wrong_receiver, &check.body).await;
-    asker.text(EVEN, "+99055555555", &check.body).await;
-    let open = asker.get(&check.id).await.json();
+    backend.text("+990123456702", &check.receiver, "VERIFY 0000000000").await;
+    backend.text(EVEN, wrong_receiver, &check.body).await;
+    backend.text(EVEN, "+99055555555", &check.body).await;
+    let open = backend.get(&check.id).await.json();
     assert!(["ACCEPTED", "PENDING"].contains(&open["status"].as_str().unwrap()), "{open}");
     assert!(open.get("match").is_none());
 }
 
-async fn one_sms_many_times_is_one_end_and_one_callback(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn duplicate_sms_conclude_once_with_one_callback(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/")})).await;
     let sms = json!({"from": EVEN, "to": check.receiver, "body": check.body, "faults": {"extra_copies": 10}});
-    futures_util::future::join_all((0..10).map(|_| asker.text_with(sms.clone()))).await;
-    assert_eq!(asker.ends_as(&check.id, "COMPLETED").await["match"], true);
+    futures_util::future::join_all((0..10).map(|_| backend.text_with(sms.clone()))).await;
+    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true);
     receiver.next().await;
-    // Another check's whole way: whatever else was to come would have come before it.
-    let next = asker.create(json!({"phone_number": "+990123456702", "callback_url": receiver.url("/next")})).await;
-    asker.text("+990123456702", &next.receiver, &next.body).await;
+    // A complete check ensures that no earlier callback is still on its way.
+    let next = backend.create(json!({"phone_number": "+990123456702", "callback_url": receiver.url("/next")})).await;
+    backend.text("+990123456702", &next.receiver, &next.body).await;
     assert_eq!(receiver.next().await.target, "/next");
     assert!(receiver.is_quiet());
 }
 
-async fn faults_on_the_way_do_no_harm(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn simulated_delivery_faults_do_not_change_the_outcome(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     for (number, faults, verdict) in [
         ("+990123456710", json!({"parts": 2, "out_of_order": true}), json!(true)),
         ("+990123456712", json!({"link_drops": 1}), json!(true)),
         ("+990123456714", json!({"spoofed_from": "+990123456716"}), json!(false)),
     ] {
-        let check = asker.create(json!({"phone_number": number})).await;
-        asker.text_with(json!({"from": number, "to": check.receiver, "body": check.body, "faults": faults})).await;
-        assert_eq!(asker.ends_as(&check.id, "COMPLETED").await["match"], verdict, "{faults}");
+        let check = backend.create(json!({"phone_number": number})).await;
+        backend.text_with(json!({"from": number, "to": check.receiver, "body": check.body, "faults": faults})).await;
+        assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], verdict, "{faults}");
     }
-    let check = asker.create(json!({"phone_number": "+990123456718"})).await;
+    let check = backend.create(json!({"phone_number": "+990123456718"})).await;
     let garbled = json!({"garbled": true});
-    asker
+    backend
         .text_with(json!({"from": "+990123456718", "to": check.receiver, "body": check.body, "faults": garbled}))
         .await;
-    assert!(asker.get(&check.id).await.json().get("match").is_none());
+    assert!(backend.get(&check.id).await.json().get("match").is_none());
 }
 
-async fn a_project_can_ask_for_replies(world: World) {
-    let asker = Asker::new(&world, json!({"configuration": {"reverse_sms": {"auto_reply": true}}})).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
-    assert_eq!(asker.ends_as(&check.id, "COMPLETED").await["match"], true);
+async fn auto_reply_concludes_checks(world: World) {
+    let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": {"auto_reply": true}}})).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    assert_eq!(backend.ends_as(&check.id, "COMPLETED").await["match"], true);
 }
 
-async fn the_projects_settings_are_used(world: World) {
+async fn project_settings_apply_to_checks(world: World) {
     let mut receiver = Receiver::start().await;
     let settings = json!({"ttl": 90, "prefix": "ACME", "callback_url": receiver.url("/project")});
-    let asker = Asker::new(&world, json!({"configuration": {"reverse_sms": settings}})).await;
-    let created = asker.post(json!({"phone_number": EVEN})).await.assert(201).json();
+    let backend = ReverseSmsClient::new(&world, json!({"configuration": {"reverse_sms": settings}})).await;
+    let created = backend.post(json!({"phone_number": EVEN})).await.assert(201).json();
     assert_eq!(created["ttl"], 90);
     assert!(created["expected_sms_body"].as_str().unwrap().starts_with("ACME "));
-    let own = asker.create(json!({"phone_number": "+990123456702", "callback_url": receiver.url("/own")})).await;
-    asker.text("+990123456702", &own.receiver, &own.body).await;
+    let own = backend.create(json!({"phone_number": "+990123456702", "callback_url": receiver.url("/own")})).await;
+    backend.text("+990123456702", &own.receiver, &own.body).await;
     assert_eq!(receiver.next().await.target, "/own", "the check's own URL comes first");
     world.advance(SignedDuration::from_secs(90));
     assert_eq!(receiver.next().await.target, "/project");
 }
 
-/// Another workspace's sandbox project, which knows everything about a check of ours but cannot reach it.
-async fn simulated_sms_reach_checks_of_their_own_project_only(world: World) {
-    let ours = Asker::sandbox(&world).await;
-    let stranger = Asker::of_another_workspace(&world).await;
-    let sibling = Asker::new_named(&world, "Sibling").await;
+/// A sandbox project of another workspace that knows everything about the check.
+async fn simulated_sms_reach_only_checks_of_their_project(world: World) {
+    let ours = ReverseSmsClient::sandbox(&world).await;
+    let stranger = ReverseSmsClient::of_another_workspace(&world).await;
+    let sibling = ReverseSmsClient::new_named(&world, "Sibling").await;
     let check = ours.create(json!({"phone_number": EVEN})).await;
     for other in [&stranger, &sibling] {
         other.text(EVEN, &check.receiver, "hello").await;
@@ -306,11 +306,11 @@ async fn simulated_sms_reach_checks_of_their_own_project_only(world: World) {
     assert_eq!(ours.ends_as(&check.id, "COMPLETED").await["match"], true);
 }
 
-/// Late SMS and lost links are simulated for the project that asks for them.
-async fn simulated_traffic_of_one_project_delays_no_other(world: World) {
-    let ours = Asker::sandbox(&world).await;
+/// Delays and connection drops are simulated per project.
+async fn simulated_traffic_of_a_project_does_not_delay_others(world: World) {
+    let ours = ReverseSmsClient::sandbox(&world).await;
     let other = world.another_tenant().await;
-    let stranger = Asker::of_tenant(&world, &other, "Stranger").await;
+    let stranger = ReverseSmsClient::of_tenant(&world, &other, "Stranger").await;
     let late = json!({"from": EVEN, "to": "+99000000001", "body": "late", "faults": {"late_seconds": 3600}});
     let send = async || {
         let request = Request::post("/v1/sandbox/inbound-sms").bearer(&stranger.token).json(&late);
@@ -318,20 +318,20 @@ async fn simulated_traffic_of_one_project_delays_no_other(world: World) {
     };
     let mut taken = 0;
     let full = loop {
-        let answer = send().await;
-        match answer.status {
+        let response = send().await;
+        match response.status {
             202 => taken += 1,
-            429 if answer.text().contains("simulated messages on their way") => break answer,
+            429 if response.text().contains("too many simulated messages in transit") => break response,
             429 => world.advance(SignedDuration::from_secs(1)),
-            _ => panic!("{answer:?}"),
+            _ => panic!("{response:?}"),
         }
     };
     assert_eq!(taken, 500, "a project's share");
     full.assert_problem(429, "too_many_requests");
 
-    // The links that it loses are its own too.
+    // Connection drops only affect the project itself.
     let dropping = json!({"from": EVEN, "to": "+99000000001", "body": "lost", "faults": {"link_drops": 3}});
-    let sibling = Asker::of_tenant(&world, &other, "Sibling").await;
+    let sibling = ReverseSmsClient::of_tenant(&world, &other, "Sibling").await;
     let dropping = (0..4).map(|_| sibling.text_with(dropping.clone()));
     let check = ours.create(json!({"phone_number": EVEN})).await;
     let answered = async {
@@ -342,18 +342,18 @@ async fn simulated_traffic_of_one_project_delays_no_other(world: World) {
 }
 
 on_both_stores!(
-    simulated_sms_reach_checks_of_their_own_project_only,
-    simulated_traffic_of_one_project_delays_no_other,
-    the_right_phone_texts_back,
-    another_phone_texts_back,
-    what_people_really_type_is_understood,
-    simulated_numbers_do_as_their_last_digits_say,
-    time_ends_a_check_from_the_very_instant,
-    nobody_asks_and_the_sweeper_ends_it,
-    an_sms_without_the_code_makes_its_check_pending,
-    a_wrong_code_or_receiver_changes_nothing,
-    one_sms_many_times_is_one_end_and_one_callback,
-    faults_on_the_way_do_no_harm,
-    a_project_can_ask_for_replies,
-    the_projects_settings_are_used,
+    simulated_sms_reach_only_checks_of_their_project,
+    simulated_traffic_of_a_project_does_not_delay_others,
+    sms_from_the_claimed_number_matches,
+    sms_from_another_number_does_not_match,
+    edited_sms_texts_are_recognised,
+    last_digits_of_sandbox_numbers_select_the_outcome,
+    check_expires_exactly_at_its_ttl,
+    sweeper_expires_unread_checks,
+    sms_without_the_code_marks_the_check_pending,
+    wrong_code_or_receiver_changes_nothing,
+    duplicate_sms_conclude_once_with_one_callback,
+    simulated_delivery_faults_do_not_change_the_outcome,
+    auto_reply_concludes_checks,
+    project_settings_apply_to_checks,
 );

@@ -1,32 +1,32 @@
-//! Revoking tokens (RFC 7009).
+//! Token revocation (RFC 7009).
 
 use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     world::{Tenant, World, basic},
 };
 
-async fn a_revoked_token_is_dead_at_once(world: World) {
-    let (token, other) = (world.manager().await, world.manager().await);
-    assert!(world.accepts(&token).await);
+async fn revoked_token_is_rejected_immediately(world: World) {
+    let (token, other) = (world.management_token().await, world.management_token().await);
+    assert!(world.accepts_token(&token).await);
 
-    let answer = revoke(&world, &world.acme, &token).await.assert(200);
-    assert_eq!((answer.text().as_str(), answer.header("content-type")), ("{}", Some("application/json")));
-    assert_eq!(answer.header("cache-control"), Some("no-store"));
-    assert!(!world.accepts(&token).await);
-    assert!(world.accepts(&other).await, "one token was revoked, not its credential");
+    let response = revoke(&world, &world.acme, &token).await.assert(200);
+    assert_eq!((response.text().as_str(), response.header("content-type")), ("{}", Some("application/json")));
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    assert!(!world.accepts_token(&token).await);
+    assert!(world.accepts_token(&other).await, "one token was revoked, not its credential");
     revoke(&world, &world.acme, &token).await.assert(200);
-    assert!(!world.accepts(&token).await);
+    assert!(!world.accepts_token(&token).await);
 }
 
-async fn the_token_of_another_client_stays_valid(world: World) {
+async fn token_of_another_client_stays_valid(world: World) {
     let other = world.another_tenant().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     revoke(&world, &other, &token).await.assert(200);
-    assert!(world.accepts(&token).await);
+    assert!(world.accepts_token(&token).await);
 
     let project = world.project("Shop", json!({})).await;
     let sibling = world.manage(Request::post(&format!("{}/credentials", project.path)).json(&json!({}))).await;
@@ -35,37 +35,37 @@ async fn the_token_of_another_client_stays_valid(world: World) {
     let authorization = basic(sibling["client_id"].as_str().unwrap(), sibling["client_secret"].as_str().unwrap());
     let request = Request::post("/oauth2/revoke").header("Authorization", authorization).form(&[("token", &token)]);
     world.send(request).await.assert(200);
-    assert!(world.accepts(&token).await, "not even the same project's other credential may");
+    assert!(world.accepts_token(&token).await, "not even the same project's other credential may");
 }
 
-async fn tokens_that_are_no_good_are_revoked_in_silence(world: World) {
-    let token = world.manager().await;
+async fn revoking_an_invalid_token_returns_200(world: World) {
+    let token = world.management_token().await;
     let (head, signature) = token.rsplit_once('.').unwrap();
     let forged = format!("{head}.{}", signature.chars().rev().collect::<String>());
     for token in ["unknown", "a.b.c", "..", "\u{1f512}", &forged, &"x".repeat(3000)] {
         revoke(&world, &world.acme, token).await.assert(200);
     }
-    assert!(world.accepts(&token).await, "a forged copy does not take the real one along");
+    assert!(world.accepts_token(&token).await, "a forged copy does not take the real one along");
 
     world.advance(SignedDuration::from_secs(3600));
     revoke(&world, &world.acme, &token).await.assert(200);
 }
 
 #[tokio::test]
-async fn hints_and_unknown_parameters_do_no_harm() {
+async fn token_type_hints_and_unknown_parameters_are_ignored() {
     let world = World::sqlite().await;
     for hint in ["access_token", "refresh_token", "nonsense"] {
-        let token = world.manager().await;
+        let token = world.management_token().await;
         let request = authorised(&world.acme).form(&[("token_type_hint", hint), ("token", &token), ("x", "y")]);
         world.send(request).await.assert(200);
-        assert!(!world.accepts(&token).await, "{hint}");
+        assert!(!world.accepts_token(&token).await, "{hint}");
     }
 }
 
 #[tokio::test]
-async fn requests_that_are_refused() {
+async fn invalid_requests_are_rejected() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let good = [("token", token.as_str())];
     let anonymous = || Request::post("/oauth2/revoke");
     let in_query = format!("/oauth2/revoke?token={token}");
@@ -91,15 +91,15 @@ async fn requests_that_are_refused() {
             "invalid_request",
         ),
     ] {
-        let answer = world.send(request).await;
-        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{case}");
-        assert_eq!(answer.json()["error"], code, "{case}");
-        assert!(world.accepts(&token).await, "{case}");
+        let response = world.send(request).await;
+        assert_eq!((response.status, response.code().as_str()), (status, code), "{case}");
+        assert_eq!(response.json()["error"], code, "{case}");
+        assert!(world.accepts_token(&token).await, "{case}");
     }
 }
 
-/// What a client may do ends with its credential; what is gone with it anyway need not be revoked.
-async fn a_deleted_client_cannot_revoke(world: World) {
+/// Deleting the credential also invalidates its tokens, so revocation is unnecessary.
+async fn deleted_client_cannot_revoke(world: World) {
     let project = world.project("Shop", json!({})).await;
     world.manage(Request::delete(&format!("{}/credentials/{}", project.path, project.client_id))).await.assert(204);
     let request = Request::post("/oauth2/revoke")
@@ -109,16 +109,16 @@ async fn a_deleted_client_cannot_revoke(world: World) {
 }
 
 on_both_stores!(
-    a_revoked_token_is_dead_at_once,
-    the_token_of_another_client_stays_valid,
-    tokens_that_are_no_good_are_revoked_in_silence,
-    a_deleted_client_cannot_revoke,
+    revoked_token_is_rejected_immediately,
+    token_of_another_client_stays_valid,
+    revoking_an_invalid_token_returns_200,
+    deleted_client_cannot_revoke,
 );
 
 fn authorised(tenant: &Tenant) -> Request {
     Request::post("/oauth2/revoke").header("Authorization", basic(&tenant.client_id, &tenant.client_secret))
 }
 
-async fn revoke(world: &World, tenant: &Tenant, token: &str) -> Answer {
+async fn revoke(world: &World, tenant: &Tenant, token: &str) -> HttpResponse {
     world.send(authorised(tenant).form(&[("token", token)])).await
 }

@@ -1,5 +1,4 @@
-//! Every route of the router, ready to be called: a rule that holds everywhere is tested everywhere, on routes too that
-//! come later.
+//! All routes of the router as requests, so that general rules are tested on every route.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::Request,
-    world::{ProjectOf, Tenant, World},
+    world::{Tenant, TestProject, World},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,21 +16,21 @@ pub struct Route {
     pub template: &'static str,
 }
 
-/// What the parameters of a path are filled with.
+/// Values of path parameters.
 #[derive(Clone, Debug)]
 pub struct Ids {
     pub workspace_id: String,
     pub project_id: String,
-    /// Of the project.
+    /// Credential of the project.
     pub project_client: String,
-    /// Of the workspace.
+    /// Credential of the workspace.
     pub workspace_client: String,
-    /// Of the project.
+    /// Check of the project.
     pub check_id: String,
 }
 
 impl Ids {
-    pub fn of(tenant: &Tenant, project: &ProjectOf) -> Self {
+    pub fn of(tenant: &Tenant, project: &TestProject) -> Self {
         Ids {
             workspace_id: tenant.workspace_id.clone(),
             project_id: project.project_id.clone(),
@@ -47,7 +46,7 @@ pub fn all() -> Vec<Route> {
     routes.table().iter().map(|&(method, template)| Route { method, template }).collect()
 }
 
-/// Every path, once.
+/// Distinct paths.
 pub fn templates() -> Vec<&'static str> {
     let mut templates: Vec<_> = all().into_iter().map(|route| route.template).collect();
     templates.sort_unstable();
@@ -55,7 +54,7 @@ pub fn templates() -> Vec<&'static str> {
     templates
 }
 
-/// The methods of a path, `HEAD` included.
+/// Methods of a path, including `HEAD`.
 pub fn methods_of(template: &str) -> Vec<&'static str> {
     let mut methods: Vec<_> = all().into_iter().filter(|r| r.template == template).map(|r| r.method).collect();
     if methods.contains(&"GET") {
@@ -68,28 +67,28 @@ pub fn managed() -> impl Iterator<Item = Route> {
     all().into_iter().filter(|route| route.template.starts_with("/v1/management/"))
 }
 
-/// Those that create checks, of all products.
+/// Routes that create checks.
 pub fn checks() -> impl Iterator<Item = Route> {
     all().into_iter().filter(|route| route.method == "POST" && route.template.ends_with("-checks"))
 }
 
-/// Those that take a JSON body.
+/// Routes with a JSON body.
 pub fn with_body() -> impl Iterator<Item = Route> {
     managed().filter(|route| ["POST", "PUT", "PATCH"].contains(&route.method)).chain(checks())
 }
 
-/// Those that an `Idempotency-Key` is good for.
+/// Routes that support `Idempotency-Key`.
 pub fn creates() -> impl Iterator<Item = Route> {
     managed().filter(|route| route.method == "POST").chain(checks())
 }
 
-/// A token for every scope that routes ask for.
+/// A token for every scope.
 pub struct Tokens(BTreeMap<&'static str, String>);
 
 impl Tokens {
-    /// Of the first tenant, and of a project of it.
-    pub async fn of(world: &World, project: &ProjectOf) -> Self {
-        let mut tokens = BTreeMap::from([("management", world.manager().await)]);
+    /// Of the first tenant and one of its projects.
+    pub async fn of(world: &World, project: &TestProject) -> Self {
+        let mut tokens = BTreeMap::from([("management", world.management_token().await)]);
         for scope in checks().map(Route::scope) {
             tokens.insert(scope, world.token(&project.client_id, &project.client_secret, scope).await);
         }
@@ -117,13 +116,13 @@ pub fn fill(template: &str, ids: &Ids) -> String {
 }
 
 impl Route {
-    /// The route with a body that it takes, where it takes one.
+    /// The route with a valid body, if it takes one.
     pub fn request(self, ids: &Ids) -> Request {
         let request = Request::new(self.method, &fill(self.template, ids));
         if with_body().any(|route| route == self) { request.json(&self.good_body()) } else { request }
     }
 
-    /// The scope that this route asks for, of those with a body.
+    /// The scope of routes with a body.
     pub fn scope(self) -> &'static str {
         match self.last_segment() {
             "reverse-sms-checks" => "reverse_sms",
@@ -138,7 +137,7 @@ impl Route {
         self.template.rsplit('/').next().unwrap_or_default()
     }
 
-    /// A body that this route takes.
+    /// A valid body.
     pub fn good_body(self) -> Value {
         match (self.method, self.last_segment()) {
             ("POST", "projects") => json!({"name": "A good name"}),

@@ -1,4 +1,4 @@
-//! An operator that does as a test says: in place of a connector, within the process.
+//! A scripted operator in place of a connector, within the process.
 
 use std::{
     collections::VecDeque,
@@ -8,30 +8,32 @@ use std::{
 
 use async_trait::async_trait;
 use ringtrue_domain::{lifecycle::ErrorCode, phone::Msisdn, product::Product, sandbox::DEFAULT_SIM, tenancy::Mode};
-use ringtrue_engine::ports::{Arrival, Departure, Journey, Question, Reply, SilentRoute};
+use ringtrue_engine::ports::{
+    AuthorizationRedirect, AuthorizationRequest, AuthorizationResponse, SilentConnector, SilentOperation, SilentResult,
+};
 use tokio::sync::Semaphore;
 
 use crate::world::World;
 
 pub const NAME: &str = "scripted";
-/// Where devices are sent by itself.
+/// Default authorization endpoint.
 pub const AUTHORIZE: &str = "https://operator.example/authorize";
-/// What an operator sends devices back with.
+/// Authorization code that the operator accepts.
 pub const GOOD_CODE: &str = "good-code-of-an-operator";
 
-/// Says what is true of the device's SIM, unless it is told otherwise.
+/// Responds according to the device's SIM unless scripted otherwise.
 #[derive(Debug)]
 pub struct ScriptedOperator {
     authorize: String,
     departures: Mutex<VecDeque<ErrorCode>>,
     arrivals: Mutex<VecDeque<ErrorCode>>,
-    /// What devices brought, in their order.
+    /// Requests of returning devices, in order.
     seen: Mutex<Vec<Seen>>,
-    /// Taken by every arrival.
-    answers: Semaphore,
+    /// Each returning device takes a permit.
+    responses: Semaphore,
 }
 
-/// What a connector gets to see of a device that is back.
+/// Data of a returning device as passed to the connector.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub peer: SocketAddr,
@@ -46,25 +48,25 @@ impl ScriptedOperator {
         ScriptedOperator::at(world, AUTHORIZE)
     }
 
-    /// One that is reached at this URL.
+    /// With this authorization endpoint.
     pub fn at(world: &World, authorize: &str) -> Arc<Self> {
         let operator = Arc::new(ScriptedOperator {
             authorize: authorize.to_owned(),
             departures: Mutex::default(),
             arrivals: Mutex::default(),
             seen: Mutex::default(),
-            answers: Semaphore::new(Semaphore::MAX_PERMITS),
+            responses: Semaphore::new(Semaphore::MAX_PERMITS),
         });
         world.node.engine.networks().set_simulated_route(Arc::clone(&operator) as _);
         operator
     }
 
-    /// The next device is not let in.
+    /// Rejects the next authorization request.
     pub fn refuse(&self, code: ErrorCode) {
         self.departures.lock().unwrap().push_back(code);
     }
 
-    /// The next device that comes back is not known.
+    /// Fails the next returning device.
     pub fn fail(&self, code: ErrorCode) {
         self.arrivals.lock().unwrap().push_back(code);
     }
@@ -73,45 +75,48 @@ impl ScriptedOperator {
         self.seen.lock().unwrap().clone()
     }
 
-    /// No answers from now on.
-    pub fn fall_silent(&self) {
-        self.answers.forget_permits(Semaphore::MAX_PERMITS);
+    /// Stops responding.
+    pub fn stop_responding(&self) {
+        self.responses.forget_permits(Semaphore::MAX_PERMITS);
     }
 
-    /// Answers those who wait.
-    pub fn speak(&self) {
-        self.answers.add_permits(Semaphore::MAX_PERMITS);
+    /// Responds to pending and later requests.
+    pub fn resume_responding(&self) {
+        self.responses.add_permits(Semaphore::MAX_PERMITS);
     }
 }
 
 #[async_trait]
-impl SilentRoute for ScriptedOperator {
+impl SilentConnector for ScriptedOperator {
     fn name(&self) -> &str {
         NAME
     }
 
-    fn serves(&self, product: Product) -> bool {
+    fn supports(&self, product: Product) -> bool {
         matches!(product, Product::SecureSna | Product::Discovery)
     }
 
-    async fn depart(&self, departure: Departure<'_>) -> Result<Journey, ErrorCode> {
+    async fn begin_authorization(
+        &self,
+        departure: AuthorizationRequest<'_>,
+    ) -> Result<AuthorizationRedirect, ErrorCode> {
         if let Some(code) = self.departures.lock().unwrap().pop_front() {
             return Err(code);
         }
-        let sim = departure.sim.map_or(DEFAULT_SIM, Msisdn::as_str);
-        let location = format!("{}?state={}", self.authorize, departure.ticket);
-        Ok(Journey { location, memory: sim.as_bytes().to_vec() })
+        let sim = departure.simulated_sim.map_or(DEFAULT_SIM, Msisdn::as_str);
+        let location = format!("{}?state={}", self.authorize, departure.state);
+        Ok(AuthorizationRedirect { location, connector_data: sim.as_bytes().to_vec() })
     }
 
-    async fn arrive(&self, arrival: Arrival<'_>) -> Result<Reply, ErrorCode> {
+    async fn complete_authorization(&self, arrival: AuthorizationResponse<'_>) -> Result<SilentResult, ErrorCode> {
         self.seen.lock().unwrap().push(Seen {
             peer: arrival.peer,
-            device: arrival.device,
-            departed_from: arrival.departed_from,
+            device: arrival.device_ip,
+            departed_from: arrival.initial_ip,
             query: arrival.query.to_vec(),
             headers: arrival.headers.to_vec(),
         });
-        self.answers.acquire().await.expect("open").forget();
+        self.responses.acquire().await.expect("open").forget();
         if let Some(code) = self.arrivals.lock().unwrap().pop_front() {
             return Err(code);
         }
@@ -120,10 +125,10 @@ impl SilentRoute for ScriptedOperator {
         if get("code") != Some(GOOD_CODE) && !is_enriched {
             return Err(ErrorCode::MnoUserNotFound);
         }
-        let sim = Msisdn::parse(std::str::from_utf8(arrival.memory).unwrap(), Mode::Sandbox).unwrap();
-        Ok(match arrival.question {
-            Question::IsNumber(claimed) => Reply::Match(*claimed == sim),
-            Question::WhichNumber => Reply::Number(sim),
+        let sim = Msisdn::parse(std::str::from_utf8(arrival.connector_data).unwrap(), Mode::Sandbox).unwrap();
+        Ok(match arrival.operation {
+            SilentOperation::VerifyNumber(claimed) => SilentResult::Match(*claimed == sim),
+            SilentOperation::DiscoverNumber => SilentResult::Number(sim),
         })
     }
 }

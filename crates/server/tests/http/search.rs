@@ -5,12 +5,12 @@ use serde_json::json;
 use url::form_urlencoded::byte_serialize;
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     world::World,
 };
 
-/// Alpha at 0 s, Beta at 10 s (live), Gamma at 20 s (disabled), and two with awkward names at 30 s and 40 s.
+/// Alpha at 0 s, Beta at 10 s (live), Gamma at 20 s (disabled), and two with special characters at 30 s and 40 s.
 async fn populate(world: &World) {
     world.project("Alpha", json!({})).await;
     world.advance(SignedDuration::from_secs(10));
@@ -29,7 +29,7 @@ async fn populate(world: &World) {
 const ODD: &str = "100% 'off'; a_b, (c)";
 const ODDER: &str = "back\\slash \"quoted\" *";
 
-async fn expressions_find_what_they_say(world: World) {
+async fn expressions_return_matching_projects(world: World) {
     populate(&world).await;
     for (search, expected) in [
         ("name==Alpha", &["Alpha"][..]),
@@ -73,7 +73,7 @@ async fn expressions_find_what_they_say(world: World) {
     }
 }
 
-async fn text_is_text_and_never_sql(world: World) {
+async fn search_text_is_never_interpreted_as_sql(world: World) {
     populate(&world).await;
     for value in
         ["' OR 1=1--", "'; drop table projects; --", "x' or 'a'='a", "\\' or 1=1 --", "$1", "{0}", "%27%20or%201"]
@@ -86,7 +86,7 @@ async fn text_is_text_and_never_sql(world: World) {
 }
 
 #[tokio::test]
-async fn expressions_that_are_refused_say_where_and_why() {
+async fn invalid_expressions_are_rejected_with_position_and_reason() {
     let world = World::sqlite().await;
     for (search, told) in [
         ("", "column 1"),
@@ -114,16 +114,16 @@ async fn expressions_that_are_refused_say_where_and_why() {
         ("+447700900123==x", "not a filterable field"),
         ("name==\"a\u{0}b\"", "NUL"),
     ] {
-        let answer = find(&world, search).await;
-        assert_eq!(answer.status, 400, "{search}");
-        let answer = answer.assert_problem(400, "search_invalid");
-        assert!(answer.detail().contains(told), "{search}: {}", answer.detail());
-        assert!(!answer.text().contains("447700900123"), "a number is not repeated");
+        let response = find(&world, search).await;
+        assert_eq!(response.status, 400, "{search}");
+        let response = response.assert_problem(400, "search_invalid");
+        assert!(response.detail().contains(told), "{search}: {}", response.detail());
+        assert!(!response.text().contains("447700900123"), "a number is not repeated");
     }
 }
 
 #[tokio::test]
-async fn expressions_have_bounds() {
+async fn expression_size_is_limited() {
     let world = World::sqlite().await;
     let nested = |depth: usize| format!("{}name==x{}", "(".repeat(depth), ")".repeat(depth));
     let many = |count: usize| vec!["name==x"; count].join(",");
@@ -143,19 +143,19 @@ async fn expressions_have_bounds() {
         ("'".repeat(2_047), false),
         (",name==x".repeat(300), false),
     ] {
-        let answer = find(&world, &search).await;
+        let response = find(&world, &search).await;
         if good {
-            answer.assert(200)
+            response.assert(200)
         } else {
-            answer.assert_problem(400, "search_invalid")
+            response.assert_problem(400, "search_invalid")
         };
     }
 }
 
-on_both_stores!(expressions_find_what_they_say, text_is_text_and_never_sql);
+on_both_stores!(expressions_return_matching_projects, search_text_is_never_interpreted_as_sql);
 
-/// A `+` and a `%2B` are sent as they are written here; all else is encoded.
-async fn find(world: &World, search: &str) -> Answer {
+/// `+` and `%2B` are sent verbatim; everything else is encoded.
+async fn find(world: &World, search: &str) -> HttpResponse {
     let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     let spaced = |text: &str| text.split('+').map(encode).collect::<Vec<_>>().join("+");
     let query = search.split("%2B").map(spaced).collect::<Vec<_>>().join("%2B");

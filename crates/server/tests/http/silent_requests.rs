@@ -1,4 +1,4 @@
-//! What backends may ask of Secure SNA and Discovery, and what they may not.
+//! Backend requests of Secure SNA and Discovery.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use crate::{
     client::Request,
     on_both_stores,
     scripted_operator::ScriptedOperator,
-    seeker::{BOTH, DISCOVERY, EVEN, SECURE_SNA, Seeker},
+    silent_client::{BOTH, DISCOVERY, EVEN, SECURE_SNA, SilentClient},
     world::World,
 };
 
 #[tokio::test]
-async fn a_create_takes_what_it_knows_and_nothing_else() {
+async fn create_rejects_unknown_and_invalid_members() {
     let world = World::sqlite().await;
-    let [sna, discovery] = [Seeker::new(&world, SECURE_SNA).await, Seeker::new(&world, DISCOVERY).await];
+    let [sna, discovery] = [SilentClient::new(&world, SECURE_SNA).await, SilentClient::new(&world, DISCOVERY).await];
     discovery.post(&json!({})).await.assert(201);
     let long = "x".repeat(51);
     for (more, code) in [
@@ -40,16 +40,16 @@ async fn a_create_takes_what_it_knows_and_nothing_else() {
         (json!({"period": 60}), "bad_request"),
         (json!({"code": "x"}), "bad_request"),
     ] {
-        for seeker in [&sna, &discovery] {
-            let mut body = seeker.path.body();
+        for silent in [&sna, &discovery] {
+            let mut body = silent.path.body();
             body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            let answer = seeker.post(&body).await.assert_problem(400, code);
+            let response = silent.post(&body).await.assert_problem(400, code);
             let pointer = format!("`/{}`", more.as_object().unwrap().keys().next().unwrap());
-            assert!(answer.detail().starts_with(&pointer), "{}", answer.detail());
+            assert!(response.detail().starts_with(&pointer), "{}", response.detail());
         }
     }
-    let answer = discovery.post(&json!({"phone_number": EVEN})).await.assert_problem(400, "bad_request");
-    assert!(answer.detail().contains("`/phone_number`: this property is not known here"));
+    let response = discovery.post(&json!({"phone_number": EVEN})).await.assert_problem(400, "bad_request");
+    assert!(response.detail().contains("`/phone_number`: unknown property"));
     for (body, code) in [
         (json!({}), "bad_request"),
         (json!({"phone_number": null}), "bad_request"),
@@ -62,132 +62,135 @@ async fn a_create_takes_what_it_knows_and_nothing_else() {
     ] {
         sna.post(&body).await.assert_problem(400, code);
     }
-    let answer = sna.post(&json!({"phone_number": "+990123456796"})).await.assert_problem(400, "mno_not_supported");
-    assert!(answer.detail().contains("Reverse SMS"), "{}", answer.detail());
-    let answer = sna.post(&json!({"phone_number": "+990123456793"})).await.assert_problem(503, "lookup_unavailable");
-    assert!(answer.header("retry-after").is_some());
+    let response = sna.post(&json!({"phone_number": "+990123456796"})).await.assert_problem(400, "mno_not_supported");
+    assert!(response.detail().contains("Reverse SMS"), "{}", response.detail());
+    let response = sna.post(&json!({"phone_number": "+990123456793"})).await.assert_problem(503, "lookup_unavailable");
+    assert!(response.header("retry-after").is_some());
 }
 
 #[tokio::test]
-async fn a_redemption_takes_a_code_and_nothing_else() {
+async fn redemption_rejects_unknown_members() {
     let world = World::sqlite().await;
     for path in BOTH {
-        let seeker = Seeker::new(&world, path).await;
-        let check = seeker.create(json!({})).await;
+        let silent = SilentClient::new(&world, path).await;
+        let check = silent.create(json!({})).await;
         let target = format!("{}/{}", path.checks, check.id);
-        let post = || Request::post(&target).bearer(&seeker.token);
+        let post = || Request::post(&target).bearer(&silent.token);
         for body in [json!({}), json!({"code": 7}), json!({"code": null}), json!({"code": "x", "check_id": "y"})] {
             world.send(post().json(&body)).await.assert_problem(400, "bad_request");
         }
         world.send(post().body("text/plain", "x")).await.assert_problem(415, "unsupported_media_type");
         world.send(post().body("application/json", " ".repeat(20_000))).await.assert_problem(413, "payload_too_large");
-        seeker.redeem("not-a-uuid", "x").await.assert_problem(400, "bad_request");
-        seeker.redeem("%FF", "x").await.assert_problem(400, "bad_request");
-        seeker.redeem("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b", "x").await.assert_problem(404, "check_not_found");
+        silent.redeem("not-a-uuid", "x").await.assert_problem(400, "bad_request");
+        silent.redeem("%FF", "x").await.assert_problem(400, "bad_request");
+        silent.redeem("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b", "x").await.assert_problem(404, "check_not_found");
         world.send(Request::post(&target).json(&json!({"code": "x"}))).await.assert_problem(401, "unauthorized");
-        seeker.redeem(&check.id, "x").await.assert_problem(409, "check_not_ready");
-        assert_eq!(seeker.get(&check.id).await.json()["status"], "ACCEPTED", "no try was counted");
+        silent.redeem(&check.id, "x").await.assert_problem(409, "check_not_ready");
+        assert_eq!(silent.get(&check.id).await.json()["status"], "ACCEPTED", "no try was counted");
     }
 }
 
-async fn a_check_is_its_projects_and_its_products(world: World) {
+async fn check_is_visible_to_its_project_and_product_only(world: World) {
     ScriptedOperator::of(&world);
-    let [sna, discovery] = [Seeker::new(&world, SECURE_SNA).await, Seeker::new(&world, DISCOVERY).await];
+    let [sna, discovery] = [SilentClient::new(&world, SECURE_SNA).await, SilentClient::new(&world, DISCOVERY).await];
     let other = world.another_tenant().await;
-    for (seeker, same_products) in [(&sna, &discovery), (&discovery, &sna)] {
-        let stranger = world.project_of(&other, seeker.path.scope, json!({})).await;
-        let stranger = Seeker::of(&world, seeker.path, stranger).await;
-        let check = seeker.create(json!({"reference_id": "mine"})).await;
-        let code = seeker.travel(&check.target).await;
+    for (silent, same_products) in [(&sna, &discovery), (&discovery, &sna)] {
+        let stranger = world.project_of(&other, silent.path.scope, json!({})).await;
+        let stranger = SilentClient::of(&world, silent.path, stranger).await;
+        let check = silent.create(json!({"reference_id": "mine"})).await;
+        let code = silent.complete_redirect(&check.target).await;
 
         stranger.get(&check.id).await.assert_problem(403, "forbidden");
         stranger.redeem(&check.id, &code).await.assert_problem(403, "forbidden");
         assert_eq!(stranger.list("?search=reference_id==mine").await.json()["page"]["total_elements"], 0);
-        // The same project's, but of the other product.
-        let elsewhere = Seeker::of(&world, same_products.path, seeker.project.clone()).await;
+        // The other product of the same project.
+        let elsewhere = SilentClient::of(&world, same_products.path, silent.project.clone()).await;
         elsewhere.get(&check.id).await.assert_problem(404, "check_not_found");
         elsewhere.redeem(&check.id, &code).await.assert_problem(404, "check_not_found");
-        let moved = check.target.replace(seeker.path.checks, elsewhere.path.checks);
-        seeker.open(&moved).await.assert_problem(404, "check_not_found");
-        // And with the other product's token.
-        let request = Request::get(&format!("{}/{}", seeker.path.checks, check.id)).bearer(&elsewhere.token);
+        let moved = check.target.replace(silent.path.checks, elsewhere.path.checks);
+        silent.open(&moved).await.assert_problem(404, "check_not_found");
+        // With a token of the other product.
+        let request = Request::get(&format!("{}/{}", silent.path.checks, check.id)).bearer(&elsewhere.token);
         let refused = world.send(request).await.assert_problem(403, "forbidden");
-        let scope = format!("scope=\"{}\"", seeker.path.scope);
+        let scope = format!("scope=\"{}\"", silent.path.scope);
         assert!(refused.header("www-authenticate").unwrap().contains(&scope));
 
-        assert_eq!(seeker.get(&check.id.to_uppercase()).await.assert(200).json()["status"], "PENDING");
-        seeker.redeem(&check.id, &code).await.assert(200);
+        assert_eq!(silent.get(&check.id.to_uppercase()).await.assert(200).json()["status"], "PENDING");
+        silent.redeem(&check.id, &code).await.assert(200);
     }
 }
 
-async fn a_code_is_good_for_one_use_and_one_check(world: World) {
+async fn code_can_be_redeemed_once_for_its_check(world: World) {
     ScriptedOperator::of(&world);
     for path in BOTH {
-        let seeker = Seeker::new(&world, path).await;
-        let [one, two] = [seeker.create(json!({})).await, seeker.create(json!({})).await];
-        let (code_one, code_two) = (seeker.travel(&one.target).await, seeker.travel(&two.target).await);
-        let answer = seeker.redeem(&one.id, &code_two).await.assert_problem(400, "code_invalid");
-        assert!(answer.detail().contains("2 tries are left"), "{}", answer.detail());
-        seeker.redeem(&one.id, &code_one).await.assert(200);
-        let answer = seeker.redeem(&one.id, &code_one).await.assert_problem(409, "check_already_completed");
-        assert!(!answer.detail().contains("Reverse SMS"), "it went well");
-        // The URL has done its duty too.
-        let answer = seeker.open(&one.target).await.assert_problem(409, "check_already_completed").json();
-        assert_eq!((&answer["check_id"], &answer["error"]), (&json!(one.id), &json!("check_already_completed")));
-        seeker.redeem(&two.id, &code_two).await.assert(200);
+        let silent = SilentClient::new(&world, path).await;
+        let [one, two] = [silent.create(json!({})).await, silent.create(json!({})).await];
+        let (code_one, code_two) =
+            (silent.complete_redirect(&one.target).await, silent.complete_redirect(&two.target).await);
+        let response = silent.redeem(&one.id, &code_two).await.assert_problem(400, "code_invalid");
+        assert!(response.detail().contains("2 attempts remain"), "{}", response.detail());
+        silent.redeem(&one.id, &code_one).await.assert(200);
+        let response = silent.redeem(&one.id, &code_one).await.assert_problem(409, "check_already_completed");
+        assert!(!response.detail().contains("Reverse SMS"), "it went well");
+        // The URL is used up too.
+        let response = silent.open(&one.target).await.assert_problem(409, "check_already_completed").json();
+        assert_eq!((&response["check_id"], &response["error"]), (&json!(one.id), &json!("check_already_completed")));
+        silent.redeem(&two.id, &code_two).await.assert(200);
     }
 }
 
-async fn the_third_wrong_code_ends_a_check(world: World) {
+async fn third_wrong_code_fails_the_check(world: World) {
     ScriptedOperator::of(&world);
     for path in BOTH {
-        let seeker = Seeker::new(&world, path).await;
-        let check = seeker.create(json!({})).await;
-        let code = seeker.travel(&check.target).await;
-        for (wrong, told) in [("", "2 tries are left"), ("x", "1 try is left"), (&code[1..], "the check has ended")] {
-            let answer = seeker.redeem(&check.id, wrong).await.assert_problem(400, "code_invalid");
-            assert!(answer.detail().contains(told), "{}", answer.detail());
+        let silent = SilentClient::new(&world, path).await;
+        let check = silent.create(json!({})).await;
+        let code = silent.complete_redirect(&check.target).await;
+        for (wrong, told) in
+            [("", "2 attempts remain"), ("x", "1 attempt remains"), (&code[1..], "the check has failed")]
+        {
+            let response = silent.redeem(&check.id, wrong).await.assert_problem(400, "code_invalid");
+            assert!(response.detail().contains(told), "{}", response.detail());
         }
-        let answer = seeker.redeem(&check.id, &code).await.assert_problem(409, "check_already_completed");
-        assert!(answer.detail().contains("`code_attempts_exceeded`; Reverse SMS"), "{}", answer.detail());
-        let ended = seeker.get(&check.id).await.json();
+        let response = silent.redeem(&check.id, &code).await.assert_problem(409, "check_already_completed");
+        assert!(response.detail().contains("`code_attempts_exceeded`; use Reverse SMS"), "{}", response.detail());
+        let ended = silent.get(&check.id).await.json();
         assert_eq!((&ended["status"], &ended["error_code"]), (&json!("ERROR"), &json!("code_attempts_exceeded")));
     }
 }
 
-async fn a_create_is_done_once(world: World) {
+async fn create_is_idempotent(world: World) {
     for path in BOTH {
-        let seeker = Seeker::new(&world, path).await;
+        let silent = SilentClient::new(&world, path).await;
         let create = |key: &str, reference: &str| {
             let mut body = path.body();
             body["reference_id"] = json!(reference);
-            Request::post(path.checks).bearer(&seeker.token).header("Idempotency-Key", key).json(&body)
+            Request::post(path.checks).bearer(&silent.token).header("Idempotency-Key", key).json(&body)
         };
         let first = world.send(create("k", "a")).await.assert(201);
         let again = world.send(create("k", "a")).await.assert(201);
         assert_eq!((first.header("idempotent-replayed"), again.header("idempotent-replayed")), (None, Some("true")));
         assert_eq!(again.body, first.body, "the URL too");
         world.send(create("k", "b")).await.assert_problem(422, "idempotency_key_reused");
-        assert_eq!(seeker.list("").await.json()["page"]["total_elements"], 1);
+        assert_eq!(silent.list("").await.json()["page"]["total_elements"], 1);
     }
 }
 
-async fn checks_are_found_by_what_became_of_them(world: World) {
+async fn checks_can_be_searched_by_outcome(world: World) {
     let operator = ScriptedOperator::of(&world);
     for path in BOTH {
-        let seeker = Seeker::new(&world, path).await;
+        let silent = SilentClient::new(&world, path).await;
         let mut ids = vec![];
         for reference in ["open", "done", "failed"] {
             world.advance(SignedDuration::from_millis(1));
-            let check = seeker.create(json!({"reference_id": reference})).await;
+            let check = silent.create(json!({"reference_id": reference})).await;
             match reference {
                 "done" => {
-                    let code = seeker.travel(&check.target).await;
-                    seeker.redeem(&check.id, &code).await.assert(200);
+                    let code = silent.complete_redirect(&check.target).await;
+                    silent.redeem(&check.id, &code).await.assert(200);
                 }
                 "failed" => {
                     operator.refuse(ringtrue_domain::lifecycle::ErrorCode::MnoTimeout);
-                    seeker.open(&check.target).await.assert(200);
+                    silent.open(&check.target).await.assert(200);
                 }
                 _ => {}
             }
@@ -205,12 +208,12 @@ async fn checks_are_found_by_what_became_of_them(world: World) {
             ("?size=1&page=2", &["done"]),
             ("?page=9", &[]),
         ] {
-            let page = seeker.list(search).await.assert(200).json();
+            let page = silent.list(search).await.assert(200).json();
             let found: Vec<&str> =
                 page["content"].as_array().unwrap().iter().map(|c| c["reference_id"].as_str().unwrap()).collect();
             assert_eq!(found, expected, "{search}");
         }
-        let shown: BTreeSet<String> = seeker.list("").await.json()["content"]
+        let shown: BTreeSet<String> = silent.list("").await.json()["content"]
             .as_array()
             .unwrap()
             .iter()
@@ -218,36 +221,36 @@ async fn checks_are_found_by_what_became_of_them(world: World) {
             .collect();
         assert!(!shown.contains("url") && !shown.contains("ttl"), "{shown:?}");
         for bad in ["?search=phone_number==x", "?search=status==", "?search=status==DONE"] {
-            seeker.list(bad).await.assert_problem(400, "search_invalid");
+            silent.list(bad).await.assert_problem(400, "search_invalid");
         }
         for bad in ["?size=0", "?page=0", "?size=1&size=2", "?other=1"] {
-            seeker.list(bad).await.assert_problem(400, "bad_request");
+            silent.list(bad).await.assert_problem(400, "bad_request");
         }
-        let read = Request::get(&format!("{}/{}?x=y", path.checks, ids[0])).bearer(&seeker.token);
+        let read = Request::get(&format!("{}/{}?x=y", path.checks, ids[0])).bearer(&silent.token);
         world.send(read).await.assert_problem(400, "bad_request");
     }
 }
 
 #[tokio::test]
-async fn redemptions_count_as_creates() {
+async fn redemptions_count_against_the_create_limit() {
     let world = World::configured(|config| (config.rate_limits.create, config.rate_limits.read) = (3, 1_000)).await;
-    let seeker = Seeker::new(&world, DISCOVERY).await;
-    let check = seeker.create(json!({})).await;
-    let limits = |answer: &crate::client::Answer| -> Vec<Value> {
-        ["limit", "remaining"].map(|name| json!(answer.header(&format!("x-ratelimit-{name}")).unwrap())).to_vec()
+    let silent = SilentClient::new(&world, DISCOVERY).await;
+    let check = silent.create(json!({})).await;
+    let limits = |response: &crate::client::HttpResponse| -> Vec<Value> {
+        ["limit", "remaining"].map(|name| json!(response.header(&format!("x-ratelimit-{name}")).unwrap())).to_vec()
     };
-    let answer = seeker.redeem(&check.id, "x").await.assert_problem(409, "check_not_ready");
-    assert_eq!(limits(&answer), [json!("3"), json!("1")]);
-    seeker.redeem(&check.id, "x").await.assert_problem(409, "check_not_ready");
-    let answer = seeker.redeem(&check.id, "x").await.assert_problem(429, "too_many_requests");
-    assert_eq!(answer.header("retry-after"), Some("1"));
-    seeker.get(&check.id).await.assert(200);
+    let response = silent.redeem(&check.id, "x").await.assert_problem(409, "check_not_ready");
+    assert_eq!(limits(&response), [json!("3"), json!("1")]);
+    silent.redeem(&check.id, "x").await.assert_problem(409, "check_not_ready");
+    let response = silent.redeem(&check.id, "x").await.assert_problem(429, "too_many_requests");
+    assert_eq!(response.header("retry-after"), Some("1"));
+    silent.get(&check.id).await.assert(200);
 }
 
 on_both_stores!(
-    a_check_is_its_projects_and_its_products,
-    a_code_is_good_for_one_use_and_one_check,
-    the_third_wrong_code_ends_a_check,
-    a_create_is_done_once,
-    checks_are_found_by_what_became_of_them,
+    check_is_visible_to_its_project_and_product_only,
+    code_can_be_redeemed_once_for_its_check,
+    third_wrong_code_fails_the_check,
+    create_is_idempotent,
+    checks_can_be_searched_by_outcome,
 );

@@ -1,4 +1,4 @@
-//! SIM Swap: one call, and the answer is there.
+//! SIM Swap checks.
 
 use std::collections::BTreeSet;
 
@@ -7,48 +7,48 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     networks::world_with,
     on_both_stores,
-    sim_register::SimRegister,
-    world::{ProjectOf, World, eventually},
+    scripted_sim_swap::ScriptedSimSwap,
+    world::{TestProject, World, eventually},
 };
 
 pub const CHECKS: &str = "/v1/sim-swap-checks";
 const EVEN: &str = "+990123456700";
 const ODD: &str = "+990123456701";
 
-/// A project that asks about SIM cards.
-pub struct Inquirer<'a> {
+/// A project with the SIM Swap scope.
+pub struct SimSwapClient<'a> {
     pub world: &'a World,
-    pub project: ProjectOf,
+    pub project: TestProject,
     pub token: String,
 }
 
-impl<'a> Inquirer<'a> {
+impl<'a> SimSwapClient<'a> {
     pub async fn new(world: &'a World, name: &str, body: Value) -> Self {
         let project = world.project(name, body).await;
         let token = world.token(&project.client_id, &project.client_secret, "sim_swap").await;
-        Inquirer { world, project, token }
+        SimSwapClient { world, project, token }
     }
 
     pub async fn sandbox(world: &'a World) -> Self {
-        Inquirer::new(world, "Bank", json!({})).await
+        SimSwapClient::new(world, "Bank", json!({})).await
     }
 
-    pub async fn post(&self, body: &Value) -> Answer {
+    pub async fn post(&self, body: &Value) -> HttpResponse {
         self.world.send(Request::post(CHECKS).bearer(&self.token).json(body)).await
     }
 
-    pub async fn ask(&self, number: &str) -> Answer {
+    pub async fn ask(&self, number: &str) -> HttpResponse {
         self.post(&json!({"phone_number": number})).await
     }
 
-    pub async fn get(&self, id: &str) -> Answer {
+    pub async fn get(&self, id: &str) -> HttpResponse {
         self.world.send(Request::get(&format!("{CHECKS}/{id}")).bearer(&self.token)).await
     }
 
-    pub async fn list(&self, query: &str) -> Answer {
+    pub async fn list(&self, query: &str) -> HttpResponse {
         self.world.send(Request::get(&format!("{CHECKS}{query}")).bearer(&self.token)).await
     }
 
@@ -62,11 +62,11 @@ fn keys(body: &Value) -> BTreeSet<&str> {
     body.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-async fn the_answer_comes_with_the_check(world: World) {
-    SimRegister::simulated(&world);
-    let inquirer = Inquirer::sandbox(&world).await;
+async fn create_returns_the_concluded_check(world: World) {
+    ScriptedSimSwap::simulated(&world);
+    let backend = SimSwapClient::sandbox(&world).await;
     let body = json!({"phone_number": ODD, "period": 1440, "reference_id": "transfer-1"});
-    let created = inquirer.post(&body).await.assert(201).json();
+    let created = backend.post(&body).await.assert(201).json();
     let expected = [
         "check_id",
         "created_at",
@@ -84,16 +84,16 @@ async fn the_answer_comes_with_the_check(world: World) {
     assert_eq!((&created["network_id"], &created["reference_id"]), (&json!("00101"), &json!("transfer-1")));
 
     let id = created["check_id"].as_str().unwrap();
-    assert_eq!(inquirer.get(id).await.assert(200).json(), created);
-    let listed = inquirer.list("").await.assert(200).json();
+    assert_eq!(backend.get(id).await.assert(200).json(), created);
+    let listed = backend.list("").await.assert(200).json();
     assert_eq!(listed["content"], json!([created]));
     assert_eq!(listed["page"], json!({"size": 10, "number": 1, "total_pages": 1, "total_elements": 1}));
 }
 
-async fn simulated_numbers_do_as_their_last_digits_say(world: World) {
-    let register = SimRegister::simulated(&world);
-    let inquirer = Inquirer::sandbox(&world).await;
-    // The number, whether there was no change, when the last one was, and the error.
+async fn last_digits_of_sandbox_numbers_select_the_outcome(world: World) {
+    let register = ScriptedSimSwap::simulated(&world);
+    let backend = SimSwapClient::sandbox(&world).await;
+    // Number, `no_sim_change`, age of the last change, and error.
     for (number, no_change, within, error) in [
         (EVEN, json!(true), json!(525_601), Value::Null),
         (ODD, json!(false), json!(1440), Value::Null),
@@ -101,17 +101,17 @@ async fn simulated_numbers_do_as_their_last_digits_say(world: World) {
         ("+990123456798", json!(true), Value::Null, Value::Null),
         ("+990123456796", json!(true), json!(525_601), Value::Null),
         ("+990123456795", Value::Null, Value::Null, json!("mno_timeout")),
-        // Any number of a sandbox project is a simulated one.
+        // All numbers of a sandbox project are simulated.
         ("+447700900121", json!(false), json!(1440), Value::Null),
     ] {
-        let created = inquirer.ask(number).await.assert(201).json();
+        let created = backend.ask(number).await.assert(201).json();
         let get = |name: &str| created.get(name).cloned().unwrap_or_default();
         assert_eq!(created["status"], if error.is_null() { "COMPLETED" } else { "ERROR" }, "{number}");
         assert_eq!((get("no_sim_change"), get("sim_change_within")), (no_change, within), "{number}");
         assert_eq!(get("error_code"), error, "{number}");
         let answered = if error.is_null() { json!("00101") } else { Value::Null };
         assert_eq!(get("network_id"), answered, "{number}");
-        assert_eq!(inquirer.get(created["check_id"].as_str().unwrap()).await.json(), created, "{number}");
+        assert_eq!(backend.get(created["check_id"].as_str().unwrap()).await.json(), created, "{number}");
     }
     let asked = register.asked();
     for (number, status, code) in [
@@ -119,29 +119,29 @@ async fn simulated_numbers_do_as_their_last_digits_say(world: World) {
         ("+990123456794", 400, "mno_not_supported"),
         ("+990123456793", 503, "lookup_unavailable"),
     ] {
-        let refused = inquirer.ask(number).await.assert_problem(status, code);
+        let refused = backend.ask(number).await.assert_problem(status, code);
         assert_eq!(refused.header("retry-after").is_some(), status == 503, "{number}");
     }
     assert_eq!((register.asked(), asked), (asked, 7));
-    assert_eq!(inquirer.list("").await.json()["page"]["total_elements"], 7, "what was refused has left nothing");
+    assert_eq!(backend.list("").await.json()["page"]["total_elements"], 7, "what was refused has left nothing");
 }
 
 #[tokio::test]
-async fn a_period_is_whole_minutes() {
+async fn period_is_an_integer_of_minutes() {
     let world = World::sqlite().await;
-    SimRegister::simulated(&world);
-    let inquirer = Inquirer::sandbox(&world).await;
+    ScriptedSimSwap::simulated(&world);
+    let backend = SimSwapClient::sandbox(&world).await;
     // The last change was 20 hours ago.
     for (period, covered, no_change) in
         [("60", 60, true), ("1199", 1199, true), ("1200", 1200, false), ("540000", 540_000, false)]
     {
         let body = format!("{{\"phone_number\":\"{ODD}\",\"period\":{period}}}");
-        let created = Request::post(CHECKS).bearer(&inquirer.token).body("application/json", body);
+        let created = Request::post(CHECKS).bearer(&backend.token).body("application/json", body);
         let created = world.send(created).await.assert(201).json();
         assert_eq!(created["no_sim_change_period"], covered);
         assert_eq!(created["no_sim_change"], no_change, "{period}");
     }
-    assert_eq!(inquirer.ask(ODD).await.json()["no_sim_change_period"], 10_080, "a week by itself");
+    assert_eq!(backend.ask(ODD).await.json()["no_sim_change_period"], 10_080, "a week by itself");
     for (period, code) in [
         ("59", "period_invalid"),
         ("540001", "period_invalid"),
@@ -159,17 +159,17 @@ async fn a_period_is_whole_minutes() {
         ("060", "bad_request"),
     ] {
         let body = format!("{{\"phone_number\":\"{ODD}\",\"period\":{period}}}");
-        let refused = Request::post(CHECKS).bearer(&inquirer.token).body("application/json", body);
+        let refused = Request::post(CHECKS).bearer(&backend.token).body("application/json", body);
         let refused = world.send(refused).await.assert_problem(400, code);
         assert!(refused.detail().contains("/period") || period == "060", "{}", refused.detail());
     }
 }
 
 #[tokio::test]
-async fn bodies_and_numbers_are_taken_as_they_should_be_or_not_at_all() {
+async fn invalid_bodies_and_numbers_are_rejected() {
     let world = World::sqlite().await;
-    let register = SimRegister::simulated(&world);
-    let inquirer = Inquirer::sandbox(&world).await;
+    let register = ScriptedSimSwap::simulated(&world);
+    let backend = SimSwapClient::sandbox(&world).await;
     for number in [
         "990123456700",
         "+0990123456700",
@@ -181,7 +181,7 @@ async fn bodies_and_numbers_are_taken_as_they_should_be_or_not_at_all() {
         "tel:+447700900123",
         "",
     ] {
-        inquirer.ask(number).await.assert_problem(400, "phone_number_invalid");
+        backend.ask(number).await.assert_problem(400, "phone_number_invalid");
     }
     for (body, pointer) in [
         (json!({}), "/phone_number"),
@@ -193,11 +193,11 @@ async fn bodies_and_numbers_are_taken_as_they_should_be_or_not_at_all() {
         (json!({"phone_number": EVEN, "reference_id": "x".repeat(51)}), "/reference_id"),
         (json!({"phone_number": EVEN, "reference_id": "\u{0}"}), "/reference_id"),
     ] {
-        let refused = inquirer.post(&body).await.assert_problem(400, "bad_request");
+        let refused = backend.post(&body).await.assert_problem(400, "bad_request");
         assert!(refused.detail().contains(pointer), "{}", refused.detail());
     }
     let body = format!("{{\"phone_number\":\"{EVEN}\"}}");
-    let post = || Request::post(CHECKS).bearer(&inquirer.token);
+    let post = || Request::post(CHECKS).bearer(&backend.token);
     for twisted in [format!("{body}{body}"), format!("\u{feff}{body}"), format!("[{body}]"), body.replace('}', ",}")] {
         world.send(post().body("application/json", twisted)).await.assert_problem(400, "bad_request");
     }
@@ -206,56 +206,56 @@ async fn bodies_and_numbers_are_taken_as_they_should_be_or_not_at_all() {
     assert_eq!(register.asked(), 0);
 }
 
-async fn a_repetition_asks_nobody_again(world: World) {
-    let register = SimRegister::simulated(&world);
-    let inquirer = Inquirer::sandbox(&world).await;
-    let first = world.send(inquirer.keyed("k", ODD)).await.assert(201);
-    let again = world.send(inquirer.keyed("k", ODD)).await.assert(201);
+async fn repeated_create_does_not_query_the_operator(world: World) {
+    let register = ScriptedSimSwap::simulated(&world);
+    let backend = SimSwapClient::sandbox(&world).await;
+    let first = world.send(backend.keyed("k", ODD)).await.assert(201);
+    let again = world.send(backend.keyed("k", ODD)).await.assert(201);
     assert_eq!((&again.body, again.header("idempotent-replayed")), (&first.body, Some("true")));
     assert_eq!((first.header("idempotent-replayed"), register.asked()), (None, 1));
-    world.send(inquirer.keyed("k", EVEN)).await.assert_problem(422, "idempotency_key_reused");
-    world.send(inquirer.keyed(&"k".repeat(256), ODD)).await.assert_problem(400, "bad_request");
+    world.send(backend.keyed("k", EVEN)).await.assert_problem(422, "idempotency_key_reused");
+    world.send(backend.keyed(&"k".repeat(256), ODD)).await.assert_problem(400, "bad_request");
 
-    // An answer that says that the operator failed is an answer; a refusal is none, and is given anew.
-    let failed = world.send(inquirer.keyed("e", "+990123456799")).await.assert(201);
-    assert_eq!(world.send(inquirer.keyed("e", "+990123456799")).await.body, failed.body);
+    // A check with an operator error is replayed; a rejected request is not stored.
+    let failed = world.send(backend.keyed("e", "+990123456799")).await.assert(201);
+    assert_eq!(world.send(backend.keyed("e", "+990123456799")).await.body, failed.body);
     for _ in 0..2 {
-        let refused = world.send(inquirer.keyed("r", "+990123456793")).await;
+        let refused = world.send(backend.keyed("r", "+990123456793")).await;
         assert_eq!(refused.assert_problem(503, "lookup_unavailable").header("idempotent-replayed"), None);
     }
 
-    let other = Inquirer::new(&world, "Other", json!({})).await;
+    let other = SimSwapClient::new(&world, "Other", json!({})).await;
     let theirs = world.send(other.keyed("k", ODD)).await.assert(201);
     assert_ne!(theirs.json()["check_id"], first.json()["check_id"], "a key is its project's");
 
     let asked = register.asked();
-    register.fall_silent();
-    let slow = world.send(inquirer.keyed("s", EVEN));
+    register.stop_responding();
+    let slow = world.send(backend.keyed("s", EVEN));
     let meanwhile = async {
-        eventually("the operator is asked", async || register.asked() == asked + 1).await;
-        world.send(inquirer.keyed("s", EVEN)).await.assert_problem(409, "idempotency_in_progress");
-        register.speak();
+        eventually("the operator is queried", async || register.asked() == asked + 1).await;
+        world.send(backend.keyed("s", EVEN)).await.assert_problem(409, "idempotency_in_progress");
+        register.resume_responding();
     };
     let (slow, ()) = join(slow, meanwhile).await;
     slow.assert(201);
 }
 
-async fn a_check_is_its_projects_alone(world: World) {
-    SimRegister::simulated(&world);
-    let inquirer = Inquirer::sandbox(&world).await;
-    let created = inquirer.post(&json!({"phone_number": EVEN, "reference_id": "mine"})).await.assert(201).json();
+async fn check_is_visible_to_its_project_only(world: World) {
+    ScriptedSimSwap::simulated(&world);
+    let backend = SimSwapClient::sandbox(&world).await;
+    let created = backend.post(&json!({"phone_number": EVEN, "reference_id": "mine"})).await.assert(201).json();
     let id = created["check_id"].as_str().unwrap();
-    inquirer.get(&id.to_uppercase()).await.assert(200);
-    inquirer.get("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").await.assert_problem(404, "check_not_found");
-    inquirer.get("not-a-uuid").await.assert_problem(400, "bad_request");
-    inquirer.get("%FF").await.assert_problem(400, "bad_request");
-    inquirer.get(&format!("{id}?x=y")).await.assert_problem(400, "bad_request");
+    backend.get(&id.to_uppercase()).await.assert(200);
+    backend.get("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b").await.assert_problem(404, "check_not_found");
+    backend.get("not-a-uuid").await.assert_problem(400, "bad_request");
+    backend.get("%FF").await.assert_problem(400, "bad_request");
+    backend.get(&format!("{id}?x=y")).await.assert_problem(400, "bad_request");
 
-    let stranger = Inquirer::new(&world, "Stranger", json!({})).await;
+    let stranger = SimSwapClient::new(&world, "Stranger", json!({})).await;
     stranger.get(id).await.assert_problem(403, "forbidden");
     assert_eq!(stranger.list("?search=reference_id==mine").await.assert(200).json()["page"]["total_elements"], 0);
 
-    let ProjectOf { client_id, client_secret, .. } = &inquirer.project;
+    let TestProject { client_id, client_secret, .. } = &backend.project;
     let other_product = world.token(client_id, client_secret, "reverse_sms").await;
     for request in [Request::get(CHECKS), Request::get(&format!("{CHECKS}/{id}")), Request::post(CHECKS)] {
         let refused = world.send(request.clone().bearer(&other_product)).await.assert_problem(403, "forbidden");
@@ -266,15 +266,15 @@ async fn a_check_is_its_projects_alone(world: World) {
     world.send(as_reverse_sms.bearer(&other_product)).await.assert_problem(404, "check_not_found");
 }
 
-async fn checks_are_found_by_what_became_of_them(world: World) {
-    SimRegister::simulated(&world);
-    let inquirer = Inquirer::sandbox(&world).await;
+async fn checks_can_be_searched_by_outcome(world: World) {
+    ScriptedSimSwap::simulated(&world);
+    let backend = SimSwapClient::sandbox(&world).await;
     for (number, reference) in [(EVEN, "a"), (ODD, "b"), ("+990123456799", "c"), ("+990123456795", "d")] {
-        inquirer.post(&json!({"phone_number": number, "reference_id": reference})).await.assert(201);
+        backend.post(&json!({"phone_number": number, "reference_id": reference})).await.assert(201);
         world.advance(SignedDuration::from_millis(1));
     }
     let found = async |query: &str| {
-        let listed = inquirer.list(query).await.assert(200).json();
+        let listed = backend.list(query).await.assert(200).json();
         let references = listed["content"].as_array().unwrap().iter();
         references.map(|check| check["reference_id"].as_str().unwrap().to_owned()).collect::<String>()
     };
@@ -293,8 +293,8 @@ async fn checks_are_found_by_what_became_of_them(world: World) {
     ] {
         assert_eq!(found(query).await, references, "{query}");
     }
-    inquirer.list("?search=phone_number==%2B990123456700").await.assert_problem(400, "search_invalid");
-    inquirer.list("?size=0").await.assert_problem(400, "bad_request");
+    backend.list("?search=phone_number==%2B990123456700").await.assert_problem(400, "search_invalid");
+    backend.list("?size=0").await.assert_problem(400, "bad_request");
 
     let usage = format!("{}/usage?from=2025-12-31T00:00:00Z&to=2026-01-02T00:00:00Z", world.acme.path());
     let rows = world.manage(Request::get(&usage)).await.assert(200).json();
@@ -306,7 +306,7 @@ async fn checks_are_found_by_what_became_of_them(world: World) {
     assert_eq!((count("COMPLETED"), count("ERROR")), (2, 2));
 }
 
-/// Two operators, of which one tells of SIM cards.
+/// Two operators, one of which supports SIM Swap.
 const TWO: &str = r#"
     [networks.23410]
     name = "O2"
@@ -320,54 +320,54 @@ const TWO: &str = r#"
 "#;
 
 #[tokio::test]
-async fn live_projects_ask_operators_that_they_may_ask() {
+async fn live_projects_use_allowed_networks_only() {
     let world = world_with(TWO).await;
-    let register = SimRegister::of(&world, &["23410"]);
-    let inquirer = Inquirer::new(&world, "Bank", json!({"mode": "live"})).await;
+    let register = ScriptedSimSwap::of(&world, &["23410"]);
+    let backend = SimSwapClient::new(&world, "Bank", json!({"mode": "live"})).await;
     let allow = async |product: &str| {
         let body = json!({"networks": [{"network_id": "23410", "products": [product]}]});
-        let request = Request::put(&format!("{}/allowed-networks", inquirer.project.path));
+        let request = Request::put(&format!("{}/allowed-networks", backend.project.path));
         world.manage(request.json(&body)).await.assert(200);
     };
-    inquirer.ask(EVEN).await.assert_problem(400, "phone_number_invalid");
-    inquirer.ask("+4915112345678").await.assert_problem(400, "mno_not_supported");
-    inquirer.ask("+442071838750").await.assert_problem(400, "mno_not_supported");
-    inquirer.ask("+447702900124").await.assert_problem(400, "mno_not_supported");
-    inquirer.ask("+447700900124").await.assert_problem(403, "forbidden");
+    backend.ask(EVEN).await.assert_problem(400, "phone_number_invalid");
+    backend.ask("+4915112345678").await.assert_problem(400, "mno_not_supported");
+    backend.ask("+442071838750").await.assert_problem(400, "mno_not_supported");
+    backend.ask("+447702900124").await.assert_problem(400, "mno_not_supported");
+    backend.ask("+447700900124").await.assert_problem(403, "forbidden");
     allow("reverse_sms").await;
-    inquirer.ask("+447700900124").await.assert_problem(403, "forbidden");
+    backend.ask("+447700900124").await.assert_problem(403, "forbidden");
     assert_eq!(register.asked(), 0);
 
     allow("sim_swap").await;
-    let created = inquirer.ask("+447700900124").await.assert(201).json();
+    let created = backend.ask("+447700900124").await.assert(201).json();
     assert_eq!((&created["network_id"], &created["no_sim_change"]), (&json!("23410"), &json!(true)));
-    let failed = inquirer.ask("+447700900199").await.assert(201).json();
+    let failed = backend.ask("+447700900199").await.assert(201).json();
     assert_eq!((&failed["status"], &failed["error_code"]), (&json!("ERROR"), &json!("mno_server_error")));
     assert_eq!(failed.get("network_id"), None);
 }
 
 #[tokio::test]
-async fn creates_and_reads_are_counted_apart() {
+async fn creates_and_reads_have_separate_limits() {
     let world = World::configured(|config| (config.rate_limits.create, config.rate_limits.read) = (2, 3)).await;
-    SimRegister::simulated(&world);
-    let inquirer = Inquirer::sandbox(&world).await;
+    ScriptedSimSwap::simulated(&world);
+    let backend = SimSwapClient::sandbox(&world).await;
     for left in ["1", "0"] {
-        let created = inquirer.ask(EVEN).await.assert(201);
+        let created = backend.ask(EVEN).await.assert(201);
         assert_eq!(created.header("x-ratelimit-limit"), Some("2"));
         assert_eq!(created.header("x-ratelimit-remaining"), Some(left));
     }
-    let refused = inquirer.ask(EVEN).await.assert_problem(429, "too_many_requests");
+    let refused = backend.ask(EVEN).await.assert_problem(429, "too_many_requests");
     assert_eq!(refused.header("retry-after"), Some("1"));
     for left in ["2", "1", "0"] {
-        assert_eq!(inquirer.list("").await.assert(200).header("x-ratelimit-remaining"), Some(left));
+        assert_eq!(backend.list("").await.assert(200).header("x-ratelimit-remaining"), Some(left));
     }
-    inquirer.list("").await.assert_problem(429, "too_many_requests");
+    backend.list("").await.assert_problem(429, "too_many_requests");
 }
 
 on_both_stores!(
-    the_answer_comes_with_the_check,
-    simulated_numbers_do_as_their_last_digits_say,
-    a_repetition_asks_nobody_again,
-    a_check_is_its_projects_alone,
-    checks_are_found_by_what_became_of_them,
+    create_returns_the_concluded_check,
+    last_digits_of_sandbox_numbers_select_the_outcome,
+    repeated_create_does_not_query_the_operator,
+    check_is_visible_to_its_project_only,
+    checks_can_be_searched_by_outcome,
 );

@@ -1,20 +1,20 @@
-//! SIM Swap by the operators themselves: the simulated one of sandbox projects, and one that is configured.
+//! SIM Swap with the sandbox operator and with a configured one.
 
-use ringtrue_sandbox::camara::{Client, Clock, Endpoint, Operator, OperatorConfig};
+use ringtrue_sandbox::camara::{Clock, Endpoint, OAuthClient, Operator, OperatorConfig};
 use serde_json::{Value, json};
 
 use crate::{
     client::Request,
     networks::{AUTH_TOKEN, world_with},
-    sim_swap::Inquirer,
-    world::{BEGINNING, World},
+    sim_swap::SimSwapClient,
+    world::{START_TIME, World},
 };
 
 #[tokio::test]
-async fn the_simulated_operator_does_as_the_last_digits_say() {
+async fn last_digits_select_the_sandbox_operator_response() {
     let world = World::sqlite().await;
-    let inquirer = Inquirer::sandbox(&world).await;
-    // Often enough that one number would close the way for the others, if it could.
+    let backend = SimSwapClient::sandbox(&world).await;
+    // Often enough to open a circuit breaker, if these failures counted.
     for round in 0..6 {
         for (suffix, no_change, within, error) in [
             ("00", json!(true), json!(525_601), Value::Null),
@@ -24,14 +24,14 @@ async fn the_simulated_operator_does_as_the_last_digits_say() {
             ("99", Value::Null, Value::Null, json!("mno_server_error")),
             ("95", Value::Null, Value::Null, json!("mno_timeout")),
         ] {
-            let created = inquirer.ask(&format!("+9901234567{suffix}")).await.assert(201).json();
+            let created = backend.ask(&format!("+9901234567{suffix}")).await.assert(201).json();
             let get = |name: &str| created.get(name).cloned().unwrap_or_default();
             let said = (get("no_sim_change"), get("sim_change_within"), get("error_code"));
             assert_eq!(said, (no_change, within, error), "{suffix} in round {round}");
         }
     }
     for period in [60, 10_080, 540_000] {
-        let created = inquirer.post(&json!({"phone_number": "+990123456700", "period": period})).await;
+        let created = backend.post(&json!({"phone_number": "+990123456700", "period": period})).await;
         let created = created.assert(201).json();
         let said = (&created["no_sim_change"], &created["no_sim_change_period"], &created["sim_change_within"]);
         assert_eq!(said, (&json!(true), &json!(period), &json!(525_601)));
@@ -39,9 +39,9 @@ async fn the_simulated_operator_does_as_the_last_digits_say() {
 }
 
 #[tokio::test]
-async fn a_configured_operator_is_asked_for_its_networks() {
-    let clients = vec![Client::new("us").with_secret(AUTH_TOKEN)];
-    let clock = Clock::new(|| BEGINNING);
+async fn configured_operator_is_queried_for_its_networks() {
+    let clients = vec![OAuthClient::new("us").with_secret(AUTH_TOKEN)];
+    let clock = Clock::new(|| START_TIME);
     let operator = Operator::start(OperatorConfig { clients, clock, ..OperatorConfig::default() }).await.unwrap();
     let issuer = operator.issuer();
     let world = world_with(&format!(
@@ -79,9 +79,9 @@ async fn a_configured_operator_is_asked_for_its_networks() {
         "#
     ))
     .await;
-    let inquirer = Inquirer::new(&world, "Bank", json!({"mode": "live"})).await;
+    let backend = SimSwapClient::new(&world, "Bank", json!({"mode": "live"})).await;
     let allowed = json!({"networks": [{"network_id": "23410", "products": ["sim_swap"]}]});
-    let request = Request::put(&format!("{}/allowed-networks", inquirer.project.path));
+    let request = Request::put(&format!("{}/allowed-networks", backend.project.path));
     world.manage(request.json(&allowed)).await.assert(200);
 
     for (number, expected) in [
@@ -92,12 +92,12 @@ async fn a_configured_operator_is_asked_for_its_networks() {
         ("+447700900197", json!({"error_code": "mno_not_supported"})),
         ("+447700900199", json!({"error_code": "mno_server_error"})),
     ] {
-        let created = inquirer.ask(number).await.assert(201).json();
+        let created = backend.ask(number).await.assert(201).json();
         for name in ["no_sim_change", "sim_change_within", "error_code"] {
             assert_eq!(created.get(name), expected.get(name), "{name} of {number}");
         }
     }
-    assert_eq!(operator.requests(Endpoint::Token), 1, "one token does for all");
-    // Its connector is for devices only.
-    inquirer.ask("+447702900124").await.assert_problem(400, "mno_not_supported");
+    assert_eq!(operator.request_count(Endpoint::Token), 1, "one token does for all");
+    // Its connector does not support SIM Swap.
+    backend.ask("+447702900124").await.assert_problem(400, "mno_not_supported");
 }

@@ -1,4 +1,4 @@
-//! How large a request may be, to the byte, and what happens beyond.
+//! Exact size limits of requests.
 
 use serde_json::{Value, json};
 use tokio::{
@@ -8,24 +8,24 @@ use tokio::{
 };
 
 use crate::{
-    client::{self, Answer, PATIENCE, Request, parse, to_the_end},
+    client::{self, HttpResponse, Request, WAIT_LIMIT, parse, read_until_closed},
     routes::{self, Ids, Tokens},
-    sim_register::SimRegister,
-    world::{World, basic, held},
+    scripted_sim_swap::ScriptedSimSwap,
+    world::{World, assert_contract, basic},
 };
 
 const KIB: usize = 1024;
 
-/// A JSON document of exactly so many bytes.
+/// A JSON document of exactly this many bytes.
 fn padded(body: &Value, length: usize) -> String {
     let text = body.to_string();
     format!("{text}{}", " ".repeat(length - text.len()))
 }
 
 #[tokio::test]
-async fn a_json_body_has_at_most_16_kib_and_allowed_networks_256() {
+async fn json_bodies_are_limited_to_16_kib_and_allowed_networks_to_256() {
     let world = World::sqlite().await;
-    SimRegister::simulated(&world);
+    ScriptedSimSwap::simulated(&world);
     let project = world.project("Shop", json!({})).await;
     let ids = Ids::of(&world.acme, &project);
     let tokens = Tokens::of(&world, &project).await;
@@ -36,8 +36,8 @@ async fn a_json_body_has_at_most_16_kib_and_allowed_networks_256() {
                 .body("application/json", padded(&route.good_body(), length))
         };
         let most = if route.template.ends_with("/allowed-networks") { 256 * KIB } else { 16 * KIB };
-        let answer = world.send(of(most)).await;
-        assert!([200, 201].contains(&answer.status), "{route:?}: {}", answer.text());
+        let response = world.send(of(most)).await;
+        assert!([200, 201].contains(&response.status), "{route:?}: {}", response.text());
         for length in [most + 1, 4 * most, 1024 * KIB] {
             world.send(of(length)).await.assert_problem(413, "payload_too_large");
         }
@@ -45,7 +45,7 @@ async fn a_json_body_has_at_most_16_kib_and_allowed_networks_256() {
 }
 
 #[tokio::test]
-async fn a_form_has_at_most_4_kib() {
+async fn forms_are_limited_to_4_kib() {
     let world = World::sqlite().await;
     let form = |start: &str, length: usize| format!("{start}&x={}", "x".repeat(length - start.len() - 3));
     for (endpoint, start) in
@@ -57,40 +57,39 @@ async fn a_form_has_at_most_4_kib() {
                 .body("application/x-www-form-urlencoded", form(start, length))
         };
         world.send(of(4 * KIB)).await.assert(200);
-        let answer = world.send(of(4 * KIB + 1)).await.assert_problem(413, "payload_too_large");
-        assert_eq!(answer.json()["error"], "payload_too_large");
+        let response = world.send(of(4 * KIB + 1)).await.assert_problem(413, "payload_too_large");
+        assert_eq!(response.json()["error"], "payload_too_large");
         world.send(of(1024 * KIB)).await.assert_problem(413, "payload_too_large");
     }
 }
 
-/// A length that is only declared is refused before anything of it is sent.
 #[tokio::test]
-async fn a_declared_length_is_believed() {
+async fn declared_content_length_is_checked_first() {
     let world = World::sqlite().await;
     for length in ["16385", "1000000000", "9223372036854775807"] {
         let request = create(&world).await.header("Content-Length", length);
-        let answer = only_head(&world, &request).await.assert_problem(413, "payload_too_large");
-        assert_eq!(answer.header("connection").map(str::to_ascii_lowercase), Some("close".to_owned()));
+        let response = only_head(&world, &request).await.assert_problem(413, "payload_too_large");
+        assert_eq!(response.header("connection").map(str::to_ascii_lowercase), Some("close".to_owned()));
     }
-    // Lengths that are none: there is no request to answer, only a connection to close.
+    // Invalid lengths close the connection without a response.
     for length in ["-1", "x", "1e3", "1, 2", "18446744073709551615", "18446744073709551616"] {
         let request = create(&world).await.header("Content-Length", length);
-        let answer = client::exchange(world.node.address, &head_of(&world, &request)).await;
-        assert!([400, 431].contains(&parse(&answer, false).status), "{length}");
+        let response = client::send_raw(world.node.address, &head_of(&world, &request)).await;
+        assert!([400, 431].contains(&parse(&response, false).status), "{length}");
     }
 }
 
-/// Who asks first whether to send too much is told no, and is not told to go on.
+/// The rejection is sent instead of 100 Continue.
 #[tokio::test]
-async fn whoever_asks_before_sending_is_answered_at_once() {
+async fn expect_continue_is_rejected_without_reading_the_body() {
     let world = World::sqlite().await;
     for (length, content_type, status) in
         [("16385", "application/json", 413), ("2", "text/plain", 415), ("1000000000", "application/json", 413)]
     {
         let mut request = create(&world).await.header("Content-Length", length).header("Expect", "100-continue");
         request.headers.retain(|(name, _)| name != "Content-Type");
-        let answer = only_head(&world, &request.header("Content-Type", content_type)).await;
-        assert_eq!(answer.status, status, "{length}");
+        let response = only_head(&world, &request.header("Content-Type", content_type)).await;
+        assert_eq!(response.status, status, "{length}");
     }
     let stranger = Request::post(&format!("{}/projects", world.acme.path()))
         .header("Content-Type", "application/json")
@@ -100,7 +99,7 @@ async fn whoever_asks_before_sending_is_answered_at_once() {
 }
 
 #[tokio::test]
-async fn whoever_asks_before_sending_what_is_good_is_told_to_go_on() {
+async fn expect_continue_is_accepted_for_a_valid_body() {
     let world = World::sqlite().await;
     let body = json!({"name": "Patient"}).to_string();
     let request =
@@ -109,15 +108,14 @@ async fn whoever_asks_before_sending_what_is_good_is_told_to_go_on() {
     stream.write_all(&head_of(&world, &request)).await.unwrap();
     let go_on = b"HTTP/1.1 100 Continue\r\n\r\n";
     let mut told = vec![0; go_on.len()];
-    timeout(PATIENCE, stream.read_exact(&mut told)).await.expect("an interim answer").unwrap();
+    timeout(WAIT_LIMIT, stream.read_exact(&mut told)).await.expect("an interim response").unwrap();
     assert_eq!(told, go_on);
     stream.write_all(body.as_bytes()).await.unwrap();
-    held(&request, parse(&to_the_end(&mut stream).await, false)).assert(201);
+    assert_contract(&request, parse(&read_until_closed(&mut stream).await, false)).assert(201);
 }
 
-/// A body in chunks has no declared length; it is counted.
 #[tokio::test]
-async fn chunks_are_counted() {
+async fn chunked_bodies_are_limited() {
     let world = World::sqlite().await;
     let chunked = |body: &str, size: usize| -> Vec<u8> {
         let chunks = body.as_bytes().chunks(size);
@@ -140,7 +138,7 @@ async fn chunks_are_counted() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_cut_off() {
+async fn endless_body_is_cut_off() {
     let world = World::sqlite().await;
     let request = create(&world).await.header("Transfer-Encoding", "chunked");
     let stream = TcpStream::connect(world.node.address).await.unwrap();
@@ -153,27 +151,27 @@ async fn a_body_without_end_is_cut_off() {
             write.write_all(&chunk).await?;
         }
     };
-    let answer = tokio::select! {
-        answer = to_the_end(&mut read) => answer,
+    let response = tokio::select! {
+        response = read_until_closed(&mut read) => response,
         broken = endless => {
             let _: std::io::Result<()> = broken;
-            to_the_end(&mut read).await
+            read_until_closed(&mut read).await
         }
     };
-    held(&request, parse(&answer, false)).assert_problem(413, "payload_too_large");
+    assert_contract(&request, parse(&response, false)).assert_problem(413, "payload_too_large");
 }
 
 #[tokio::test]
-async fn a_url_has_at_most_8_kib() {
+async fn urls_are_limited_to_8_kib() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     for path in ["/livez", "/docs", "/v1/management/workspaces", "/nowhere"] {
         let of = |length: usize| format!("{path}?{}", "x".repeat(length - path.len() - 1));
         let fits = world.send(Request::get(&of(8 * KIB)).bearer(&token)).await;
         assert!([200, 400, 404].contains(&fits.status), "{path}: {}", fits.status);
         for length in [8 * KIB + 1, 32 * KIB] {
-            let answer = client::send(world.node.address, &Request::get(&of(length)).bearer(&token)).await;
-            answer.assert_problem(414, "uri_too_long");
+            let response = client::send(world.node.address, &Request::get(&of(length)).bearer(&token)).await;
+            response.assert_problem(414, "uri_too_long");
         }
     }
     let segment = format!("/v1/management/workspaces/{}", "x".repeat(8 * KIB));
@@ -181,9 +179,9 @@ async fn a_url_has_at_most_8_kib() {
 }
 
 #[tokio::test]
-async fn the_headers_have_at_most_8_kib() {
+async fn headers_are_limited_to_8_kib() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let spare = 8 * KIB - token.len() - 200;
     for path in ["/livez", "/v1/management/workspaces"] {
         let of = |length: usize| Request::get(path).bearer(&token).header("X-Filler", "x".repeat(length));
@@ -199,9 +197,9 @@ async fn the_headers_have_at_most_8_kib() {
     world.send(long_token).await.assert_problem(431, "request_header_fields_too_large");
 }
 
-/// Beyond what is read at all, the parser refuses a request before the edge sees it; the answer is the same.
+/// hyper rejects such requests before the middleware; the response is the same.
 #[tokio::test]
-async fn beyond_all_measure_the_answer_is_the_same() {
+async fn oversized_heads_get_the_same_problem_from_the_parser() {
     let world = World::sqlite().await;
     let huge = "x".repeat(1024 * KIB);
     for (request, status, code) in [
@@ -210,17 +208,17 @@ async fn beyond_all_measure_the_answer_is_the_same() {
         (Request::get(&format!("/{}", &huge[..66 * KIB])), 414, "uri_too_long"),
         (Request::get(&format!("/{huge}")), 414, "uri_too_long"),
     ] {
-        let answer = client::exchange(world.node.address, &request.bytes(world.node.address)).await;
-        let answer = parse(&answer, false).assert_problem(status, code);
-        assert_eq!(answer.header("connection"), Some("close"));
-        assert!(answer.header("x-request-id").is_some() && answer.header("x-api-version").is_some());
+        let response = client::send_raw(world.node.address, &request.bytes(world.node.address)).await;
+        let response = parse(&response, false).assert_problem(status, code);
+        assert_eq!(response.header("connection"), Some("close"));
+        assert!(response.header("x-request-id").is_some() && response.header("x-api-version").is_some());
     }
     world.send(Request::get("/livez")).await.assert(200);
 }
 
-/// Their number does not matter, only their size.
+/// Only their total size is limited.
 #[tokio::test]
-async fn many_small_headers_are_taken() {
+async fn many_small_headers_are_accepted() {
     let world = World::sqlite().await;
     let many = |count: usize| (0..count).fold(Request::get("/livez"), |request, _| request.header("X", ""));
     for count in [101, 1000, 1600] {
@@ -233,7 +231,7 @@ async fn many_small_headers_are_taken() {
 
 /// A create without its body.
 async fn create(world: &World) -> Request {
-    let token = world.manager().await;
+    let token = world.management_token().await;
     Request::post(&format!("{}/projects", world.acme.path())).bearer(&token).header("Content-Type", "application/json")
 }
 
@@ -241,9 +239,9 @@ fn head_of(world: &World, request: &Request) -> Vec<u8> {
     Request { body: None, ..request.clone() }.bytes(world.node.address)
 }
 
-/// Sends a head and nothing after it; the answer must come all the same.
-async fn only_head(world: &World, request: &Request) -> Answer {
-    let answer = client::exchange(world.node.address, &head_of(world, request)).await;
-    assert!(!answer.starts_with(b"HTTP/1.1 100"), "told to go on: {}", String::from_utf8_lossy(&answer));
-    held(request, parse(&answer, false))
+/// Sends a head only and reads the response.
+async fn only_head(world: &World, request: &Request) -> HttpResponse {
+    let response = client::send_raw(world.node.address, &head_of(world, request)).await;
+    assert!(!response.starts_with(b"HTTP/1.1 100"), "unexpected 100 Continue: {}", String::from_utf8_lossy(&response));
+    assert_contract(request, parse(&response, false))
 }

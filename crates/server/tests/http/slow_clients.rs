@@ -1,6 +1,6 @@
-//! Clients that are slow, or worse: they are given up, and nobody else notices.
+//! Slow and hostile clients are disconnected without affecting others.
 //!
-//! Nothing here asserts how long anything takes: only that the server ends it, and that others are served meanwhile.
+//! The tests assert no durations, only that the server closes connections and serves others meanwhile.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use tokio::{
 };
 
 use crate::{
-    client::{self, Request, parse, to_the_end, try_parse},
+    client::{self, Request, parse, read_until_closed, try_parse},
     database::Database,
     on_both_databases, proxy_protocol,
-    world::{World, eventually, held},
+    world::{World, assert_contract, eventually},
 };
 
-/// Short enough for a test, long enough for an honest request on a busy machine.
-fn impatient(config: &mut Config) {
+/// Short for the test, but long enough for regular requests on a busy machine.
+fn short_timeouts(config: &mut Config) {
     config.http.header_timeout = Duration::from_millis(700);
     config.http.body_timeout = Duration::from_millis(700);
     config.http.idle_timeout = Duration::from_millis(700);
@@ -27,34 +27,34 @@ fn impatient(config: &mut Config) {
 }
 
 /// A request that never ends.
-const HALF: &[u8] = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ";
+const INCOMPLETE_REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ";
 
 async fn connect(world: &World) -> TcpStream {
     TcpStream::connect(world.node.address).await.unwrap()
 }
 
 #[tokio::test]
-async fn a_silent_connection_is_closed() {
-    let world = World::configured(impatient).await;
+async fn silent_connection_is_closed() {
+    let world = World::configured(short_timeouts).await;
     let mut stream = connect(&world).await;
-    to_the_end(&mut stream).await;
+    read_until_closed(&mut stream).await;
 }
 
 #[tokio::test]
-async fn half_a_head_is_not_waited_for() {
-    let world = World::configured(impatient).await;
+async fn incomplete_head_times_out() {
+    let world = World::configured(short_timeouts).await;
     for start in ["G", "GET /livez HTTP/1.1\r\n", "GET /livez HTTP/1.1\r\nHost: x\r\nX-A: "] {
         let mut stream = connect(&world).await;
         stream.write_all(start.as_bytes()).await.unwrap();
-        let answer = to_the_end(&mut stream).await;
-        assert!(!answer.starts_with(b"HTTP/1.1 200"), "{start:?}");
+        let response = read_until_closed(&mut stream).await;
+        assert!(!response.starts_with(b"HTTP/1.1 200"), "{start:?}");
     }
 }
 
-/// A byte now and then does not buy more time.
+/// Single bytes do not extend the timeout.
 #[tokio::test]
-async fn a_dripping_head_is_not_waited_for() {
-    let world = World::configured(impatient).await;
+async fn dripping_head_times_out() {
+    let world = World::configured(short_timeouts).await;
     let (mut read, mut write) = connect(&world).await.into_split();
     let drip = async {
         write.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: ").await?;
@@ -64,37 +64,37 @@ async fn a_dripping_head_is_not_waited_for() {
         }
     };
     tokio::select! {
-        _ = to_the_end(&mut read) => {}
+        _ = read_until_closed(&mut read) => {}
         broken = drip => { let _: std::io::Result<()> = broken; }
     }
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed() {
-    let world = World::configured(impatient).await;
+async fn idle_connection_is_closed() {
+    let world = World::configured(short_timeouts).await;
     let mut stream = connect(&world).await;
     let request = Request::get("/livez").header("Connection", "keep-alive");
     stream.write_all(&request.bytes(world.node.address)).await.unwrap();
-    let answer = to_the_end(&mut stream).await;
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "served first, then closed");
+    let response = read_until_closed(&mut stream).await;
+    assert!(response.starts_with(b"HTTP/1.1 200"), "served first, then closed");
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_408() {
-    let world = World::configured(impatient).await;
+async fn missing_body_returns_408() {
+    let world = World::configured(short_timeouts).await;
     let request = create(&world).await.header("Content-Length", "100");
-    let answer = client::exchange(world.node.address, &request.bytes(world.node.address)).await;
-    held(&request, parse(&answer, false)).assert_problem(408, "request_timeout");
+    let response = client::send_raw(world.node.address, &request.bytes(world.node.address)).await;
+    assert_contract(&request, parse(&response, false)).assert_problem(408, "request_timeout");
     let form = Request::post("/oauth2/token")
         .header("Content-Type", "application/x-www-form-urlencoded")
         .header("Content-Length", "100");
-    let answer = client::exchange(world.node.address, &form.bytes(world.node.address)).await;
-    held(&form, parse(&answer, false)).assert_problem(408, "request_timeout");
+    let response = client::send_raw(world.node.address, &form.bytes(world.node.address)).await;
+    assert_contract(&form, parse(&response, false)).assert_problem(408, "request_timeout");
 }
 
 #[tokio::test]
-async fn a_dripping_body_is_408() {
-    let world = World::configured(impatient).await;
+async fn dripping_body_returns_408() {
+    let world = World::configured(short_timeouts).await;
     let request = create(&world).await.header("Content-Length", "10000");
     let (mut read, mut write) = connect(&world).await.into_split();
     let head = request.bytes(world.node.address);
@@ -105,22 +105,22 @@ async fn a_dripping_body_is_408() {
             write.write_all(b" ").await?;
         }
     };
-    let answer = tokio::select! {
-        answer = to_the_end(&mut read) => answer,
+    let response = tokio::select! {
+        response = read_until_closed(&mut read) => response,
         broken = drip => {
             let _: std::io::Result<()> = broken;
-            to_the_end(&mut read).await
+            read_until_closed(&mut read).await
         }
     };
-    held(&request, parse(&answer, false)).assert_problem(408, "request_timeout");
+    assert_contract(&request, parse(&response, false)).assert_problem(408, "request_timeout");
 }
 
-/// Who asks for page after page and reads none of them is cut off, and holds nothing.
+/// Requests many pages without reading them.
 #[tokio::test]
-async fn a_client_that_does_not_read_is_cut_off() {
+async fn client_that_does_not_read_is_disconnected() {
     let world = World::configured(|config| config.http.write_timeout = Duration::from_millis(700)).await;
-    let stream = reluctant(&world).await;
-    let request = Request::get("/docs").header("Connection", "keep-alive").bytes(world.node.address);
+    let stream = slow_reader(&world).await;
+    let request = Request::get("/openapi.json").header("Connection", "keep-alive").bytes(world.node.address);
     let (_unread, mut write) = stream.into_split();
     eventually("the connection is there", async || connections(&world).await == 2).await;
     let ask_on = async {
@@ -133,13 +133,12 @@ async fn a_client_that_does_not_read_is_cut_off() {
     }
 }
 
-/// Who reads slowly, but reads, gets all of it.
 #[tokio::test]
-async fn a_client_that_reads_slowly_is_served_to_the_end() {
-    let world = World::configured(impatient).await;
-    let whole = client::send(world.node.address, &Request::get("/docs")).await.assert(200).body.len();
-    let mut stream = reluctant(&world).await;
-    let ask = Request::get("/docs").header("Connection", "keep-alive").bytes(world.node.address);
+async fn slow_reader_gets_the_whole_response() {
+    let world = World::configured(short_timeouts).await;
+    let whole = client::send(world.node.address, &Request::get("/openapi.json")).await.assert(200).body.len();
+    let mut stream = slow_reader(&world).await;
+    let ask = Request::get("/openapi.json").header("Connection", "keep-alive").bytes(world.node.address);
     stream.write_all(&ask).await.unwrap();
     let (mut read, mut buffer) = (0, vec![0; whole / 60]);
     while read < whole {
@@ -151,15 +150,15 @@ async fn a_client_that_reads_slowly_is_served_to_the_end() {
     }
 }
 
-/// Hundreds of slow connections, and another client is served all the while.
+/// Hundreds of slow connections.
 #[tokio::test]
-async fn others_are_served_meanwhile() {
+async fn other_clients_are_served_meanwhile() {
     let world = World::configured(|config| {
         config.http.header_timeout = Duration::from_secs(2);
         config.http.max_connections_per_address = 1_000;
     })
     .await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let mut slow = vec![];
     for number in 0..300 {
         let mut stream = connect(&world).await;
@@ -178,55 +177,58 @@ async fn others_are_served_meanwhile() {
         world.send(Request::get("/v1/management/workspaces").bearer(&token)).await.assert(200);
     }
     for stream in &mut slow {
-        to_the_end(stream).await;
+        read_until_closed(stream).await;
     }
     eventually("no connection is left behind", async || connections(&world).await == 1).await;
 }
 
-/// One address cannot take every place, and places come back.
+/// An address cannot exhaust the listener, and closed connections free capacity.
 #[tokio::test]
-async fn one_address_has_so_many_connections_and_no_more() {
+async fn connections_per_address_are_limited() {
     let world = World::configured(|config| config.http.max_connections_per_address = 5).await;
     let mut held_open = vec![];
     for _ in 0..5 {
-        held_open.push(used(&world).await);
+        held_open.push(used_connection(&world).await);
     }
     for _ in 0..3 {
         let mut sixth = connect(&world).await;
-        assert_eq!(to_the_end(&mut sixth).await, b"", "closed without a word");
+        assert_eq!(read_until_closed(&mut sixth).await, b"", "closed without a word");
     }
     held_open.pop();
     let served = async || {
         let mut stream = connect(&world).await;
         let _ = stream.write_all(&Request::get("/livez").bytes(world.node.address)).await;
-        let mut answer = vec![];
-        let _ = stream.read_to_end(&mut answer).await;
-        try_parse(&answer).is_some_and(|answer| answer.status == 200)
+        let mut response = vec![];
+        let _ = stream.read_to_end(&mut response).await;
+        try_parse(&response).is_some_and(|response| response.status == 200)
     };
     eventually("a place is free again", served).await;
 }
 
-/// A client that fills its own share with half-sent requests is still served: its oldest one goes.
+/// A client that fills its own limit with incomplete requests is still served.
 #[tokio::test]
-async fn the_oldest_unused_connection_of_an_address_goes_first() {
+async fn oldest_unused_connection_of_an_address_is_evicted() {
     let world = World::configured(|config| config.http.max_connections_per_address = 3).await;
-    let mut held_open = vec![used(&world).await];
+    let mut held_open = vec![used_connection(&world).await];
     for _ in 0..2 {
         let mut stream = connect(&world).await;
-        stream.write_all(HALF).await.unwrap();
+        stream.write_all(INCOMPLETE_REQUEST).await.unwrap();
         held_open.push(stream);
         let count = held_open.len() as u64 + 1;
         eventually("it is in", async || connections(&world).await == count).await;
     }
-    let _newest = used(&world).await;
-    assert_eq!(to_the_end(&mut held_open[1]).await, b"", "closed for the newest");
+    let _newest = used_connection(&world).await;
+    assert_eq!(read_until_closed(&mut held_open[1]).await, b"", "closed for the newest");
     let again = Request::get("/livez").bytes(world.node.address);
     held_open[0].write_all(&again).await.unwrap();
-    assert!(to_the_end(&mut held_open[0]).await.starts_with(b"HTTP/1.1 200"), "one that is used stays");
+    assert!(
+        read_until_closed(&mut held_open[0]).await.starts_with(b"HTTP/1.1 200"),
+        "one that is used_connection stays"
+    );
 }
 
-/// Two addresses fill the listener with half-sent requests, and a third is served.
-async fn two_addresses_do_not_lock_the_listener(database: Database) {
+/// Two addresses fill the listener with incomplete requests, and a third is served.
+async fn two_addresses_cannot_fill_the_listener(database: Database) {
     const TOTAL: usize = 60;
     let world = World::with(database, |config| {
         config.http.max_connections = TOTAL;
@@ -237,26 +239,25 @@ async fn two_addresses_do_not_lock_the_listener(database: Database) {
     for at in 0..TOTAL * 2 {
         let from = if at % 2 == 0 { "127.0.0.2" } else { "127.0.0.3" };
         let mut stream = proxy_protocol::connect(from, world.node.address).await;
-        // Some are closed for those that come later.
-        let _ = stream.write_all(HALF).await;
+        // Some are closed in favour of later ones.
+        let _ = stream.write_all(INCOMPLETE_REQUEST).await;
         half_sent.push(stream);
     }
     eventually("the listener is full", async || connections(&world).await == TOTAL as u64 + 1).await;
     for _ in 0..TOTAL {
         let mut served = proxy_protocol::connect("127.0.0.4", world.node.address).await;
         served.write_all(&Request::get("/readyz").bytes(world.node.address)).await.unwrap();
-        parse(&to_the_end(&mut served).await, false).assert(200);
+        parse(&read_until_closed(&mut served).await, false).assert(200);
     }
     let oldest = &mut half_sent[TOTAL];
-    assert_eq!(to_the_end(oldest).await, b"", "the oldest of those that were in had to go");
+    assert_eq!(read_until_closed(oldest).await, b"", "the oldest of those that were in had to go");
     world.send(Request::get("/readyz")).await.assert(200);
 }
 
-on_both_databases!(two_addresses_do_not_lock_the_listener, half_sent_bodies_do_not_lock_the_listener);
+on_both_databases!(two_addresses_cannot_fill_the_listener, incomplete_bodies_cannot_fill_the_listener);
 
-/// A proxy speaks for many, and has a cap of its own.
 #[tokio::test]
-async fn a_trusted_proxy_may_have_more() {
+async fn trusted_proxy_has_a_higher_connection_limit() {
     let world = World::configured(|config| {
         config.http.max_connections_per_address = 2;
         config.http.max_connections_per_proxy = 6;
@@ -265,14 +266,14 @@ async fn a_trusted_proxy_may_have_more() {
     .await;
     let mut held_open = vec![];
     for _ in 0..6 {
-        held_open.push(used(&world).await);
+        held_open.push(used_connection(&world).await);
     }
     let mut seventh = connect(&world).await;
-    assert_eq!(to_the_end(&mut seventh).await, b"");
+    assert_eq!(read_until_closed(&mut seventh).await, b"");
 }
 
-/// Requests whose bodies do not arrive fill the listener, and give way.
-async fn half_sent_bodies_do_not_lock_the_listener(database: Database) {
+/// Requests with missing bodies fill the listener and are evicted.
+async fn incomplete_bodies_cannot_fill_the_listener(database: Database) {
     const TOTAL: usize = 4;
     let world = World::with(database, |config| {
         config.http.max_connections = TOTAL;
@@ -290,13 +291,13 @@ async fn half_sent_bodies_do_not_lock_the_listener(database: Database) {
     for _ in 0..TOTAL * 2 {
         let mut served = connect(&world).await;
         served.write_all(&Request::get("/livez").bytes(world.node.address)).await.unwrap();
-        parse(&to_the_end(&mut served).await, false).assert(200);
+        parse(&read_until_closed(&mut served).await, false).assert(200);
     }
-    assert_eq!(to_the_end(&mut held_open[0]).await, b"", "the oldest was closed");
+    assert_eq!(read_until_closed(&mut held_open[0]).await, b"", "the oldest was closed");
 }
 
-/// A connection that has been used, and stays.
-async fn used(world: &World) -> TcpStream {
+/// An open connection that has served a request.
+async fn used_connection(world: &World) -> TcpStream {
     let mut stream = connect(world).await;
     let request = Request::get("/livez").header("Connection", "keep-alive");
     stream.write_all(&request.bytes(world.node.address)).await.unwrap();
@@ -304,28 +305,28 @@ async fn used(world: &World) -> TcpStream {
     stream
 }
 
-/// A connection that takes little at a time.
-async fn reluctant(world: &World) -> TcpStream {
+/// A connection with a small receive buffer.
+async fn slow_reader(world: &World) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(world.node.address).await.unwrap()
 }
 
-/// Connections open at this moment, that of the question included.
+/// Open connections, including the one of this request.
 async fn connections(world: &World) -> u64 {
     metric(world, "ringtrue_http_connections").await
 }
 
 async fn metric(world: &World, name: &str) -> u64 {
-    let answer = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.assert(200);
-    let text = answer.text();
+    let response = client::send(world.node.metrics_address.unwrap(), &Request::get("/metrics")).await.assert(200);
+    let text = response.text();
     let line = text.lines().find(|line| line.split(' ').next() == Some(name)).unwrap_or_else(|| panic!("no {name}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
 /// A create without its body.
 async fn create(world: &World) -> Request {
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let body = json!({"name": "Slow"}).to_string();
     assert!(body.len() < 100);
     Request::post(&format!("{}/projects", world.acme.path())).bearer(&token).header("Content-Type", "application/json")

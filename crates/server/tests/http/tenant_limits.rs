@@ -1,4 +1,4 @@
-//! How much one tenant may create, and how long dead credentials are remembered.
+//! Limits of a tenant's resources, and how long expired credentials are recognised.
 
 use futures_util::future::join_all;
 use jiff::SignedDuration;
@@ -21,18 +21,18 @@ async fn small(database: Database) -> World {
     .await
 }
 
-/// By the API and the console, from all sides at once.
-async fn a_workspace_has_at_most_so_many_projects(world: World) {
-    let (token, other) = (world.manager().await, world.another_tenant().await);
+/// Concurrently by the API and the console.
+async fn projects_of_a_workspace_are_limited(world: World) {
+    let (token, other) = (world.management_token().await, world.another_tenant().await);
     let path = format!("{}/projects", world.acme.path());
     let create = async |number: usize| {
         let body = json!({"name": format!("Shop {number}")});
         world.send(Request::post(&path).bearer(&token).json(&body).header("Idempotency-Key", format!("{number}"))).await
     };
-    let answers = join_all((0..8).map(create)).await;
-    assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 3);
-    for answer in answers.into_iter().filter(|answer| answer.status != 201) {
-        assert!(answer.assert_problem(409, "limit_reached").detail().contains("3 projects"));
+    let responses = join_all((0..8).map(create)).await;
+    assert_eq!(responses.iter().filter(|response| response.status == 201).count(), 3);
+    for response in responses.into_iter().filter(|response| response.status != 201) {
+        assert!(response.assert_problem(409, "limit_reached").detail().contains("3 projects"));
     }
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
     let page = format!("/console/workspaces/{}/new-project", world.acme.workspace_id);
@@ -42,20 +42,20 @@ async fn a_workspace_has_at_most_so_many_projects(world: World) {
     world.project_of(&other, "Shop", json!({})).await;
 }
 
-async fn an_owner_has_at_most_so_many_live_credentials(world: World) {
+async fn active_credentials_of_an_owner_are_limited(world: World) {
     let project = world.project("Shop", json!({})).await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let page = format!("/console/workspaces/{}/projects/{}/credentials", world.acme.workspace_id, project.project_id);
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
     for owner in [&project.path, &world.acme.path()] {
         let path = format!("{owner}/credentials");
         let create = async |body: &Value| world.send(Request::post(&path).bearer(&token).json(body)).await;
         let hour = json!({"expires_at": "2026-01-01T01:00:00Z"});
-        let answers = join_all((0..6).map(|_| create(&hour))).await;
-        assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 2, "beside the first one");
+        let responses = join_all((0..6).map(|_| create(&hour))).await;
+        assert_eq!(responses.iter().filter(|response| response.status == 201).count(), 2, "beside the first one");
         let refused = create(&json!({})).await.assert_problem(409, "limit_reached");
         assert!(refused.detail().contains("3 live credentials"), "{}", refused.detail());
-        let made = answers.iter().find(|answer| answer.status == 201).unwrap().json();
+        let made = responses.iter().find(|response| response.status == 201).unwrap().json();
         let made = made["client_id"].as_str().unwrap();
         world.send(Request::delete(&format!("{path}/{made}")).bearer(&token)).await.assert(204);
         create(&hour).await.assert(201);
@@ -63,13 +63,13 @@ async fn an_owner_has_at_most_so_many_live_credentials(world: World) {
     }
     let refused = browser.submit(&page, &page, &[]).await.assert(400).text();
     assert!(refused.contains("3 live credentials"), "{refused}");
-    // Expired ones make room.
+    // Expired credentials free capacity.
     world.advance(SignedDuration::from_hours(1));
     world.manage(Request::post(&format!("{}/credentials", project.path)).json(&json!({}))).await.assert(201);
 }
 
-/// A secret that was right once is `unauthorized` on every node, however long ago its credential died.
-async fn a_dead_credential_stays_unauthorized(world: World) {
+/// A formerly valid secret returns `unauthorized` on every node, however long ago its credential expired.
+async fn expired_credential_does_not_count_but_stays_unauthorized(world: World) {
     let deleted = world.project("Deleted", json!({})).await;
     let owner = world.project("Expired", json!({})).await;
     let body = json!({"expires_at": "2026-01-01T01:00:00Z"});
@@ -78,7 +78,7 @@ async fn a_dead_credential_stays_unauthorized(world: World) {
     world.manage(Request::delete(&credential)).await.assert(204);
 
     world.advance(SignedDuration::from_hours(24 * 90));
-    world.node.engine.tidy_up().await.unwrap();
+    world.node.engine.delete_expired().await.unwrap();
     let second = world.second_node().await;
     let text = |name: &str| expired[name].as_str().unwrap();
     for (id, secret) in [(&*deleted.client_id, &*deleted.client_secret), (text("client_id"), text("client_secret"))] {
@@ -89,19 +89,19 @@ async fn a_dead_credential_stays_unauthorized(world: World) {
     }
 }
 
-on_both_stores!(a_dead_credential_stays_unauthorized);
+on_both_stores!(expired_credential_does_not_count_but_stays_unauthorized);
 
 mod small_sqlite {
     use super::*;
 
     #[tokio::test]
     async fn projects() {
-        a_workspace_has_at_most_so_many_projects(small(Database::sqlite().await).await).await;
+        projects_of_a_workspace_are_limited(small(Database::sqlite().await).await).await;
     }
 
     #[tokio::test]
     async fn credentials() {
-        an_owner_has_at_most_so_many_live_credentials(small(Database::sqlite().await).await).await;
+        active_credentials_of_an_owner_are_limited(small(Database::sqlite().await).await).await;
     }
 }
 
@@ -110,11 +110,11 @@ mod small_postgres {
 
     #[tokio::test]
     async fn projects() {
-        a_workspace_has_at_most_so_many_projects(small(Database::postgres().await).await).await;
+        projects_of_a_workspace_are_limited(small(Database::postgres().await).await).await;
     }
 
     #[tokio::test]
     async fn credentials() {
-        an_owner_has_at_most_so_many_live_credentials(small(Database::postgres().await).await).await;
+        active_credentials_of_an_owner_are_limited(small(Database::postgres().await).await).await;
     }
 }

@@ -1,4 +1,4 @@
-//! One tenant never sees or touches what is another's, whatever ids it names.
+//! Isolation of tenants.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,13 @@ use crate::{
     client::Request,
     on_both_stores,
     routes::{self, Ids},
-    world::{ProjectOf, Tenant, World},
+    world::{Tenant, TestProject, World},
 };
 
 const NOBODYS: &str = "01a1d964-6e3b-7c1d-8a52-4f9e0b6d2c71";
 
-/// Two tenants, each with a project.
-async fn two_tenants(world: &World) -> [(Tenant, ProjectOf); 2] {
+/// Two tenants with a project each.
+async fn two_tenants(world: &World) -> [(Tenant, TestProject); 2] {
     let ours = world.project("Ours", json!({})).await;
     let other = world.another_tenant().await;
     let configuration = json!({"reverse_sms": {"callback_url": "https://theirs.example/hook"}});
@@ -20,10 +20,10 @@ async fn two_tenants(world: &World) -> [(Tenant, ProjectOf); 2] {
     [(world.acme.clone(), ours), (other, theirs)]
 }
 
-/// All that a tenant can see of itself.
-async fn state_of(world: &World, tenant: &Tenant, project: &ProjectOf) -> Vec<Value> {
+/// Everything that a tenant can see.
+async fn state_of(world: &World, tenant: &Tenant, project: &TestProject) -> Vec<Value> {
     let ids = Ids::of(tenant, project);
-    let token = world.manager_of(tenant).await;
+    let token = world.management_token_of(tenant).await;
     let mut state = vec![];
     for route in routes::managed().filter(|route| route.method == "GET") {
         state.push(world.send(route.request(&ids).bearer(&token)).await.assert(200).json());
@@ -31,8 +31,8 @@ async fn state_of(world: &World, tenant: &Tenant, project: &ProjectOf) -> Vec<Va
     state
 }
 
-/// Every route that names a workspace, with each id that it names replaced by another tenant's.
-async fn ids_of_another_tenant_open_nothing(world: World) {
+/// Every route with a workspace, with each id replaced by one of another tenant.
+async fn ids_of_another_tenant_return_403(world: World) {
     let [(acme, ours), (other, theirs)] = two_tenants(&world).await;
     let before = state_of(&world, &other, &theirs).await;
     let own = Ids::of(&acme, &ours);
@@ -47,41 +47,41 @@ async fn ids_of_another_tenant_open_nothing(world: World) {
         },
         Ids { workspace_id: foreign.workspace_id.clone(), ..own.clone() },
     ];
-    let token = world.manager().await;
+    let token = world.management_token().await;
     for route in routes::managed() {
         for ids in &mixtures {
             let request = route.request(ids);
             if request.target == route.request(&own).target {
                 continue;
             }
-            let answer = world.send(request.bearer(&token)).await;
-            assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden"), "{route:?} with {ids:?}");
+            let response = world.send(request.bearer(&token)).await;
+            assert_eq!((response.status, response.code().as_str()), (403, "forbidden"), "{route:?} with {ids:?}");
             for secret in ["Secret plan", "Other", "theirs.example", &theirs.client_secret] {
-                assert!(!answer.text().contains(secret), "{route:?} tells {secret}");
+                assert!(!response.text().contains(secret), "{route:?} tells {secret}");
             }
         }
     }
     assert_eq!(state_of(&world, &other, &theirs).await, before, "nothing was touched");
 }
 
-/// Callers are authorised before their body is read.
-async fn strangers_are_refused_whatever_they_send(world: World) {
+/// Authorization precedes reading the body.
+async fn other_tenants_are_rejected_before_their_body_is_validated(world: World) {
     let [_, (other, theirs)] = two_tenants(&world).await;
     let foreign = Ids::of(&other, &theirs);
-    let token = world.manager().await;
+    let token = world.management_token().await;
     for route in routes::with_body().filter(|route| route.template.starts_with("/v1/management/")) {
         for (media_type, body) in [("application/json", "{"), ("text/plain", "{}")] {
             let request = Request::new(route.method, &routes::fill(route.template, &foreign));
-            let answer = world.send(request.body(media_type, body).bearer(&token)).await;
-            assert_eq!((answer.status, answer.code().as_str()), (403, "forbidden"), "{route:?} with {body}");
+            let response = world.send(request.body(media_type, body).bearer(&token)).await;
+            assert_eq!((response.status, response.code().as_str()), (403, "forbidden"), "{route:?} with {body}");
         }
     }
 }
 
-async fn ids_of_nobody_are_404(world: World) {
+async fn unknown_ids_return_404(world: World) {
     let [(acme, ours), _] = two_tenants(&world).await;
     let own = Ids::of(&acme, &ours);
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let call = async |route: routes::Route, ids: &Ids| world.send(route.request(ids).bearer(&token)).await;
     for route in routes::managed() {
         if route.template.contains("{workspace_id}") {
@@ -100,10 +100,10 @@ async fn ids_of_nobody_are_404(world: World) {
     }
 }
 
-async fn ids_that_are_none_are_400(world: World) {
+async fn invalid_ids_return_400(world: World) {
     let [(acme, ours), _] = two_tenants(&world).await;
     let own = Ids::of(&acme, &ours);
-    let token = world.manager().await;
+    let token = world.management_token().await;
     for route in routes::managed() {
         for nonsense in ["not-a-uuid", "1", "%20", &own.workspace_id.replace('-', "")] {
             for (parameter, ids) in [
@@ -111,17 +111,16 @@ async fn ids_that_are_none_are_400(world: World) {
                 ("project_id", Ids { project_id: nonsense.to_owned(), ..own.clone() }),
             ] {
                 if route.template.contains(parameter) {
-                    let answer =
+                    let response =
                         world.send(route.request(&ids).bearer(&token)).await.assert_problem(400, "bad_request");
-                    assert!(answer.detail().contains(parameter), "{}", answer.detail());
+                    assert!(response.detail().contains(parameter), "{}", response.detail());
                 }
             }
         }
     }
 }
 
-/// Lists hold what is one's own.
-async fn lists_end_at_the_wall(world: World) {
+async fn lists_contain_only_the_tenants_own_items(world: World) {
     let [(acme, ours), (other, theirs)] = two_tenants(&world).await;
     let own = state_of(&world, &acme, &ours).await;
     let own = serde_json::to_string(&own).unwrap();
@@ -134,9 +133,9 @@ async fn lists_end_at_the_wall(world: World) {
 }
 
 on_both_stores!(
-    ids_of_another_tenant_open_nothing,
-    strangers_are_refused_whatever_they_send,
-    ids_of_nobody_are_404,
-    ids_that_are_none_are_400,
-    lists_end_at_the_wall,
+    ids_of_another_tenant_return_403,
+    other_tenants_are_rejected_before_their_body_is_validated,
+    unknown_ids_return_404,
+    invalid_ids_return_400,
+    lists_contain_only_the_tenants_own_items,
 );

@@ -1,4 +1,4 @@
-//! Getting tokens.
+//! Token requests.
 
 use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD, Engine as _};
 use jiff::SignedDuration;
@@ -12,37 +12,38 @@ use crate::{
 
 const PRODUCTS: [&str; 5] = ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"];
 
-async fn a_client_gets_a_token_for_its_scope(world: World) {
-    let answer = world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await.assert(200);
-    let body = answer.json();
+async fn client_gets_a_token_for_its_scope(world: World) {
+    let response =
+        world.token_request(&world.acme.client_id, &world.acme.client_secret, "management").await.assert(200);
+    let body = response.json();
     assert_eq!(body["token_type"], "bearer");
     assert_eq!(body["expires_in"], 3600);
     assert_eq!(body["scope"], "management");
-    assert_eq!(answer.header("content-type"), Some("application/json"));
-    assert_eq!(answer.header("cache-control"), Some("no-store"));
-    assert_eq!(answer.header("pragma"), Some("no-cache"));
-    assert!(world.accepts(body["access_token"].as_str().unwrap()).await);
+    assert_eq!(response.header("content-type"), Some("application/json"));
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    assert_eq!(response.header("pragma"), Some("no-cache"));
+    assert!(world.accepts_token(body["access_token"].as_str().unwrap()).await);
 }
 
-async fn a_project_gets_one_token_for_each_of_its_products(world: World) {
+async fn project_gets_a_token_for_each_product(world: World) {
     let project = world.project("Shop", json!({})).await;
     for product in PRODUCTS {
-        let answer = world.token_request(&project.client_id, &project.client_secret, product).await.assert(200);
-        assert_eq!(answer.json()["scope"], product);
+        let response = world.token_request(&project.client_id, &project.client_secret, product).await.assert(200);
+        assert_eq!(response.json()["scope"], product);
     }
     let few = world.project("Few", json!({"products": ["sim_swap", "reverse_sms"]})).await;
     for product in PRODUCTS {
         let enabled = ["sim_swap", "reverse_sms"].contains(&product);
-        let answer = world.token_request(&few.client_id, &few.client_secret, product).await;
+        let response = world.token_request(&few.client_id, &few.client_secret, product).await;
         if enabled {
-            answer.assert(200)
+            response.assert(200)
         } else {
-            answer.assert_problem(400, "invalid_scope")
+            response.assert_problem(400, "invalid_scope")
         };
     }
 }
 
-async fn a_credential_gives_tokens_of_its_own_scopes_only(world: World) {
+async fn credential_gets_tokens_of_its_scopes_only(world: World) {
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/credentials", project.path);
     let body = json!({"scopes": ["eligibility", "sim_swap"]});
@@ -50,17 +51,17 @@ async fn a_credential_gives_tokens_of_its_own_scopes_only(world: World) {
     let (id, secret) = (text(&credential["client_id"]), text(&credential["client_secret"]));
     for product in PRODUCTS {
         let granted = ["sim_swap", "eligibility"].contains(&product);
-        let answer = world.token_request(id, secret, product).await;
+        let response = world.token_request(id, secret, product).await;
         if granted {
-            answer.assert(200)
+            response.assert(200)
         } else {
-            answer.assert_problem(400, "invalid_scope")
+            response.assert_problem(400, "invalid_scope")
         };
     }
 }
 
 #[tokio::test]
-async fn credentials_may_be_percent_encoded_or_raw_and_are_read_alike() {
+async fn credentials_may_be_percent_encoded_or_raw() {
     let world = World::sqlite().await;
     let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
     let every = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
@@ -77,13 +78,13 @@ async fn credentials_may_be_percent_encoded_or_raw_and_are_read_alike() {
         format!("Basic {}", BASE64_STANDARD.encode(&pair)),
         format!("Basic {}", BASE64_STANDARD_NO_PAD.encode(&pair)),
     ] {
-        let answer = world.send(asking(&world).header("Authorization", &value)).await;
-        assert_eq!(answer.status, 200, "{value}");
+        let response = world.send(asking(&world).header("Authorization", &value)).await;
+        assert_eq!(response.status, 200, "{value}");
     }
 }
 
-/// `client_secret_post`: the credentials are fields of the form, and nothing else differs.
-async fn credentials_may_be_in_the_form(world: World) {
+/// `client_secret_post`.
+async fn credentials_may_be_sent_in_the_form(world: World) {
     let project = world.project("Shop", json!({})).await;
     let (id, secret) = (project.client_id.as_str(), project.client_secret.as_str());
     let ask = async |endpoint: &str, id: &str, secret: &str, more: &[(&str, &str)]| {
@@ -95,7 +96,7 @@ async fn credentials_may_be_in_the_form(world: World) {
     };
     let granted = token(id, secret, "sim_swap").await.assert(200).json();
     let access_token = text(&granted["access_token"]);
-    assert!(world.accepts(access_token).await);
+    assert!(world.accepts_token(access_token).await);
     token(id, secret, "management").await.assert_problem(400, "invalid_scope");
 
     let wrong = token(id, "wrong", "sim_swap").await.assert_problem(401, "invalid_client");
@@ -103,25 +104,25 @@ async fn credentials_may_be_in_the_form(world: World) {
     assert_eq!(wrong.text(), unknown.text());
     assert!(wrong.header("www-authenticate").unwrap().starts_with("Basic "));
     ask("/oauth2/revoke", id, "wrong", &[("token", access_token)]).await.assert_problem(401, "invalid_client");
-    assert!(world.accepts(access_token).await);
+    assert!(world.accepts_token(access_token).await);
     ask("/oauth2/revoke", id, secret, &[("token", access_token)]).await.assert(200);
-    assert!(!world.accepts(access_token).await);
+    assert!(!world.accepts_token(access_token).await);
 
     let both = [("client_secret", secret), ("grant_type", "client_credentials"), ("scope", "sim_swap")];
     let both = Request::post("/oauth2/token").header("Authorization", basic(id, secret)).form(&both);
     world.send(both).await.assert_problem(400, "invalid_request");
 
-    // Guesses count together, wherever they stand. One was made by each endpoint.
+    // Failed logins of both endpoints count together.
     for guess in 2..12 {
-        let answer = token(id, "wrong", "sim_swap").await;
-        assert_eq!(answer.status, if guess < 10 { 401 } else { 429 });
+        let response = token(id, "wrong", "sim_swap").await;
+        assert_eq!(response.status, if guess < 10 { 401 } else { 429 });
     }
     world.token_request(id, "wrong", "sim_swap").await.assert_problem(429, "too_many_requests");
     token(id, secret, "sim_swap").await.assert(200);
 }
 
 #[tokio::test]
-async fn parameters_that_nobody_knows_and_empty_ones_do_no_harm() {
+async fn unknown_and_empty_parameters_are_ignored() {
     let world = World::sqlite().await;
     let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
     for form in [
@@ -142,33 +143,33 @@ async fn parameters_that_nobody_knows_and_empty_ones_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_token_lives_an_hour_and_not_longer() {
+async fn token_expires_after_an_hour() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     world.advance(SignedDuration::from_secs(3599));
-    assert!(world.accepts(&token).await);
+    assert!(world.accepts_token(&token).await);
     world.advance(SignedDuration::from_secs(1));
-    assert!(!world.accepts(&token).await);
-    assert!(world.accepts(&world.manager().await).await, "the credential goes on");
+    assert!(!world.accepts_token(&token).await);
+    assert!(world.accepts_token(&world.management_token().await).await, "the credential is still valid");
 }
 
-async fn a_token_does_not_outlive_its_credential(world: World) {
+async fn token_expires_with_its_credential(world: World) {
     let path = format!("{}/credentials", world.acme.path());
     let body = json!({"expires_at": "2026-01-01T00:10:00Z"});
     let credential = world.manage(Request::post(&path).json(&body)).await.assert(201).json();
     let (id, secret) = (text(&credential["client_id"]), text(&credential["client_secret"]));
-    let answer = world.token_request(id, secret, "management").await.assert(200).json();
-    assert_eq!(answer["expires_in"], 600);
+    let response = world.token_request(id, secret, "management").await.assert(200).json();
+    assert_eq!(response["expires_in"], 600);
 
     world.advance(SignedDuration::from_millis(600_000 - 1));
-    assert!(world.accepts(text(&answer["access_token"])).await);
+    assert!(world.accepts_token(text(&response["access_token"])).await);
     world.advance(SignedDuration::from_millis(1));
-    assert!(!world.accepts(text(&answer["access_token"])).await);
+    assert!(!world.accepts_token(text(&response["access_token"])).await);
     world.token_request(id, secret, "management").await.assert_problem(401, "unauthorized");
 }
 
-/// Old and new secret are both good while they overlap; the old one is refused after its deadline.
-async fn secrets_rotate_with_an_overlap(world: World) {
+/// Both secrets are valid while they overlap.
+async fn old_and_new_secrets_work_during_rotation(world: World) {
     let project = world.project("Shop", json!({})).await;
     let path = format!("{}/credentials", project.path);
     let make = async |body: Value| world.manage(Request::post(&path).json(&body)).await.assert(201).json();
@@ -186,8 +187,8 @@ async fn secrets_rotate_with_an_overlap(world: World) {
     ask(&new).await.assert(200);
 }
 
-/// An id and a secret survive every place that they may be written to: headers, forms, URLs, shells.
-async fn ids_and_secrets_hold_no_character_that_needs_escaping(world: World) {
+/// Ids and secrets are safe in headers, forms, URLs and shells.
+async fn client_ids_and_secrets_need_no_escaping(world: World) {
     let project = world.project("Shop", json!({})).await;
     for text in [&world.acme.client_id, &world.acme.client_secret, &project.client_id, &project.client_secret] {
         assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{text}");
@@ -198,16 +199,16 @@ async fn ids_and_secrets_hold_no_character_that_needs_escaping(world: World) {
 }
 
 on_both_stores!(
-    credentials_may_be_in_the_form,
-    a_client_gets_a_token_for_its_scope,
-    a_project_gets_one_token_for_each_of_its_products,
-    a_credential_gives_tokens_of_its_own_scopes_only,
-    a_token_does_not_outlive_its_credential,
-    secrets_rotate_with_an_overlap,
-    ids_and_secrets_hold_no_character_that_needs_escaping,
+    credentials_may_be_sent_in_the_form,
+    client_gets_a_token_for_its_scope,
+    project_gets_a_token_for_each_product,
+    credential_gets_tokens_of_its_scopes_only,
+    token_expires_with_its_credential,
+    old_and_new_secrets_work_during_rotation,
+    client_ids_and_secrets_need_no_escaping,
 );
 
-/// A token request without its credentials.
+/// A token request without credentials.
 fn asking(_: &World) -> Request {
     Request::post("/oauth2/token").form(&[("grant_type", "client_credentials"), ("scope", "management")])
 }

@@ -1,4 +1,4 @@
-//! Token requests that are refused: with the code of the contract, in the form that OAuth clients read.
+//! Rejected token requests, in the format of OAuth clients.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::json;
 
 use crate::{
-    client::{self, Answer, Request},
+    client::{self, HttpResponse, Request},
     on_both_stores,
-    world::{World, basic, held, token_request},
+    world::{World, assert_contract, basic, token_request},
 };
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -17,7 +17,7 @@ const PROBLEM: &str = "application/problem+json";
 const GOOD: &str = "grant_type=client_credentials&scope=management";
 
 #[tokio::test]
-async fn forms_that_are_not_good() {
+async fn invalid_forms_are_rejected() {
     let world = World::sqlite().await;
     let (id, secret) = (world.acme.client_id.as_str(), world.acme.client_secret.as_str());
     for (form, code) in [
@@ -47,16 +47,16 @@ async fn forms_that_are_not_good() {
         ("grant_type=client_credentials&scope=sim_swap", "invalid_scope"),
     ] {
         let request = Request::post("/oauth2/token").header("Authorization", basic(id, secret)).body(FORM, form);
-        let answer = world.send(request).await;
-        assert_eq!((answer.status, answer.code().as_str()), (400, code), "{form}");
-        reads_as_oauth(&answer, code);
+        let response = world.send(request).await;
+        assert_eq!((response.status, response.code().as_str()), (400, code), "{form}");
+        reads_as_oauth(&response, code);
     }
     let not_utf8 = Request::post("/oauth2/token").header("Authorization", basic(id, secret));
     world.send(not_utf8.body(FORM, b"grant_type=\xff")).await.assert_problem(400, "invalid_request");
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_form() {
+async fn non_form_bodies_are_rejected() {
     let world = World::sqlite().await;
     let body = json!({"grant_type": "client_credentials", "scope": "management"}).to_string();
     let authorised = || {
@@ -71,14 +71,14 @@ async fn bodies_that_are_no_form() {
         authorised().body(FORM, GOOD).header("Content-Encoding", "gzip"),
         authorised(),
     ] {
-        let answer = world.send(request.clone()).await;
-        assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{request:?}");
-        reads_as_oauth(&answer, "invalid_request");
+        let response = world.send(request.clone()).await;
+        assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{request:?}");
+        reads_as_oauth(&response, "invalid_request");
     }
 }
 
 #[tokio::test]
-async fn credentials_that_cannot_be_read() {
+async fn malformed_credentials_are_rejected() {
     let world = World::sqlite().await;
     let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
     let encoded = |bytes: &[u8]| format!("Basic {}", BASE64_STANDARD.encode(bytes)).into_bytes();
@@ -105,15 +105,15 @@ async fn credentials_that_cannot_be_read() {
     ] {
         for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
             let request = Request::post(endpoint).header("Authorization", &value).body(FORM, format!("{GOOD}&token=x"));
-            let answer = world.send(request).await;
-            assert_eq!((answer.status, answer.code().as_str()), (401, "invalid_client"), "{case} at {endpoint}");
-            reads_as_oauth(&answer, "invalid_client");
+            let response = world.send(request).await;
+            assert_eq!((response.status, response.code().as_str()), (401, "invalid_client"), "{case} at {endpoint}");
+            reads_as_oauth(&response, "invalid_client");
         }
     }
 }
 
 #[tokio::test]
-async fn credentials_in_the_wrong_place() {
+async fn misplaced_credentials_are_rejected() {
     let world = World::sqlite().await;
     let (id, secret) = (&world.acme.client_id, &world.acme.client_secret);
     let in_query = format!("/oauth2/token?client_id={id}&client_secret={secret}");
@@ -123,8 +123,8 @@ async fn credentials_in_the_wrong_place() {
     reads_as_oauth(&nowhere.assert_problem(401, "invalid_client"), "invalid_client");
     for half in [format!("client_id={id}"), format!("client_secret={secret}"), format!("client_id={id}&client_secret=")]
     {
-        let answer = world.send(Request::post("/oauth2/token").body(FORM, format!("{GOOD}&{half}"))).await;
-        reads_as_oauth(&answer.assert_problem(401, "invalid_client"), "invalid_client");
+        let response = world.send(Request::post("/oauth2/token").body(FORM, format!("{GOOD}&{half}"))).await;
+        reads_as_oauth(&response.assert_problem(401, "invalid_client"), "invalid_client");
     }
     world.send(Request::post(&in_query).body(FORM, GOOD)).await.assert_problem(401, "invalid_client");
     world.send(Request::post(&all_in_query).body(FORM, "")).await.assert_problem(400, "invalid_request");
@@ -136,24 +136,24 @@ async fn credentials_in_the_wrong_place() {
 }
 
 #[tokio::test]
-async fn a_token_is_asked_for_by_post_only() {
+async fn token_endpoint_accepts_post_only() {
     let world = World::sqlite().await;
     for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
-        let answer = world.send(Request::get(endpoint)).await.assert_problem(405, "method_not_allowed");
-        assert_eq!(answer.header("allow"), Some("POST"));
-        reads_as_oauth(&answer, "method_not_allowed");
+        let response = world.send(Request::get(endpoint)).await.assert_problem(405, "method_not_allowed");
+        assert_eq!(response.header("allow"), Some("POST"));
+        reads_as_oauth(&response, "method_not_allowed");
     }
 }
 
-/// Nothing in an answer tells whether a client exists.
-async fn an_unknown_client_and_a_wrong_secret_are_the_same(world: World) {
+/// Responses do not reveal whether a client exists.
+async fn unknown_client_and_wrong_secret_are_indistinguishable(world: World) {
     let project = world.project("Shop", json!({})).await;
     let unknown = format!("prj_{}", "x".repeat(project.client_id.len() - 4));
     let path = format!("{}/credentials/{}", project.path, project.client_id);
     let ask = async |id: &str, secret: &str| {
-        let mut answer = world.token_request(id, secret, "sim_swap").await.assert_problem(401, "invalid_client");
-        answer.headers.retain(|(name, _)| !["x-request-id", "date"].contains(&name.to_ascii_lowercase().as_str()));
-        (answer.headers.clone(), answer.text())
+        let mut response = world.token_request(id, secret, "sim_swap").await.assert_problem(401, "invalid_client");
+        response.headers.retain(|(name, _)| !["x-request-id", "date"].contains(&name.to_ascii_lowercase().as_str()));
+        (response.headers.clone(), response.text())
     };
 
     let wrong = ask(&project.client_id, "wrong").await;
@@ -167,32 +167,32 @@ async fn an_unknown_client_and_a_wrong_secret_are_the_same(world: World) {
     assert_eq!(ask(&project.client_id, "wrong").await, wrong, "nor whether it existed");
 }
 
-async fn a_client_that_is_no_longer_welcome_is_told_so(world: World) {
+async fn revoked_or_disabled_client_is_reported(world: World) {
     let (deleted, disabled) = (world.project("One", json!({})).await, world.project("Two", json!({})).await);
     let credential = format!("{}/credentials/{}", deleted.path, deleted.client_id);
     world.manage(Request::delete(&credential)).await.assert(204);
     world.manage(Request::patch(&disabled.path).json(&json!({"disabled": true}))).await.assert(200);
 
     for project in [&deleted, &disabled] {
-        let answer = world.token_request(&project.client_id, &project.client_secret, "sim_swap").await;
-        reads_as_oauth(&answer.assert_problem(401, "unauthorized"), "invalid_client");
+        let response = world.token_request(&project.client_id, &project.client_secret, "sim_swap").await;
+        reads_as_oauth(&response.assert_problem(401, "unauthorized"), "invalid_client");
     }
     world.manage(Request::patch(&disabled.path).json(&json!({"disabled": false}))).await.assert(200);
     world.token_request(&disabled.client_id, &disabled.client_secret, "sim_swap").await.assert(200);
 }
 
-async fn scopes_of_the_other_kind_of_credential(world: World) {
+async fn scopes_of_the_other_credential_kind_are_rejected(world: World) {
     let project = world.project("Shop", json!({})).await;
     let management = world.token_request(&project.client_id, &project.client_secret, "management").await;
     management.assert_problem(400, "invalid_scope");
     for product in ["reverse_sms", "secure_sna", "discovery", "sim_swap", "eligibility"] {
-        let answer = world.token_request(&world.acme.client_id, &world.acme.client_secret, product).await;
-        answer.assert_problem(400, "invalid_scope");
+        let response = world.token_request(&world.acme.client_id, &world.acme.client_secret, product).await;
+        response.assert_problem(400, "invalid_scope");
     }
 }
 
 #[tokio::test]
-async fn the_accept_header_chooses_the_type_of_an_error() {
+async fn accept_header_selects_the_error_content_type() {
     let world = World::sqlite().await;
     for (accept, expected) in [
         (Some("application/json"), JSON),
@@ -212,14 +212,14 @@ async fn the_accept_header_chooses_the_type_of_an_error() {
         (None, PROBLEM),
     ] {
         for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
-            // A client of its own each time: guessing is throttled.
+            // A new client each time, as failed logins are throttled.
             let nobody = format!("nobody-{}-{}", accept.map_or(0, str::len), endpoint.len());
             let wrong = token_request(&nobody, "nothing", "management");
             for request in [Request { target: endpoint.to_owned(), ..wrong }, Request::post(endpoint).body(FORM, "")] {
                 let request = accept.into_iter().fold(request, |request, accept| request.header("Accept", accept));
-                let answer = world.send(request).await;
-                assert!([400, 401].contains(&answer.status));
-                assert_eq!(answer.header("content-type"), Some(expected), "{accept:?}");
+                let response = world.send(request).await;
+                assert!([400, 401].contains(&response.status));
+                assert_eq!(response.header("content-type"), Some(expected), "{accept:?}");
             }
         }
     }
@@ -230,9 +230,9 @@ async fn the_accept_header_chooses_the_type_of_an_error() {
     assert_eq!(world.send(success).await.assert(200).header("content-type"), Some(JSON));
 }
 
-/// Also what never came to the endpoint.
+/// Includes requests that do not reach the endpoint.
 #[tokio::test]
-async fn what_the_edge_refuses_reads_as_a_token_error() {
+async fn middleware_errors_have_the_oauth_format() {
     let world = World::configured(|config| config.http.request_timeout = Duration::from_millis(100)).await;
     let filler = "x".repeat(9 * 1024);
     for endpoint in ["/oauth2/token", "/oauth2/revoke"] {
@@ -245,32 +245,32 @@ async fn what_the_edge_refuses_reads_as_a_token_error() {
         ] {
             for (accept, expected) in [(JSON, JSON), ("*/*", PROBLEM)] {
                 let request = request.clone().header("Accept", accept);
-                let answer = client::exchange(world.node.address, &request.bytes(world.node.address)).await;
-                let answer = held(&request, client::parse(&answer, false)).assert_problem(status, code);
-                assert_eq!(answer.header("content-type"), Some(expected), "{code}");
-                reads_as_oauth(&answer, code);
+                let response = client::send_raw(world.node.address, &request.bytes(world.node.address)).await;
+                let response = assert_contract(&request, client::parse(&response, false)).assert_problem(status, code);
+                assert_eq!(response.header("content-type"), Some(expected), "{code}");
+                reads_as_oauth(&response, code);
             }
         }
     }
-    // Elsewhere nobody is told so.
-    let answer = world.send(Request::get("/livez").header("Host", "us.api.example.com").header("Accept", JSON)).await;
-    assert_eq!((answer.header("content-type"), answer.json().get("error")), (Some(PROBLEM), None));
+    // Other paths do not use the OAuth format.
+    let response = world.send(Request::get("/livez").header("Host", "us.api.example.com").header("Accept", JSON)).await;
+    assert_eq!((response.header("content-type"), response.json().get("error")), (Some(PROBLEM), None));
 }
 
 on_both_stores!(
-    an_unknown_client_and_a_wrong_secret_are_the_same,
-    a_client_that_is_no_longer_welcome_is_told_so,
-    scopes_of_the_other_kind_of_credential,
+    unknown_client_and_wrong_secret_are_indistinguishable,
+    revoked_or_disabled_client_is_reported,
+    scopes_of_the_other_credential_kind_are_rejected,
 );
 
-/// Both readings of an error: ours, and RFC 6749's.
+/// Asserts our error format and that of RFC 6749.
 #[track_caller]
-fn reads_as_oauth(answer: &Answer, error: &str) {
-    let body = answer.json();
+fn reads_as_oauth(response: &HttpResponse, error: &str) {
+    let body = response.json();
     assert_eq!(body["error"], error);
     assert_eq!(body["error_description"], body["detail"]);
-    assert_eq!(body["status"], answer.status);
-    assert_eq!(answer.header("cache-control"), Some("no-store"));
-    let challenge = answer.header("www-authenticate");
-    assert_eq!(answer.status == 401, challenge.is_some_and(|challenge| challenge.starts_with("Basic realm=\"")));
+    assert_eq!(body["status"], response.status);
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    let challenge = response.header("www-authenticate");
+    assert_eq!(response.status == 401, challenge.is_some_and(|challenge| challenge.starts_with("Basic realm=\"")));
 }

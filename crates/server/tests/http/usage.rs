@@ -1,32 +1,39 @@
 //! Usage: counts per period, project, product, status, match and network.
 
 use jiff::Timestamp;
-use ringtrue_domain::{lifecycle::Status, product::Product};
-use ringtrue_engine::ports::UsageCount;
+use ringtrue_domain::{lifecycle::CheckStatus, product::Product};
+use ringtrue_engine::ports::UsageDelta;
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
-    world::{ProjectOf, World},
+    world::{TestProject, World},
 };
 
-/// Counts as checks do.
-async fn count(world: &World, project: &ProjectOf, at: &str, status: Status, matched: Option<bool>, change: i64) {
+/// Inserts counters as checks do.
+async fn count(
+    world: &World,
+    project: &TestProject,
+    at: &str,
+    status: CheckStatus,
+    matched: Option<bool>,
+    change: i64,
+) {
     let network = matched.map(|_| "23410".parse().unwrap());
-    let count = UsageCount {
+    let count = UsageDelta {
         project: project.project_id.parse().unwrap(),
         product: Product::ReverseSms,
         at: at.parse::<Timestamp>().unwrap(),
         status,
         matched,
         network,
-        change,
+        delta: change,
     };
-    world.node.engine.store().count(&[count]).await.unwrap();
+    world.node.engine.store().add_usage(&[count]).await.unwrap();
 }
 
-async fn counts_are_grouped_by_hour_day_or_month(world: World) {
+async fn usage_is_grouped_by_hour_day_or_month(world: World) {
     let project = world.project("Shop", json!({})).await;
     for (at, change) in [
         ("2025-11-30T23:59:59.999Z", 1),
@@ -35,7 +42,7 @@ async fn counts_are_grouped_by_hour_day_or_month(world: World) {
         ("2025-12-01T01:00:00Z", 4),
         ("2025-12-31T23:00:00Z", 5),
     ] {
-        count(&world, &project, at, Status::Completed, Some(true), change).await;
+        count(&world, &project, at, CheckStatus::Completed, Some(true), change).await;
     }
     let row = |period: &str, count: i64| {
         json!({
@@ -74,19 +81,19 @@ async fn counts_are_grouped_by_hour_day_or_month(world: World) {
     }
 }
 
-async fn counts_are_told_apart(world: World) {
+async fn usage_is_counted_by_project_product_and_status(world: World) {
     let (shop, bank) = (world.project("Shop", json!({})).await, world.project("Bank", json!({})).await);
     let at = "2025-12-31T12:00:00Z";
-    count(&world, &shop, at, Status::Accepted, None, 3).await;
-    count(&world, &shop, at, Status::Accepted, None, -1).await;
-    count(&world, &shop, at, Status::Completed, Some(true), 1).await;
-    count(&world, &shop, at, Status::Completed, Some(false), 2).await;
-    count(&world, &shop, at, Status::Pending, None, 1).await;
-    count(&world, &shop, at, Status::Pending, None, -1).await;
-    count(&world, &bank, at, Status::Expired, None, 7).await;
+    count(&world, &shop, at, CheckStatus::Accepted, None, 3).await;
+    count(&world, &shop, at, CheckStatus::Accepted, None, -1).await;
+    count(&world, &shop, at, CheckStatus::Completed, Some(true), 1).await;
+    count(&world, &shop, at, CheckStatus::Completed, Some(false), 2).await;
+    count(&world, &shop, at, CheckStatus::Pending, None, 1).await;
+    count(&world, &shop, at, CheckStatus::Pending, None, -1).await;
+    count(&world, &bank, at, CheckStatus::Expired, None, 7).await;
 
-    let rows = |answer: Answer| {
-        let content = answer.assert(200).json()["content"].as_array().unwrap().clone();
+    let rows = |response: HttpResponse| {
+        let content = response.assert(200).json()["content"].as_array().unwrap().clone();
         let of = |row: &Value| {
             (
                 row["project_id"] == shop.project_id,
@@ -110,16 +117,16 @@ async fn counts_are_told_apart(world: World) {
     assert_eq!(rows(report(&world, &format!("project_id={}", bank.project_id)).await), of_the_bank);
 
     let other = world.another_tenant().await;
-    let token = world.manager_of(&other).await;
+    let token = world.management_token_of(&other).await;
     let theirs =
         async |query: &str| world.send(Request::get(&format!("{}/usage?{query}", other.path())).bearer(&token)).await;
-    assert_eq!(theirs("").await.assert(200).json()["content"], json!([]), "nobody sees another's counts");
+    assert_eq!(theirs("").await.assert(200).json()["content"], json!([]), "counts of other tenants are hidden");
     theirs(&format!("project_id={}", shop.project_id)).await.assert_problem(403, "forbidden");
     let nobodys = theirs("project_id=01a1d964-6e3b-7c1d-8a52-4f9e0b6d2c71").await;
     nobodys.assert_problem(404, "project_not_found");
 }
 
-async fn what_is_not_said_has_a_default(world: World) {
+async fn query_parameters_have_defaults(world: World) {
     for (query, from, to, group_by) in [
         ("", "2025-12-02T00:00:00.000Z", "2026-01-01T00:00:00.000Z", "day"),
         ("group_by=hour", "2025-12-31T00:00:00.000Z", "2026-01-01T00:00:00.000Z", "hour"),
@@ -133,7 +140,7 @@ async fn what_is_not_said_has_a_default(world: World) {
 }
 
 #[tokio::test]
-async fn queries_that_are_refused() {
+async fn invalid_queries_are_rejected() {
     let world = World::sqlite().await;
     for (query, told) in [
         ("group_by=week", "`group_by`"),
@@ -153,8 +160,8 @@ async fn queries_that_are_refused() {
         ("product=sim_swap", "`group_by`"),
         ("size=10", "`from`"),
     ] {
-        let answer = report(&world, query).await.assert_problem(400, "bad_request");
-        assert!(answer.detail().contains(told), "{query}: {}", answer.detail());
+        let response = report(&world, query).await.assert_problem(400, "bad_request");
+        assert!(response.detail().contains(told), "{query}: {}", response.detail());
     }
     for query in [
         "from=2025-12-01T00:00:00Z&to=2026-01-01T00:00:00Z&group_by=hour",
@@ -167,8 +174,12 @@ async fn queries_that_are_refused() {
     }
 }
 
-on_both_stores!(counts_are_grouped_by_hour_day_or_month, counts_are_told_apart, what_is_not_said_has_a_default);
+on_both_stores!(
+    usage_is_grouped_by_hour_day_or_month,
+    usage_is_counted_by_project_product_and_status,
+    query_parameters_have_defaults
+);
 
-async fn report(world: &World, query: &str) -> Answer {
+async fn report(world: &World, query: &str) -> HttpResponse {
     world.manage(Request::get(&format!("{}/usage?{query}", world.acme.path()))).await
 }

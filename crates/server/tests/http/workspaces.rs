@@ -1,11 +1,11 @@
-//! Workspaces, as their members see them.
+//! Workspaces.
 
 use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::{client::Request, on_both_stores, world::World};
 
-async fn a_member_sees_its_own_workspace(world: World) {
+async fn client_sees_only_its_workspace(world: World) {
     world.another_tenant().await;
     let page = world.manage(Request::get("/v1/management/workspaces")).await.assert(200).json();
     assert_eq!(page["page"], json!({"size": 10, "number": 1, "total_pages": 1, "total_elements": 1}));
@@ -23,7 +23,7 @@ async fn a_member_sees_its_own_workspace(world: World) {
     assert_eq!(past_the_end["page"], json!({"size": 5, "number": 2, "total_pages": 1, "total_elements": 1}));
 }
 
-async fn a_member_renames_its_workspace(world: World) {
+async fn client_can_rename_its_workspace(world: World) {
     world.advance(SignedDuration::from_millis(1234));
     let rename = Request::patch(&world.acme.path()).json(&json!({"name": "Acme & Söhne 📱"}));
     let renamed = world.manage(rename).await.assert(200).json();
@@ -33,8 +33,7 @@ async fn a_member_renames_its_workspace(world: World) {
     assert_eq!(world.manage(Request::get(&world.acme.path())).await.json(), renamed);
 }
 
-/// A change that changes nothing leaves no trace.
-async fn the_same_name_again_is_no_change(world: World) {
+async fn same_name_is_no_change(world: World) {
     let events = async || {
         let page = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
         page["page"]["total_elements"].clone()
@@ -42,8 +41,8 @@ async fn the_same_name_again_is_no_change(world: World) {
     let before = events().await;
     world.advance(SignedDuration::from_secs(1));
     for body in [json!({}), json!({"name": "Acme"})] {
-        let answer = world.manage(Request::patch(&world.acme.path()).json(&body)).await.assert(200).json();
-        assert_eq!(answer["updated_at"], "2026-01-01T00:00:00.000Z");
+        let response = world.manage(Request::patch(&world.acme.path()).json(&body)).await.assert(200).json();
+        assert_eq!(response["updated_at"], "2026-01-01T00:00:00.000Z");
     }
     assert_eq!(events().await, before);
 }
@@ -52,8 +51,8 @@ async fn names(world: World) {
     let path = world.acme.path();
     for good in ["x", &"é".repeat(100), &"📱".repeat(100), " padded ", "<script>alert(1)</script>", "=HYPERLINK(\"x\")"]
     {
-        let answer = world.manage(Request::patch(&path).json(&json!({"name": good}))).await.assert(200);
-        assert_eq!(answer.json()["name"], good);
+        let response = world.manage(Request::patch(&path).json(&json!({"name": good}))).await.assert(200);
+        assert_eq!(response.json()["name"], good);
     }
     for bad in [
         json!(""),
@@ -68,23 +67,23 @@ async fn names(world: World) {
         json!(["x"]),
         json!({}),
     ] {
-        let answer = world.manage(Request::patch(&path).json(&json!({"name": bad}))).await;
-        let answer = answer.assert_problem(400, "bad_request");
-        assert!(answer.detail().starts_with("`/name`: "), "{bad}: {}", answer.detail());
+        let response = world.manage(Request::patch(&path).json(&json!({"name": bad}))).await;
+        let response = response.assert_problem(400, "bad_request");
+        assert!(response.detail().starts_with("`/name`: "), "{bad}: {}", response.detail());
     }
 }
 
-/// What this API does not do: the platform's operator makes workspaces, and nobody moves or deletes them.
-async fn nothing_else_of_a_workspace_can_be_changed(world: World) {
+/// The operator of the deployment creates workspaces; they cannot be moved or deleted.
+async fn only_the_name_of_a_workspace_can_be_changed(world: World) {
     for (member, value) in [
         ("workspace_id", json!(world.acme.workspace_id)),
         ("data_residency", json!("us")),
         ("created_at", json!("2020-01-01T00:00:00Z")),
         ("rate_limits", json!({"management": 1_000_000})),
     ] {
-        let answer = world.manage(Request::patch(&world.acme.path()).json(&json!({member: value}))).await;
-        let answer = answer.assert_problem(400, "bad_request");
-        assert!(answer.detail().contains(&format!("`/{member}`")), "{}", answer.detail());
+        let response = world.manage(Request::patch(&world.acme.path()).json(&json!({member: value}))).await;
+        let response = response.assert_problem(400, "bad_request");
+        assert!(response.detail().contains(&format!("`/{member}`")), "{}", response.detail());
     }
     let list = "/v1/management/workspaces";
     for request in [
@@ -96,7 +95,7 @@ async fn nothing_else_of_a_workspace_can_be_changed(world: World) {
     }
 }
 
-async fn ids_are_uuids_in_either_case(world: World) {
+async fn ids_are_case_insensitive_uuids(world: World) {
     let list = "/v1/management/workspaces";
     let upper = format!("{list}/{}", world.acme.workspace_id.to_uppercase());
     assert_eq!(world.manage(Request::get(&upper)).await.assert(200).json()["workspace_id"], world.acme.workspace_id);
@@ -115,10 +114,10 @@ async fn ids_are_uuids_in_either_case(world: World) {
 }
 
 on_both_stores!(
-    a_member_sees_its_own_workspace,
-    a_member_renames_its_workspace,
-    the_same_name_again_is_no_change,
+    client_sees_only_its_workspace,
+    client_can_rename_its_workspace,
+    same_name_is_no_change,
     names,
-    nothing_else_of_a_workspace_can_be_changed,
-    ids_are_uuids_in_either_case,
+    only_the_name_of_a_workspace_can_be_changed,
+    ids_are_case_insensitive_uuids,
 );

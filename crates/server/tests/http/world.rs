@@ -1,4 +1,4 @@
-//! A world for one test: a node on a free port, with a database and a clock of its own.
+//! Test fixture: a node on a free port with its own database and clock.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -11,33 +11,33 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_engine::{
     management::CreatedWorkspace,
     ports::{Clock, DatabaseClock, ManualClock, Store, SystemEntropy},
-    rate_limit::Limits,
+    rate_limit::DefaultRateLimits,
 };
 use ringtrue_server::{
     config::{self, Config, Environment},
     pages::openapi,
-    wiring::{self, Assembly, Running},
+    wiring::{self, NodeParts, RunningNode},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    client::{self, Answer, PATIENCE, Request},
+    client::{self, HttpResponse, Request, WAIT_LIMIT},
     contract::Contract,
     database::Database,
-    keys::{furnish, master},
+    keys::{insert_keys, master},
     receiver,
 };
 
-/// When every world begins: 2026-01-01T00:00:00Z.
-pub const BEGINNING: Timestamp = Timestamp::constant(1_767_225_600, 0);
+/// Initial time of every test: 2026-01-01T00:00:00Z.
+pub const START_TIME: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// Every answer of every test is held against the OpenAPI document.
+/// All responses are validated against the OpenAPI document.
 pub static CONTRACT: LazyLock<Contract> =
     LazyLock::new(|| Contract::new(openapi::DOCUMENT).expect("the document is sound"));
 
 pub struct World {
-    pub node: Running,
+    pub node: RunningNode,
     pub clock: Arc<ManualClock>,
     pub acme: Tenant,
     pub database: Database,
@@ -55,7 +55,7 @@ pub struct Tenant {
 
 /// A project and its first credential.
 #[derive(Clone, Debug)]
-pub struct ProjectOf {
+pub struct TestProject {
     pub path: String,
     pub project_id: String,
     pub client_id: String,
@@ -71,26 +71,26 @@ impl World {
         World::with(Database::postgres().await, |_| {}).await
     }
 
-    /// A world on SQLite whose configuration differs.
+    /// On SQLite, with a changed configuration.
     pub async fn configured(change: impl FnOnce(&mut Config)) -> Self {
         World::with(Database::sqlite().await, change).await
     }
 
     pub async fn with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
         let store = database.open().await;
-        furnish(&*store).await;
+        insert_keys(&*store).await;
         World::on(database, store, change).await
     }
 
-    /// A world on SQLite that has nothing in common with any other, not even its keys.
-    pub async fn foreign(change: impl FnOnce(&mut Config)) -> Self {
+    /// On SQLite, with its own keys instead of the shared ones.
+    pub async fn with_own_keys(change: impl FnOnce(&mut Config)) -> Self {
         let database = Database::sqlite().await;
         let store = database.open().await;
         World::on(database, store, change).await
     }
 
     pub async fn on(database: Database, store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
-        let clock = Arc::new(ManualClock::at(BEGINNING));
+        let clock = Arc::new(ManualClock::at(START_TIME));
         let mut world = World::at(database, store, Arc::clone(&clock) as _, change).await;
         world.clock = clock;
         world
@@ -107,42 +107,41 @@ impl World {
         let shutdown = CancellationToken::new();
         let node = start(&config, store, &clock, &shutdown).await;
         let acme = tenant(&node, "Acme").await;
-        World { node, clock: Arc::new(ManualClock::at(BEGINNING)), acme, database, shutdown, config }
+        World { node, clock: Arc::new(ManualClock::at(START_TIME)), acme, database, shutdown, config }
     }
 
-    /// A world that lives by the time of its database, on a machine with this clock.
-    pub async fn following(database: Database, machine: Arc<dyn Clock>) -> Self {
+    /// Uses the database time, on a machine with this clock.
+    pub async fn with_database_clock(database: Database, machine: Arc<dyn Clock>) -> Self {
         let store = database.open().await;
-        furnish(&*store).await;
+        insert_keys(&*store).await;
         World::at(database, store, Arc::new(DatabaseClock::new(machine)), |_| {}).await
     }
 
-    /// Another node on the same database, which follows its time, on a machine with this clock.
-    pub async fn following_node(&self, machine: Arc<dyn Clock>) -> Running {
+    /// Another node that uses the database time, on a machine with this clock.
+    pub async fn node_with_database_clock(&self, machine: Arc<dyn Clock>) -> RunningNode {
         let clock: Arc<dyn Clock> = Arc::new(DatabaseClock::new(machine));
         start(&self.config, self.database.open().await, &clock, &self.shutdown).await
     }
 
     /// Another node on the same database.
-    pub async fn second_node(&self) -> Running {
-        self.mortal_node().await.0
+    pub async fn second_node(&self) -> RunningNode {
+        self.stoppable_node().await.0
     }
 
-    /// Why no node starts on the same database whose configuration differs.
-    pub async fn refusal(&self, change: impl FnOnce(&mut Config)) -> String {
+    /// Error of starting a node on the same database with a changed configuration.
+    pub async fn start_error(&self, change: impl FnOnce(&mut Config)) -> String {
         let mut config = self.config.clone();
         change(&mut config);
         let started = try_start(&config, self.database.open().await, &self.manual_clock(), &self.shutdown).await;
         started.expect_err("it starts").to_string()
     }
 
-    /// Another node on the same database, and what ends it.
-    pub async fn mortal_node(&self) -> (Running, CancellationToken) {
+    /// Another node on the same database, with its shutdown token.
+    pub async fn stoppable_node(&self) -> (RunningNode, CancellationToken) {
         let shutdown = self.shutdown.child_token();
         (start(&self.config, self.database.open().await, &self.manual_clock(), &shutdown).await, shutdown)
     }
 
-    /// A second customer.
     pub async fn another_tenant(&self) -> Tenant {
         tenant(&self.node, "Other").await
     }
@@ -159,51 +158,50 @@ impl World {
         self.clock.advance(by);
     }
 
-    /// Sends a request, and holds the answer against the OpenAPI document.
-    pub async fn send(&self, request: Request) -> Answer {
+    /// Sends a request and validates the response against the OpenAPI document.
+    pub async fn send(&self, request: Request) -> HttpResponse {
         send_to(self.node.address, request).await
     }
 
     /// Sends a request with a management token of the first tenant.
-    pub async fn manage(&self, request: Request) -> Answer {
-        let token = self.manager().await;
+    pub async fn manage(&self, request: Request) -> HttpResponse {
+        let token = self.management_token().await;
         self.send(request.bearer(&token)).await
     }
 
-    pub async fn token_request(&self, id: &str, secret: &str, scope: &str) -> Answer {
+    pub async fn token_request(&self, id: &str, secret: &str, scope: &str) -> HttpResponse {
         self.send(token_request(id, secret, scope)).await
     }
 
     pub async fn token(&self, id: &str, secret: &str, scope: &str) -> String {
-        let answer = self.token_request(id, secret, scope).await.assert(200);
-        answer.json()["access_token"].as_str().unwrap().to_owned()
+        let response = self.token_request(id, secret, scope).await.assert(200);
+        response.json()["access_token"].as_str().unwrap().to_owned()
     }
 
     /// A management token of the first tenant.
-    pub async fn manager(&self) -> String {
-        self.manager_of(&self.acme).await
+    pub async fn management_token(&self) -> String {
+        self.management_token_of(&self.acme).await
     }
 
-    pub async fn manager_of(&self, tenant: &Tenant) -> String {
+    pub async fn management_token_of(&self, tenant: &Tenant) -> String {
         self.token(&tenant.client_id, &tenant.client_secret, "management").await
     }
 
-    /// A project of the first tenant, with what `body` says beside its name.
-    pub async fn project(&self, name: &str, body: Value) -> ProjectOf {
+    /// A project of the first tenant, created with `body` and a name.
+    pub async fn project(&self, name: &str, body: Value) -> TestProject {
         self.project_of(&self.acme, name, body).await
     }
 
-    pub async fn project_of(&self, tenant: &Tenant, name: &str, mut body: Value) -> ProjectOf {
+    pub async fn project_of(&self, tenant: &Tenant, name: &str, mut body: Value) -> TestProject {
         body["name"] = json!(name);
-        let token = self.manager_of(tenant).await;
+        let token = self.management_token_of(tenant).await;
         let path = format!("{}/projects", tenant.path());
-        let answer = self.send(Request::post(&path).bearer(&token).json(&body)).await.assert(201);
-        ProjectOf::from_answer(tenant, &answer.json())
+        let response = self.send(Request::post(&path).bearer(&token).json(&body)).await.assert(201);
+        TestProject::from_response(tenant, &response.json())
     }
 
-    /// Whether this node takes a management token.
-    pub async fn accepts(&self, token: &str) -> bool {
-        accepted_at(self.node.address, token).await
+    pub async fn accepts_token(&self, token: &str) -> bool {
+        is_token_accepted(self.node.address, token).await
     }
 }
 
@@ -219,10 +217,10 @@ impl Tenant {
     }
 }
 
-impl ProjectOf {
-    pub fn from_answer(tenant: &Tenant, body: &Value) -> Self {
+impl TestProject {
+    pub fn from_response(tenant: &Tenant, body: &Value) -> Self {
         let project_id = body["project_id"].as_str().unwrap().to_owned();
-        ProjectOf {
+        TestProject {
             path: format!("{}/projects/{project_id}", tenant.path()),
             project_id,
             client_id: body["credentials"][0]["client_id"].as_str().unwrap().to_owned(),
@@ -231,39 +229,38 @@ impl ProjectOf {
     }
 }
 
-pub async fn send_to(address: SocketAddr, request: Request) -> Answer {
-    let answer = client::send(address, &request).await;
-    held(&request, answer)
+pub async fn send_to(address: SocketAddr, request: Request) -> HttpResponse {
+    let response = client::send(address, &request).await;
+    assert_contract(&request, response)
 }
 
-/// Holds an answer against the OpenAPI document.
-pub fn held(request: &Request, answer: Answer) -> Answer {
+/// Validates a response against the OpenAPI document.
+pub fn assert_contract(request: &Request, response: HttpResponse) -> HttpResponse {
     let path = request.target.split('?').next().unwrap();
-    if let Err(problem) = CONTRACT.check(&request.method, path, answer.status, &answer.headers, &answer.body) {
+    if let Err(problem) = CONTRACT.check(&request.method, path, response.status, &response.headers, &response.body) {
         panic!(
-            "{} {path} answered {} against its contract: {problem}\n{}",
+            "{} {path} returned {} in violation of the contract: {problem}\n{}",
             request.method,
-            answer.status,
-            String::from_utf8_lossy(&answer.body)
+            response.status,
+            String::from_utf8_lossy(&response.body)
         );
     }
-    answer
+    response
 }
 
-/// Whether a node takes a token at the door of the Management API: 200 or 403, but not 401.
-pub async fn accepted_at(address: SocketAddr, token: &str) -> bool {
-    let answer = send_to(address, Request::get("/v1/management/workspaces").bearer(token)).await;
-    assert!([200, 401, 403].contains(&answer.status), "{answer:?}");
-    answer.status != 401
+/// Whether the Management API accepts the token: 200 or 403, but not 401.
+pub async fn is_token_accepted(address: SocketAddr, token: &str) -> bool {
+    let response = send_to(address, Request::get("/v1/management/workspaces").bearer(token)).await;
+    assert!([200, 401, 403].contains(&response.status), "{response:?}");
+    response.status != 401
 }
 
-/// Waits for what another node or task does in its own time.
+/// Waits for an asynchronous effect.
 pub async fn eventually(what: &str, is_so: impl AsyncFnMut() -> bool) {
-    within(PATIENCE, what, is_so).await;
+    within(WAIT_LIMIT, what, is_so).await;
 }
 
-/// Waits for what a node promises within a second. Ten times that leaves room for a machine that is busy, and none for
-/// a promise that is not kept.
+/// Waits for an effect that a node guarantees within a second. Ten seconds allow for a busy machine.
 pub async fn soon(what: &str, is_so: impl AsyncFnMut() -> bool) {
     within(Duration::from_secs(10), what, is_so).await;
 }
@@ -286,7 +283,7 @@ pub fn basic(id: &str, secret: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
 }
 
-/// Defaults, on free ports, and with limits that no ordinary test reaches.
+/// Default configuration on free ports, with limits that regular tests do not reach.
 fn config(store: &str) -> Config {
     let settings = [
         ("RINGTRUE_HTTP__LISTEN", "127.0.0.1:0"),
@@ -295,7 +292,7 @@ fn config(store: &str) -> Config {
     ];
     let mut config = config::load(None, &settings.into_iter().collect::<Environment>()).expect("defaults").config;
     config.callbacks.allowed_addresses = vec![IpAddr::from(receiver::ADDRESS).into()];
-    config.rate_limits = Limits {
+    config.rate_limits = DefaultRateLimits {
         create: 1_000_000,
         read: 1_000_000,
         eligibility: 1_000_000,
@@ -315,7 +312,7 @@ async fn start(
     store: Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
     shutdown: &CancellationToken,
-) -> Running {
+) -> RunningNode {
     try_start(config, store, clock, shutdown).await.expect("a node")
 }
 
@@ -324,18 +321,18 @@ async fn try_start(
     store: Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
     shutdown: &CancellationToken,
-) -> anyhow::Result<Running> {
-    let assembly = Assembly {
+) -> anyhow::Result<RunningNode> {
+    let parts = NodeParts {
         config: config.clone(),
         store,
         master: master(),
         clock: Arc::clone(clock),
         entropy: Arc::new(SystemEntropy::default()),
     };
-    wiring::start(assembly, shutdown.clone()).await
+    wiring::start(parts, shutdown.clone()).await
 }
 
-async fn tenant(node: &Running, name: &str) -> Tenant {
+async fn tenant(node: &RunningNode, name: &str) -> Tenant {
     let CreatedWorkspace { workspace, credential } =
         node.engine.create_workspace(name.parse().unwrap()).await.expect("a workspace");
     Tenant {

@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
-    client::{self, Answer, Request},
+    client::{self, HttpResponse, Request},
     eventually,
     gateway::Ports,
 };
 
-/// A number of the service.
+/// Receiver number.
 pub const RECEIVER: &str = "+447700900001";
-/// As it stands in the manual.
+/// As in the manual.
 pub const PUBLIC_URL: &str = "http://10.0.0.5:8081/southbound/sms/kannel";
 pub const PATH_SECRET: &str = "jgk9TQ2HcV0-1bXn_e7Lw4Rz";
 
@@ -30,7 +30,7 @@ const CHECKS: &str = "/v1/number-verification/reverse-sms-checks";
 pub struct Deployment {
     folder: TempDir,
     master: String,
-    /// Its id and its credential, as the command line printed them.
+    /// Id and credential printed by the command line.
     workspace: Value,
 }
 
@@ -105,7 +105,7 @@ impl Deployment {
         node
     }
 
-    /// A live project, made by the Management API.
+    /// Creates a live project with the Management API.
     pub async fn project(&self, node: &Node) -> Project {
         let workspace_id = self.workspace["workspace_id"].as_str().unwrap();
         let manager = bearer(&node.token(&self.workspace, "management").await.assert(200));
@@ -119,7 +119,7 @@ impl Deployment {
     }
 }
 
-/// A process that serves. It ends with its value.
+/// A serving process, killed on drop.
 pub struct Node {
     address: SocketAddr,
     metrics: SocketAddr,
@@ -127,11 +127,11 @@ pub struct Node {
 }
 
 impl Node {
-    async fn send(&self, request: Request) -> Answer {
+    async fn send(&self, request: Request) -> HttpResponse {
         client::send(self.address, &request).await
     }
 
-    async fn token(&self, credential: &Value, scope: &str) -> Answer {
+    async fn token(&self, credential: &Value, scope: &str) -> HttpResponse {
         let [id, secret] = ["client_id", "client_secret"].map(|name| credential[name].as_str().unwrap());
         let basic = BASE64_STANDARD.encode(format!("{id}:{secret}"));
         let request = Request::post("/oauth2/token").header("Authorization", format!("Basic {basic}"));
@@ -146,11 +146,11 @@ impl Node {
         Check { id: text("check_id"), body: text("expected_sms_body") }
     }
 
-    /// Waits until the check has ended, and holds that its phone has texted.
+    /// Waits until the check is completed with a match.
     pub async fn completed(&self, project: &Project, id: &str) {
         let request = Request::get(&format!("{CHECKS}/{id}")).bearer(&project.token);
         eventually("the check has ended", async || {
-            // While the database comes back, it is not known.
+            // The result is unknown while the database recovers.
             let check = self.send(request.clone()).await;
             check.status == 200 && check.json()["status"] == "COMPLETED"
         })
@@ -158,7 +158,7 @@ impl Node {
         assert_eq!(self.send(request).await.json()["match"], true);
     }
 
-    /// How many requests of Kannel had this outcome, as Prometheus is told.
+    /// Requests of Kannel with this outcome, from the metrics.
     pub async fn inbound(&self, outcome: &str) -> u64 {
         let metrics = client::send(self.metrics, &Request::get("/metrics")).await.assert(200).text();
         let series = format!("inbound_sms_total{{connector=\"kannel\",outcome=\"{outcome}\"}} ");
@@ -166,7 +166,7 @@ impl Node {
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    /// SIGKILL: no farewell.
+    /// SIGKILL.
     pub fn kill(self) {
         drop(self);
     }
@@ -179,6 +179,6 @@ impl Drop for Node {
     }
 }
 
-fn bearer(answer: &Answer) -> String {
-    answer.json()["access_token"].as_str().unwrap().to_owned()
+fn bearer(response: &HttpResponse) -> String {
+    response.json()["access_token"].as_str().unwrap().to_owned()
 }

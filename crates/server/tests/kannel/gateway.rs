@@ -1,4 +1,4 @@
-//! Kannel, as Debian packages it, on free ports and in a folder of its own.
+//! Kannel from the Debian package, on free ports and in its own folder.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ const FAKESMSC: &str = "/usr/lib/kannel/test/fakesmsc";
 
 const MANUAL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connectors.md"));
 
-/// Ports that stay ours while nobody listens on them: below those that systems hand out by themselves.
+/// Ports outside the ephemeral range, so that they stay free.
 pub struct Ports {
     pub ingress: u16,
     admin: u16,
@@ -36,7 +36,7 @@ impl Ports {
         let mut held = vec![];
         while held.len() < 4 {
             let port = 10_000 + u16::from_be_bytes((&entropy as &dyn Entropy).bytes()) % 20_000;
-            // Kannel's own are on all addresses.
+            // Kannel listens on all addresses.
             held.extend(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)));
         }
         let port = |index: usize| held[index].local_addr().unwrap().port();
@@ -44,13 +44,13 @@ impl Ports {
     }
 }
 
-/// How Kannel calls us.
+/// How Kannel calls our ingress.
 pub enum Way {
     Get,
     Post,
 }
 
-/// It ends with its value, and so does everything that it has written.
+/// Stopped on drop, with its files removed.
 pub struct Kannel {
     smsc: u16,
     folder: TempDir,
@@ -59,7 +59,7 @@ pub struct Kannel {
 }
 
 impl Kannel {
-    /// Once this is there, an SMS would go all the way.
+    /// Returns when an SMS would be delivered.
     pub async fn start(ports: &Ports, way: Way) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = folder.path().join("kannel.conf");
@@ -78,7 +78,7 @@ impl Kannel {
         Kannel { smsc: ports.smsc, folder, _smsbox: smsbox, _bearerbox: bearerbox }
     }
 
-    /// A phone sends an SMS, once. What is given ends its operator.
+    /// Sends an SMS from a phone. The guard stops the simulated SMSC.
     pub fn text(&self, from: &str, to: &str, body: &str) -> Process {
         let digits = |number: &str| number.trim_start_matches('+').to_owned();
         let message = format!("{} {} text {body}", digits(from), digits(to));
@@ -87,8 +87,7 @@ impl Kannel {
         Process::start(Command::new(FAKESMSC).args(arguments))
     }
 
-    /// Whether `smsbox` has failed to hand this over, and tries again. By GET only: the code is in the URL, which it
-    /// logs.
+    /// Whether `smsbox` failed to deliver this and retries. Only with GET, as it logs the URL with the code.
     pub fn retries(&self, body: &str) -> bool {
         let code = body.rsplit(' ').next().unwrap();
         let log = fs::read(self.folder.path().join("smsbox.log")).unwrap_or_default();
@@ -96,7 +95,7 @@ impl Kannel {
     }
 }
 
-/// What the manual says, and around it what a gateway needs besides.
+/// The configuration of the manual, completed with the gateway's own settings.
 fn configuration(ports: &Ports, way: &Way, folder: &Path) -> String {
     let Ports { ingress, admin, smsbox, smsc } = ports;
     let folder = folder.display();
@@ -132,13 +131,13 @@ fn configuration(ports: &Ports, way: &Way, folder: &Path) -> String {
     )
 }
 
-/// What stands in the manual between a fence of this name and the next.
+/// The code block of this name in the manual.
 fn block(name: &str) -> String {
     let (_, rest) = MANUAL.split_once(&format!("```ini {name}\n")).unwrap_or_else(|| panic!("no block {name}"));
     rest.split_once("```").expect("a fence").0.to_owned()
 }
 
-/// A process that ends with its value, by its id.
+/// A process killed on drop.
 pub struct Process(Child);
 
 impl Process {

@@ -1,7 +1,7 @@
-//! A real Kannel in front of the real binary: `fakesmsc` texts, `bearerbox` takes it, `smsbox` calls our ingress.
+//! A real Kannel in front of the real binary: `fakesmsc` sends, `bearerbox` accepts, `smsbox` calls our ingress.
 //!
-//! Kannel is configured as docs/connectors.md tells operators to. When we are away, or answer 503, it has to come again:
-//! a check ends all the same, and nobody texts twice.
+//! Kannel is configured according to docs/connectors.md. If we are down or respond with 503, it must retry, so that
+//! checks conclude without a second SMS.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use client::PATIENCE;
+use client::WAIT_LIMIT;
 use database::{Database, server};
 use deployment::{Deployment, RECEIVER};
 use gateway::{Kannel, Ports, Way};
@@ -27,7 +27,7 @@ use gateway::{Kannel, Ports, Way};
 const NUMBER: &str = "+447700900123";
 
 #[tokio::test]
-async fn kannel_comes_again_after_we_were_gone() {
+async fn kannel_retries_after_our_restart() {
     let database = Database::sqlite().await;
     let ports = Ports::free();
     let deployment = Deployment::new(database.address(), &ports);
@@ -53,7 +53,7 @@ async fn kannel_comes_again_after_we_were_gone() {
 }
 
 #[tokio::test]
-async fn kannel_comes_again_after_our_store_was_gone() {
+async fn kannel_retries_after_a_store_outage() {
     let database = Database::postgres().await;
     let ports = Ports::free();
     let deployment = Deployment::new(database.address(), &ports);
@@ -67,25 +67,25 @@ async fn kannel_comes_again_after_our_store_was_gone() {
     drop(texting);
 
     let check = node.create(&project, NUMBER).await;
-    take_away(&database);
+    block_database(&database);
     let texting = kannel.text(NUMBER, RECEIVER, &check.body);
-    eventually("Kannel was answered 503", async || node.inbound("store_down").await > 0).await;
+    eventually("Kannel got 503", async || node.inbound("store_down").await > 0).await;
     assert_eq!(node.inbound("accepted").await, 1, "only the first");
 
-    give_back(&database);
+    unblock_database(&database);
     node.completed(&project, &check.id).await;
     assert_eq!((node.inbound("accepted").await, node.inbound("duplicate").await), (2, 0));
     drop(texting);
 }
 
-/// Ends every connection to the database, and lets nobody in.
-fn take_away(database: &Database) {
+/// Terminates all connections to the database and rejects new ones.
+fn block_database(database: &Database) {
     let name = name(database);
     psql(&format!("alter database {name} allow_connections false"));
     psql(&format!("select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"));
 }
 
-fn give_back(database: &Database) {
+fn unblock_database(database: &Database) {
     psql(&format!("alter database {} allow_connections true", name(database)));
 }
 
@@ -100,11 +100,11 @@ fn psql(statement: &str) {
     assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits for what others do in their own time.
+/// Waits for an asynchronous effect.
 async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !is_so().await {
-        assert!(begun.elapsed() < PATIENCE, "still not: {what}");
+        assert!(begun.elapsed() < WAIT_LIMIT, "still not: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

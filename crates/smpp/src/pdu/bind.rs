@@ -1,4 +1,4 @@
-//! Binding: how a session begins.
+//! Bodies of the bind operations, `outbind` and `alert_notification`.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use bytes::{BufMut, BytesMut};
 use super::{
     Address, CommandId, Npi, Tlvs, Ton,
     field::{
-        ADDRESS_RANGE, ESME_ADDR, EncodeError, LONG_SOURCE_ADDR, Malformed, PASSWORD, Reader, SYSTEM_ID, SYSTEM_TYPE,
-        put_address, put_text,
+        ADDRESS_RANGE, BodyReader, ESME_ADDR, EncodeError, LONG_SOURCE_ADDR, MalformedBody, PASSWORD, SYSTEM_ID,
+        SYSTEM_TYPE, put_address, put_text,
     },
 };
 
-/// Which way messages go on a bind.
+/// Direction of messages on a bind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BindMode {
     Receiver,
@@ -21,7 +21,7 @@ pub enum BindMode {
 }
 
 impl BindMode {
-    pub(super) fn request(self) -> CommandId {
+    pub(super) fn request_command(self) -> CommandId {
         match self {
             Self::Receiver => CommandId::BIND_RECEIVER,
             Self::Transmitter => CommandId::BIND_TRANSMITTER,
@@ -29,7 +29,7 @@ impl BindMode {
         }
     }
 
-    pub(super) fn response(self) -> CommandId {
+    pub(super) fn response_command(self) -> CommandId {
         match self {
             Self::Receiver => CommandId::BIND_RECEIVER_RESP,
             Self::Transmitter => CommandId::BIND_TRANSMITTER_RESP,
@@ -38,7 +38,7 @@ impl BindMode {
     }
 }
 
-/// Who wants to bind.
+/// Body of `bind_receiver`, `bind_transmitter` and `bind_transceiver`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bind {
     pub system_id: String,
@@ -50,9 +50,9 @@ pub struct Bind {
     pub address_range: String,
 }
 
-/// The interface version of SMPP 3.4.
+/// `interface_version` of SMPP 3.4.
 pub const VERSION_3_4: u8 = 0x34;
-/// The interface version of SMPP 5.0.
+/// `interface_version` of SMPP 5.0.
 pub const VERSION_5_0: u8 = 0x50;
 
 impl Default for Bind {
@@ -80,7 +80,7 @@ impl fmt::Debug for Bind {
 }
 
 impl Bind {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(reader: &mut BodyReader<'_>) -> Result<Self, MalformedBody> {
         Ok(Self {
             system_id: reader.text(SYSTEM_ID)?,
             password: reader.text(PASSWORD)?,
@@ -92,7 +92,7 @@ impl Bind {
         })
     }
 
-    pub(super) fn put(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    pub(super) fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         put_text(out, SYSTEM_ID, &self.system_id)?;
         put_text(out, PASSWORD, &self.password)?;
         put_text(out, SYSTEM_TYPE, &self.system_type)?;
@@ -103,31 +103,31 @@ impl Bind {
     }
 }
 
-/// Who was bound to.
+/// Body of the bind responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BindReply {
+pub struct BindResponseBody {
     pub system_id: String,
     pub tlvs: Tlvs,
 }
 
-impl BindReply {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+impl BindResponseBody {
+    pub(super) fn decode(reader: &mut BodyReader<'_>) -> Result<Self, MalformedBody> {
         if reader.is_empty() {
             return Ok(Self::default());
         }
-        Ok(Self { system_id: reader.text(SYSTEM_ID)?, tlvs: Tlvs::read(reader)? })
+        Ok(Self { system_id: reader.text(SYSTEM_ID)?, tlvs: Tlvs::decode(reader)? })
     }
 
-    pub(super) fn put(&self, out: &mut BytesMut, refused: bool) -> Result<(), EncodeError> {
-        if refused && *self == Self::default() {
+    pub(super) fn encode(&self, out: &mut BytesMut, is_error: bool) -> Result<(), EncodeError> {
+        if is_error && *self == Self::default() {
             return Ok(());
         }
         put_text(out, SYSTEM_ID, &self.system_id)?;
-        self.tlvs.put(out)
+        self.tlvs.encode(out)
     }
 }
 
-/// A message centre that asks to be bound to.
+/// Body of `outbind`: the SMSC requests a bind.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Outbind {
     pub system_id: String,
@@ -141,17 +141,17 @@ impl fmt::Debug for Outbind {
 }
 
 impl Outbind {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(reader: &mut BodyReader<'_>) -> Result<Self, MalformedBody> {
         Ok(Self { system_id: reader.text(SYSTEM_ID)?, password: reader.text(PASSWORD)? })
     }
 
-    pub(super) fn put(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    pub(super) fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         put_text(out, SYSTEM_ID, &self.system_id)?;
         put_text(out, PASSWORD, &self.password)
     }
 }
 
-/// A subscriber whom a message could not reach can be reached again.
+/// Body of `alert_notification`: a subscriber is reachable again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AlertNotification {
     pub source: Address,
@@ -160,17 +160,17 @@ pub struct AlertNotification {
 }
 
 impl AlertNotification {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(reader: &mut BodyReader<'_>) -> Result<Self, MalformedBody> {
         Ok(Self {
             source: reader.address(LONG_SOURCE_ADDR)?,
             esme: reader.address(ESME_ADDR)?,
-            tlvs: Tlvs::read(reader)?,
+            tlvs: Tlvs::decode(reader)?,
         })
     }
 
-    pub(super) fn put(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    pub(super) fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         put_address(out, LONG_SOURCE_ADDR, &self.source)?;
         put_address(out, ESME_ADDR, &self.esme)?;
-        self.tlvs.put(out)
+        self.tlvs.encode(out)
     }
 }

@@ -1,29 +1,28 @@
-//! The fields of a PDU: their limits, and how they are read and written.
+//! Fields of PDU bodies: limits, decoding and encoding.
 //!
-//! Text fields hold octets that are meant to be ASCII. They are kept as the characters of Latin-1, so that every octet
-//! that a peer sends survives a round trip.
+//! Text fields should be ASCII. They are decoded as Latin-1, so that every octet survives a round trip.
 
 use bytes::{BufMut, BytesMut};
 use thiserror::Error;
 
-use super::{Address, CommandStatus, Npi, Tag, Ton};
+use super::{Address, CommandStatus, Npi, TlvTag, Ton};
 
-/// A text field: its name, the most octets it may have with its final NUL, and the status that refuses a bad one.
+/// A C-octet string field. `max_octets` includes the final NUL; `error_status` is the response to an invalid value.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct TextField {
     pub name: &'static str,
-    pub limit: usize,
-    pub refusal: CommandStatus,
+    pub max_octets: usize,
+    pub error_status: CommandStatus,
 }
 
-macro_rules! fields {
-    ($($constant:ident: $name:literal $limit:literal $refusal:ident;)*) => {
-        $(pub(super) const $constant: &Field =
-            &Field { name: $name, limit: $limit, refusal: CommandStatus::$refusal };)*
+macro_rules! text_fields {
+    ($($constant:ident: $name:literal $max_octets:literal $error_status:ident;)*) => {
+        $(pub(super) const $constant: &TextField =
+            &TextField { name: $name, max_octets: $max_octets, error_status: CommandStatus::$error_status };)*
     };
 }
 
-fields! {
+text_fields! {
     SYSTEM_ID: "system_id" 16 INVALID_SYSTEM_ID;
     PASSWORD: "password" 9 INVALID_PASSWORD;
     SYSTEM_TYPE: "system_type" 13 INVALID_SYSTEM_TYPE;
@@ -39,56 +38,59 @@ fields! {
     ESME_ADDR: "esme_addr" 65 INVALID_DESTINATION_ADDRESS;
 }
 
-/// What is wrong with the body of a PDU.
+/// Decoding error of a PDU body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Malformed {
-    #[error("the body ends before {field}")]
+pub enum MalformedBody {
+    #[error("body ends before {field}")]
     Truncated { field: &'static str },
-    #[error("{} does not end within {} octets", .0.name, .0.limit)]
-    TooLong(&'static Field),
-    #[error("sm_length says {said} octets, {left} are left")]
-    MessageLength { said: usize, left: usize },
-    #[error("the TLVs end with {left} octets that are none")]
-    TlvHeader { left: usize },
-    #[error("{tag} says {said} octets, {left} are left")]
-    TlvLength { tag: Tag, said: usize, left: usize },
+    #[error("{} is not terminated within {} octets", .0.name, .0.max_octets)]
+    FieldTooLong(&'static TextField),
+    #[error("sm_length is {declared}, but {available} octets remain")]
+    MessageLength { declared: usize, available: usize },
+    #[error("{available} trailing octets after the last TLV")]
+    TrailingOctets { available: usize },
+    #[error("length of {tag} is {declared}, but {available} octets remain")]
+    TlvLength { tag: TlvTag, declared: usize, available: usize },
 }
 
-impl Malformed {
-    /// The status that tells the peer.
+impl MalformedBody {
+    /// The `command_status` of the error response.
     pub fn status(&self) -> CommandStatus {
         match self {
             Self::Truncated { .. } => CommandStatus::INVALID_COMMAND_LENGTH,
-            Self::TooLong(field) => field.refusal,
+            Self::FieldTooLong(field) => field.error_status,
             Self::MessageLength { .. } => CommandStatus::INVALID_MESSAGE_LENGTH,
-            Self::TlvHeader { .. } | Self::TlvLength { .. } => CommandStatus::INVALID_TLV_STREAM,
+            Self::TrailingOctets { .. } | Self::TlvLength { .. } => CommandStatus::INVALID_TLV_STREAM,
         }
     }
 }
 
-/// Why a PDU cannot be written.
+/// Encoding error of a PDU.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EncodeError {
-    #[error("{} takes at most {} octets", .0.name, .0.limit - 1)]
-    TooLong(&'static Field),
-    #[error("{} cannot hold a NUL, or a character outside Latin-1", .0.name)]
-    Character(&'static Field),
-    #[error("short_message has {octets} octets, it takes at most {most}: use message_payload", most = super::ShortMessage::LIMIT)]
+    #[error("{} exceeds {} octets", .0.name, .0.max_octets - 1)]
+    FieldTooLong(&'static TextField),
+    #[error("{} contains a NUL or a character outside Latin-1", .0.name)]
+    InvalidCharacter(&'static TextField),
+    #[error(
+        "short_message has {octets} octets, the maximum is {max}; use message_payload",
+        max = super::ShortMessage::MAX_OCTETS
+    )]
     MessageTooLong { octets: usize },
-    #[error("{tag} has {octets} octets, a TLV takes at most 65535")]
-    TlvTooLong { tag: Tag, octets: usize },
-    #[error("the PDU would have {octets} octets")]
+    #[error("{tag} has {octets} octets, the maximum of a TLV is 65535")]
+    TlvTooLong { tag: TlvTag, octets: usize },
+    #[error("PDU of {octets} octets exceeds the maximum length")]
     PduTooLong { octets: usize },
-    #[error("0 and numbers above 0x7fffffff are not sequence numbers of requests")]
-    Sequence,
+    #[error("invalid sequence_number of a request: must be 1 to 0x7fffffff")]
+    InvalidSequenceNumber,
 }
 
-/// Reads fields off the front of a body.
-pub(super) struct Reader<'a> {
+/// Reads fields from the front of a body.
+pub(super) struct BodyReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BodyReader<'a> {
     pub(super) fn new(body: &'a [u8]) -> Self {
         Self { rest: body }
     }
@@ -97,41 +99,41 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    pub(super) fn left(&self) -> usize {
+    pub(super) fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    pub(super) fn octet(&mut self, field: &'static str) -> Result<u8, Malformed> {
-        let (&first, rest) = self.rest.split_first().ok_or(Malformed::Truncated { field })?;
+    pub(super) fn octet(&mut self, field: &'static str) -> Result<u8, MalformedBody> {
+        let (&first, rest) = self.rest.split_first().ok_or(MalformedBody::Truncated { field })?;
         self.rest = rest;
         Ok(first)
     }
 
-    /// Takes `count` octets, or none when there are fewer.
+    /// Reads `count` octets; reads nothing if fewer remain.
     pub(super) fn octets(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(count)?;
+        let (octets, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
-        Some(taken)
+        Some(octets)
     }
 
-    /// Takes a text field. At the very end of a body, its final NUL may be missing: some peers forget it.
-    pub(super) fn text(&mut self, field: &'static Field) -> Result<String, Malformed> {
+    /// Reads a text field. At the end of a body the final NUL may be missing, because some peers omit it.
+    pub(super) fn text(&mut self, field: &'static TextField) -> Result<String, MalformedBody> {
         if self.rest.is_empty() {
-            return Err(Malformed::Truncated { field: field.name });
+            return Err(MalformedBody::Truncated { field: field.name });
         }
-        let window = &self.rest[..self.rest.len().min(field.limit)];
+        let window = &self.rest[..self.rest.len().min(field.max_octets)];
         if let Some(end) = window.iter().position(|&octet| octet == 0) {
             self.rest = &self.rest[end + 1..];
             return Ok(latin1(&window[..end]));
         }
-        if self.rest.len() < field.limit {
+        if self.rest.len() < field.max_octets {
             self.rest = &[];
             return Ok(latin1(window));
         }
-        Err(Malformed::TooLong(field))
+        Err(MalformedBody::FieldTooLong(field))
     }
 
-    pub(super) fn address(&mut self, field: &'static Field) -> Result<Address, Malformed> {
+    pub(super) fn address(&mut self, field: &'static TextField) -> Result<Address, MalformedBody> {
         let ton = Ton(self.octet(field.name)?);
         let npi = Npi(self.octet(field.name)?);
         Ok(Address { ton, npi, value: self.text(field)? })
@@ -142,24 +144,24 @@ fn latin1(octets: &[u8]) -> String {
     octets.iter().copied().map(char::from).collect()
 }
 
-/// Writes a text field with its final NUL.
-pub(super) fn put_text(out: &mut BytesMut, field: &'static Field, text: &str) -> Result<(), EncodeError> {
+/// Writes a text field and its final NUL.
+pub(super) fn put_text(out: &mut BytesMut, field: &'static TextField, text: &str) -> Result<(), EncodeError> {
     let mut octets = 0;
     for character in text.chars() {
         match u8::try_from(character) {
             Ok(octet) if octet != 0 => out.put_u8(octet),
-            _ => return Err(EncodeError::Character(field)),
+            _ => return Err(EncodeError::InvalidCharacter(field)),
         }
         octets += 1;
     }
-    if octets >= field.limit {
-        return Err(EncodeError::TooLong(field));
+    if octets >= field.max_octets {
+        return Err(EncodeError::FieldTooLong(field));
     }
     out.put_u8(0);
     Ok(())
 }
 
-pub(super) fn put_address(out: &mut BytesMut, field: &'static Field, address: &Address) -> Result<(), EncodeError> {
+pub(super) fn put_address(out: &mut BytesMut, field: &'static TextField, address: &Address) -> Result<(), EncodeError> {
     out.put_u8(address.ton.0);
     out.put_u8(address.npi.0);
     put_text(out, field, &address.value)

@@ -1,20 +1,18 @@
-//! Finding the PDUs in a stream of octets.
+//! Framing: extracts PDUs from a stream of octets.
 //!
-//! The length in a header is the only thing that cannot be wrong without losing the stream: after it, nobody knows
-//! where the next PDU begins.
+//! An invalid `command_length` is the only fatal error: the start of the next PDU is then unknown.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
 use super::{CommandId, CommandStatus};
 
-/// The largest PDU that is read or written unless told otherwise.
-pub const MAX_PDU: usize = 64 * 1024;
+/// Default maximum length of a PDU.
+pub const MAX_PDU_OCTETS: usize = 64 * 1024;
 
-/// The octets of a header.
-pub const HEADER: usize = 16;
+pub const HEADER_OCTETS: usize = 16;
 
-/// What every PDU begins with, after its length.
+/// PDU header without `command_length`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub command: CommandId,
@@ -22,20 +20,20 @@ pub struct Header {
     pub sequence: u32,
 }
 
-/// A length that no PDU can have. The stream is lost.
+/// Invalid `command_length`. The stream cannot be resynchronised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a PDU cannot have {octets} octets, only {HEADER} to {most}")]
-pub struct ImpossibleLength {
+#[error("invalid command_length {octets}: must be {HEADER_OCTETS} to {max}")]
+pub struct InvalidPduLength {
     pub octets: usize,
-    pub most: usize,
+    pub max: usize,
 }
 
-/// Takes the next whole PDU off the front of a buffer; none when it has not arrived yet.
-pub fn next(buffer: &mut BytesMut, most: usize) -> Result<Option<(Header, Bytes)>, ImpossibleLength> {
+/// Removes the next complete PDU from the front of a buffer; `None` if it is incomplete.
+pub fn next_frame(buffer: &mut BytesMut, max: usize) -> Result<Option<(Header, Bytes)>, InvalidPduLength> {
     let Some(length) = buffer.first_chunk::<4>() else { return Ok(None) };
     let octets = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-    if octets < HEADER || octets > most {
-        return Err(ImpossibleLength { octets, most });
+    if octets < HEADER_OCTETS || octets > max {
+        return Err(InvalidPduLength { octets, max });
     }
     if buffer.len() < octets {
         buffer.reserve(octets - buffer.len());

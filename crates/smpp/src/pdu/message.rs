@@ -1,4 +1,4 @@
-//! The operations that carry a message, and the answer to them.
+//! Bodies of `submit_sm`, `deliver_sm`, `data_sm` and their responses.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use bytes::{BufMut, BytesMut};
 use super::{
     Npi, Tlvs, Ton,
     field::{
-        DESTINATION_ADDR, EncodeError, LONG_DESTINATION_ADDR, LONG_SOURCE_ADDR, MESSAGE_ID, Malformed, Reader,
+        BodyReader, DESTINATION_ADDR, EncodeError, LONG_DESTINATION_ADDR, LONG_SOURCE_ADDR, MESSAGE_ID, MalformedBody,
         SCHEDULE_DELIVERY_TIME, SERVICE_TYPE, SOURCE_ADDR, VALIDITY_PERIOD, put_address, put_text,
     },
 };
 use crate::text::DataCoding;
 
-/// A number, a short code or a name, as the peer wrote it.
+/// Phone number, short code or alphanumeric sender, as in the PDU.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Address {
     pub ton: Ton,
@@ -35,11 +35,11 @@ impl fmt::Debug for Address {
     }
 }
 
-/// What kind of message it is, and whether its octets begin with a header.
+/// The `esm_class` field: message type, and flags for UDH and reply path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EsmClass(pub u8);
 
-/// The kinds of message that `esm_class` tells apart.
+/// Message type in `esm_class`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MessageType {
     Ordinary,
@@ -52,15 +52,15 @@ pub enum MessageType {
 }
 
 impl EsmClass {
-    /// An ordinary message whose octets begin with a user data header.
-    pub const WITH_HEADER: Self = Self(Self::HEADER);
+    /// Default message type, with a user data header.
+    pub const WITH_UDH: Self = Self(Self::UDHI_MASK);
 
-    const HEADER: u8 = 0x40;
-    const REPLY_PATH: u8 = 0x80;
-    const TYPE: u8 = 0x3C;
+    const UDHI_MASK: u8 = 0x40;
+    const REPLY_PATH_MASK: u8 = 0x80;
+    const MESSAGE_TYPE_MASK: u8 = 0x3C;
 
     pub fn message_type(self) -> MessageType {
-        match self.0 & Self::TYPE {
+        match self.0 & Self::MESSAGE_TYPE_MASK {
             0x00 => MessageType::Ordinary,
             0x04 => MessageType::DeliveryReceipt,
             0x08 => MessageType::SmeAcknowledgement,
@@ -71,16 +71,16 @@ impl EsmClass {
         }
     }
 
-    pub fn has_header(self) -> bool {
-        self.0 & Self::HEADER != 0
+    pub fn has_udh(self) -> bool {
+        self.0 & Self::UDHI_MASK != 0
     }
 
     pub fn has_reply_path(self) -> bool {
-        self.0 & Self::REPLY_PATH != 0
+        self.0 & Self::REPLY_PATH_MASK != 0
     }
 }
 
-/// The body of `submit_sm` and of `deliver_sm`: the same fields, in opposite directions.
+/// Body of `submit_sm` and `deliver_sm`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ShortMessage {
     pub service_type: String,
@@ -95,12 +95,12 @@ pub struct ShortMessage {
     pub replace_if_present: u8,
     pub data_coding: DataCoding,
     pub default_message_id: u8,
-    /// Empty when the TLV `message_payload` holds the message; [`content`](Self::content) knows.
+    /// Empty if the TLV `message_payload` holds the message; [`content`](Self::content) reads both.
     pub short_message: Vec<u8>,
     pub tlvs: Tlvs,
 }
 
-/// Tells of the message how long it is, never what it says.
+/// Shows the length of the message, never the message.
 impl fmt::Debug for ShortMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ShortMessage")
@@ -115,10 +115,10 @@ impl fmt::Debug for ShortMessage {
 }
 
 impl ShortMessage {
-    /// The most octets of `short_message` itself.
-    pub const LIMIT: usize = 254;
+    /// Maximum length of `short_message`.
+    pub const MAX_OCTETS: usize = 254;
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(reader: &mut BodyReader<'_>) -> Result<Self, MalformedBody> {
         Ok(Self {
             service_type: reader.text(SERVICE_TYPE)?,
             source: reader.address(SOURCE_ADDR)?,
@@ -133,16 +133,16 @@ impl ShortMessage {
             data_coding: DataCoding(reader.octet("data_coding")?),
             default_message_id: reader.octet("sm_default_msg_id")?,
             short_message: {
-                let (said, left) = (usize::from(reader.octet("sm_length")?), reader.left());
-                reader.octets(said).ok_or(Malformed::MessageLength { said, left })?.to_vec()
+                let (declared, available) = (usize::from(reader.octet("sm_length")?), reader.remaining());
+                reader.octets(declared).ok_or(MalformedBody::MessageLength { declared, available })?.to_vec()
             },
-            tlvs: Tlvs::read(reader)?,
+            tlvs: Tlvs::decode(reader)?,
         })
     }
 
-    pub(super) fn put(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    pub(super) fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         let octets = self.short_message.len();
-        let length = u8::try_from(octets).ok().filter(|_| octets <= Self::LIMIT);
+        let length = u8::try_from(octets).ok().filter(|_| octets <= Self::MAX_OCTETS);
         let length = length.ok_or(EncodeError::MessageTooLong { octets })?;
         put_text(out, SERVICE_TYPE, &self.service_type)?;
         put_address(out, SOURCE_ADDR, &self.source)?;
@@ -153,11 +153,11 @@ impl ShortMessage {
         out.put_slice(&[self.registered_delivery, self.replace_if_present]);
         out.put_slice(&[self.data_coding.0, self.default_message_id, length]);
         out.put_slice(&self.short_message);
-        self.tlvs.put(out)
+        self.tlvs.encode(out)
     }
 }
 
-/// The body of `data_sm`, whose message is in the TLV `message_payload`.
+/// Body of `data_sm`; the message is in the TLV `message_payload`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataSm {
     pub service_type: String,
@@ -170,7 +170,7 @@ pub struct DataSm {
 }
 
 impl DataSm {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(reader: &mut BodyReader<'_>) -> Result<Self, MalformedBody> {
         Ok(Self {
             service_type: reader.text(SERVICE_TYPE)?,
             source: reader.address(LONG_SOURCE_ADDR)?,
@@ -178,37 +178,37 @@ impl DataSm {
             esm_class: EsmClass(reader.octet("esm_class")?),
             registered_delivery: reader.octet("registered_delivery")?,
             data_coding: DataCoding(reader.octet("data_coding")?),
-            tlvs: Tlvs::read(reader)?,
+            tlvs: Tlvs::decode(reader)?,
         })
     }
 
-    pub(super) fn put(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    pub(super) fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         put_text(out, SERVICE_TYPE, &self.service_type)?;
         put_address(out, LONG_SOURCE_ADDR, &self.source)?;
         put_address(out, LONG_DESTINATION_ADDR, &self.destination)?;
         out.put_slice(&[self.esm_class.0, self.registered_delivery, self.data_coding.0]);
-        self.tlvs.put(out)
+        self.tlvs.encode(out)
     }
 }
 
-/// The answer to a message. To `deliver_sm` its id is empty: one NUL.
+/// Body of `submit_sm_resp`, `deliver_sm_resp` and `data_sm_resp`. `message_id` is empty in `deliver_sm_resp`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MessageReply {
+pub struct MessageResponseBody {
     pub message_id: String,
     pub tlvs: Tlvs,
 }
 
-impl MessageReply {
-    /// A body may be missing: with an error it should be, and some peers never send one.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+impl MessageResponseBody {
+    /// Accepts a missing body: error responses have none, and some peers never send one.
+    pub(super) fn decode(reader: &mut BodyReader<'_>) -> Result<Self, MalformedBody> {
         if reader.is_empty() {
             return Ok(Self::default());
         }
-        Ok(Self { message_id: reader.text(MESSAGE_ID)?, tlvs: Tlvs::read(reader)? })
+        Ok(Self { message_id: reader.text(MESSAGE_ID)?, tlvs: Tlvs::decode(reader)? })
     }
 
-    pub(super) fn put(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    pub(super) fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         put_text(out, MESSAGE_ID, &self.message_id)?;
-        self.tlvs.put(out)
+        self.tlvs.encode(out)
     }
 }

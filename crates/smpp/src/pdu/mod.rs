@@ -1,33 +1,31 @@
-//! PDUs as types.
+//! PDU types and codec.
 //!
-//! A request has no status and a response has one, so the two are different types. What is not known is kept as it
-//! came. Reading never fails without saying whose PDU it was: [`DecodeError`] has the command and the sequence number.
-//! Only an [`ImpossibleLength`] cannot be survived.
+//! Requests and responses are different types, because only responses have a `command_status`. Unknown PDUs keep their
+//! octets. A [`DecodeError`] has the command and the sequence number; only an [`InvalidPduLength`] is fatal.
 //!
-//! Reading is generous where peers are known to be careless (no NUL at the very end, no body in a response, octets
-//! after an operation that has no body) and exact otherwise; writing is always exact.
+//! Decoding tolerates known deviations of peers (no NUL at the end of the body, no body in a response, octets after an
+//! operation without a body) and is strict otherwise. Encoding is always strict.
 
 mod bind;
+mod constants;
 mod field;
 mod frame;
 mod message;
-mod names;
 mod tlv;
 
 use bytes::{BufMut, BytesMut};
 use thiserror::Error;
 
 pub use self::{
-    bind::{AlertNotification, Bind, BindMode, BindReply, Outbind, VERSION_3_4, VERSION_5_0},
-    field::{EncodeError, Field, Malformed},
-    frame::{HEADER, Header, ImpossibleLength, MAX_PDU, next},
-    message::{Address, DataSm, EsmClass, MessageReply, MessageType, ShortMessage},
-    names::{CommandId, CommandStatus, Npi, Tag, Ton},
+    bind::{AlertNotification, Bind, BindMode, BindResponseBody, Outbind, VERSION_3_4, VERSION_5_0},
+    constants::{CommandId, CommandStatus, Npi, TlvTag, Ton},
+    field::{EncodeError, MalformedBody, TextField},
+    frame::{HEADER_OCTETS, Header, InvalidPduLength, MAX_PDU_OCTETS, next_frame},
+    message::{Address, DataSm, EsmClass, MessageResponseBody, MessageType, ShortMessage},
     tlv::{Tlv, Tlvs},
 };
-use field::Reader;
+use field::BodyReader;
 
-/// One message of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pdu {
     pub sequence: u32,
@@ -38,10 +36,10 @@ pub struct Pdu {
 pub enum Body {
     Request(Request),
     Response(Response),
-    Unknown(Unknown),
+    Unknown(UnknownPdu),
 }
 
-/// What one side asks of the other. `outbind` and `alert_notification` are never answered.
+/// Request PDU. `outbind` and `alert_notification` have no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     Bind(BindMode, Bind),
@@ -57,42 +55,42 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: CommandStatus,
-    pub reply: Reply,
+    pub body: ResponseBody,
 }
 
-/// What an answer says besides its status.
+/// Response PDU without its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum ResponseBody {
     GenericNack,
-    Bind(BindMode, BindReply),
+    Bind(BindMode, BindResponseBody),
     Unbind,
     EnquireLink,
-    SubmitSm(MessageReply),
-    DeliverSm(MessageReply),
-    DataSm(MessageReply),
+    SubmitSm(MessageResponseBody),
+    DeliverSm(MessageResponseBody),
+    DataSm(MessageResponseBody),
 }
 
-/// A PDU that this crate has no type for.
+/// PDU with an unsupported `command_id`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Unknown {
+pub struct UnknownPdu {
     pub command: CommandId,
     pub status: CommandStatus,
     pub body: Vec<u8>,
 }
 
-impl std::fmt::Debug for Unknown {
+impl std::fmt::Debug for UnknownPdu {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Unknown({}, {}, {} octets)", self.command, self.status, self.body.len())
+        write!(f, "UnknownPdu({}, {}, {} octets)", self.command, self.status, self.body.len())
     }
 }
 
-/// A PDU whose body could not be read.
+/// Decoding error, with the command and sequence number of the PDU.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("malformed {command}: {what}")]
+#[error("malformed {command}: {reason}")]
 pub struct DecodeError {
     pub command: CommandId,
     pub sequence: u32,
-    pub what: Malformed,
+    pub reason: MalformedBody,
 }
 
 impl Pdu {
@@ -100,30 +98,30 @@ impl Pdu {
         Self { sequence, body: Body::Request(request) }
     }
 
-    pub fn response(sequence: u32, status: CommandStatus, reply: Reply) -> Self {
-        Self { sequence, body: Body::Response(Response { status, reply }) }
+    pub fn response(sequence: u32, status: CommandStatus, body: ResponseBody) -> Self {
+        Self { sequence, body: Body::Response(Response { status, body }) }
     }
 
-    /// Reads the body that follows a header.
+    /// Decodes the body of a frame.
     pub fn decode(header: Header, body: &[u8]) -> Result<Self, DecodeError> {
         let Header { command, sequence, .. } = header;
-        let body = decode_body(header, body).map_err(|what| DecodeError { command, sequence, what })?;
+        let body = decode_body(header, body).map_err(|reason| DecodeError { command, sequence, reason })?;
         Ok(Self { sequence, body })
     }
 
-    /// Writes it at the end of a buffer, or leaves the buffer as it was.
+    /// Appends the PDU to a buffer. On an error the buffer is unchanged.
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         let start = out.len();
         let (command, status) = match &self.body {
             Body::Request(request) => (request.command(), CommandStatus::OK),
-            Body::Response(response) => (response.reply.command(), response.status),
+            Body::Response(response) => (response.body.command(), response.status),
             Body::Unknown(unknown) => (unknown.command, unknown.status),
         };
         out.put_u32(0);
         out.put_u32(command.0);
         out.put_u32(status.0);
         out.put_u32(self.sequence);
-        let written = self.put_body(out).and_then(|()| {
+        let written = self.encode_body(out).and_then(|()| {
             let octets = out.len() - start;
             u32::try_from(octets).map_err(|_| EncodeError::PduTooLong { octets })
         });
@@ -139,11 +137,11 @@ impl Pdu {
         }
     }
 
-    fn put_body(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    fn encode_body(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         match &self.body {
-            Body::Request(_) if !(1..=0x7FFF_FFFF).contains(&self.sequence) => Err(EncodeError::Sequence),
-            Body::Request(request) => request.put(out),
-            Body::Response(response) => response.put(out),
+            Body::Request(_) if !(1..=0x7FFF_FFFF).contains(&self.sequence) => Err(EncodeError::InvalidSequenceNumber),
+            Body::Request(request) => request.encode(out),
+            Body::Response(response) => response.encode(out),
             Body::Unknown(unknown) => {
                 out.put_slice(&unknown.body);
                 Ok(())
@@ -155,7 +153,7 @@ impl Pdu {
 impl Request {
     pub fn command(&self) -> CommandId {
         match self {
-            Self::Bind(mode, _) => mode.request(),
+            Self::Bind(mode, _) => mode.request_command(),
             Self::Unbind => CommandId::UNBIND,
             Self::EnquireLink => CommandId::ENQUIRE_LINK,
             Self::SubmitSm(_) => CommandId::SUBMIT_SM,
@@ -166,35 +164,37 @@ impl Request {
         }
     }
 
-    fn put(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         match self {
-            Self::Bind(_, bind) => bind.put(out),
+            Self::Bind(_, bind) => bind.encode(out),
             Self::Unbind | Self::EnquireLink => Ok(()),
-            Self::SubmitSm(message) | Self::DeliverSm(message) => message.put(out),
-            Self::DataSm(message) => message.put(out),
-            Self::Outbind(outbind) => outbind.put(out),
-            Self::AlertNotification(alert) => alert.put(out),
+            Self::SubmitSm(message) | Self::DeliverSm(message) => message.encode(out),
+            Self::DataSm(message) => message.encode(out),
+            Self::Outbind(outbind) => outbind.encode(out),
+            Self::AlertNotification(alert) => alert.encode(out),
         }
     }
 }
 
 impl Response {
-    fn put(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
-        let refused = !self.status.is_ok();
-        match &self.reply {
-            Reply::GenericNack | Reply::Unbind | Reply::EnquireLink => Ok(()),
-            Reply::Bind(_, reply) => reply.put(out, refused),
-            Reply::SubmitSm(reply) if refused && *reply == MessageReply::default() => Ok(()),
-            Reply::SubmitSm(reply) | Reply::DeliverSm(reply) | Reply::DataSm(reply) => reply.put(out),
+    fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+        let is_error = !self.status.is_ok();
+        match &self.body {
+            ResponseBody::GenericNack | ResponseBody::Unbind | ResponseBody::EnquireLink => Ok(()),
+            ResponseBody::Bind(_, body) => body.encode(out, is_error),
+            ResponseBody::SubmitSm(body) if is_error && *body == MessageResponseBody::default() => Ok(()),
+            ResponseBody::SubmitSm(body) | ResponseBody::DeliverSm(body) | ResponseBody::DataSm(body) => {
+                body.encode(out)
+            }
         }
     }
 }
 
-impl Reply {
+impl ResponseBody {
     pub fn command(&self) -> CommandId {
         match self {
             Self::GenericNack => CommandId::GENERIC_NACK,
-            Self::Bind(mode, _) => mode.response(),
+            Self::Bind(mode, _) => mode.response_command(),
             Self::Unbind => CommandId::UNBIND_RESP,
             Self::EnquireLink => CommandId::ENQUIRE_LINK_RESP,
             Self::SubmitSm(_) => CommandId::SUBMIT_SM_RESP,
@@ -203,45 +203,51 @@ impl Reply {
         }
     }
 
-    /// The empty answer to a command: its own response, or `generic_nack` to what has none.
-    pub fn to(command: CommandId) -> Self {
+    /// The empty response to a command, or `generic_nack` if the command has no response.
+    pub fn empty_for(command: CommandId) -> Self {
         match command {
-            CommandId::BIND_RECEIVER => Self::Bind(BindMode::Receiver, BindReply::default()),
-            CommandId::BIND_TRANSMITTER => Self::Bind(BindMode::Transmitter, BindReply::default()),
-            CommandId::BIND_TRANSCEIVER => Self::Bind(BindMode::Transceiver, BindReply::default()),
+            CommandId::BIND_RECEIVER => Self::Bind(BindMode::Receiver, BindResponseBody::default()),
+            CommandId::BIND_TRANSMITTER => Self::Bind(BindMode::Transmitter, BindResponseBody::default()),
+            CommandId::BIND_TRANSCEIVER => Self::Bind(BindMode::Transceiver, BindResponseBody::default()),
             CommandId::UNBIND => Self::Unbind,
             CommandId::ENQUIRE_LINK => Self::EnquireLink,
-            CommandId::SUBMIT_SM => Self::SubmitSm(MessageReply::default()),
-            CommandId::DELIVER_SM => Self::DeliverSm(MessageReply::default()),
-            CommandId::DATA_SM => Self::DataSm(MessageReply::default()),
+            CommandId::SUBMIT_SM => Self::SubmitSm(MessageResponseBody::default()),
+            CommandId::DELIVER_SM => Self::DeliverSm(MessageResponseBody::default()),
+            CommandId::DATA_SM => Self::DataSm(MessageResponseBody::default()),
             _ => Self::GenericNack,
         }
     }
 }
 
-fn decode_body(header: Header, body: &[u8]) -> Result<Body, Malformed> {
-    let reader = &mut Reader::new(body);
-    let reply = |reply| Body::Response(Response { status: header.status, reply });
+fn decode_body(header: Header, body: &[u8]) -> Result<Body, MalformedBody> {
+    let reader = &mut BodyReader::new(body);
+    let response = |body| Body::Response(Response { status: header.status, body });
     Ok(match header.command {
-        CommandId::BIND_RECEIVER => Body::Request(Request::Bind(BindMode::Receiver, Bind::read(reader)?)),
-        CommandId::BIND_TRANSMITTER => Body::Request(Request::Bind(BindMode::Transmitter, Bind::read(reader)?)),
-        CommandId::BIND_TRANSCEIVER => Body::Request(Request::Bind(BindMode::Transceiver, Bind::read(reader)?)),
+        CommandId::BIND_RECEIVER => Body::Request(Request::Bind(BindMode::Receiver, Bind::decode(reader)?)),
+        CommandId::BIND_TRANSMITTER => Body::Request(Request::Bind(BindMode::Transmitter, Bind::decode(reader)?)),
+        CommandId::BIND_TRANSCEIVER => Body::Request(Request::Bind(BindMode::Transceiver, Bind::decode(reader)?)),
         CommandId::UNBIND => Body::Request(Request::Unbind),
         CommandId::ENQUIRE_LINK => Body::Request(Request::EnquireLink),
-        CommandId::SUBMIT_SM => Body::Request(Request::SubmitSm(ShortMessage::read(reader)?)),
-        CommandId::DELIVER_SM => Body::Request(Request::DeliverSm(ShortMessage::read(reader)?)),
-        CommandId::DATA_SM => Body::Request(Request::DataSm(DataSm::read(reader)?)),
-        CommandId::OUTBIND => Body::Request(Request::Outbind(Outbind::read(reader)?)),
-        CommandId::ALERT_NOTIFICATION => Body::Request(Request::AlertNotification(AlertNotification::read(reader)?)),
-        CommandId::GENERIC_NACK => reply(Reply::GenericNack),
-        CommandId::BIND_RECEIVER_RESP => reply(Reply::Bind(BindMode::Receiver, BindReply::read(reader)?)),
-        CommandId::BIND_TRANSMITTER_RESP => reply(Reply::Bind(BindMode::Transmitter, BindReply::read(reader)?)),
-        CommandId::BIND_TRANSCEIVER_RESP => reply(Reply::Bind(BindMode::Transceiver, BindReply::read(reader)?)),
-        CommandId::UNBIND_RESP => reply(Reply::Unbind),
-        CommandId::ENQUIRE_LINK_RESP => reply(Reply::EnquireLink),
-        CommandId::SUBMIT_SM_RESP => reply(Reply::SubmitSm(MessageReply::read(reader)?)),
-        CommandId::DELIVER_SM_RESP => reply(Reply::DeliverSm(MessageReply::read(reader)?)),
-        CommandId::DATA_SM_RESP => reply(Reply::DataSm(MessageReply::read(reader)?)),
-        command => Body::Unknown(Unknown { command, status: header.status, body: body.to_vec() }),
+        CommandId::SUBMIT_SM => Body::Request(Request::SubmitSm(ShortMessage::decode(reader)?)),
+        CommandId::DELIVER_SM => Body::Request(Request::DeliverSm(ShortMessage::decode(reader)?)),
+        CommandId::DATA_SM => Body::Request(Request::DataSm(DataSm::decode(reader)?)),
+        CommandId::OUTBIND => Body::Request(Request::Outbind(Outbind::decode(reader)?)),
+        CommandId::ALERT_NOTIFICATION => Body::Request(Request::AlertNotification(AlertNotification::decode(reader)?)),
+        CommandId::GENERIC_NACK => response(ResponseBody::GenericNack),
+        CommandId::BIND_RECEIVER_RESP => {
+            response(ResponseBody::Bind(BindMode::Receiver, BindResponseBody::decode(reader)?))
+        }
+        CommandId::BIND_TRANSMITTER_RESP => {
+            response(ResponseBody::Bind(BindMode::Transmitter, BindResponseBody::decode(reader)?))
+        }
+        CommandId::BIND_TRANSCEIVER_RESP => {
+            response(ResponseBody::Bind(BindMode::Transceiver, BindResponseBody::decode(reader)?))
+        }
+        CommandId::UNBIND_RESP => response(ResponseBody::Unbind),
+        CommandId::ENQUIRE_LINK_RESP => response(ResponseBody::EnquireLink),
+        CommandId::SUBMIT_SM_RESP => response(ResponseBody::SubmitSm(MessageResponseBody::decode(reader)?)),
+        CommandId::DELIVER_SM_RESP => response(ResponseBody::DeliverSm(MessageResponseBody::decode(reader)?)),
+        CommandId::DATA_SM_RESP => response(ResponseBody::DataSm(MessageResponseBody::decode(reader)?)),
+        command => Body::Unknown(UnknownPdu { command, status: header.status, body: body.to_vec() }),
     })
 }

@@ -1,20 +1,20 @@
-//! Optional parameters: tag, length, value.
+//! Optional parameters (TLVs).
 //!
-//! Kept in the order of the wire, with repeated and unknown tags as they came. A getter of a number takes a value that
-//! is shorter than the specification says (some peers send one octet for a small reference), and none that is longer.
+//! TLVs keep their order, including repeated and unknown tags. Integer getters accept a value that is shorter than
+//! specified, because some peers send one octet for a small reference, but no longer one.
 
 use std::fmt;
 
 use bytes::{BufMut, BytesMut};
 
 use super::{
-    Tag,
-    field::{EncodeError, Malformed, Reader},
+    TlvTag,
+    field::{BodyReader, EncodeError, MalformedBody},
 };
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tlv {
-    pub tag: Tag,
+    pub tag: TlvTag,
     pub value: Vec<u8>,
 }
 
@@ -24,7 +24,6 @@ impl fmt::Debug for Tlv {
     }
 }
 
-/// The TLVs of a PDU.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tlvs(Vec<Tlv>);
 
@@ -34,16 +33,16 @@ impl fmt::Debug for Tlvs {
     }
 }
 
-impl FromIterator<(Tag, Vec<u8>)> for Tlvs {
-    fn from_iter<I: IntoIterator<Item = (Tag, Vec<u8>)>>(items: I) -> Self {
+impl FromIterator<(TlvTag, Vec<u8>)> for Tlvs {
+    fn from_iter<I: IntoIterator<Item = (TlvTag, Vec<u8>)>>(items: I) -> Self {
         Self(items.into_iter().map(|(tag, value)| Tlv { tag, value }).collect())
     }
 }
 
 impl Tlvs {
-    /// Adds one at the end.
+    /// Appends a TLV.
     #[must_use]
-    pub fn with(mut self, tag: Tag, value: impl Into<Vec<u8>>) -> Self {
+    pub fn with(mut self, tag: TlvTag, value: impl Into<Vec<u8>>) -> Self {
         self.0.push(Tlv { tag, value: value.into() });
         self
     }
@@ -56,57 +55,57 @@ impl Tlvs {
         self.0.is_empty()
     }
 
-    /// The first value under a tag.
-    pub fn get(&self, tag: Tag) -> Option<&[u8]> {
+    /// Value of the first TLV with this tag.
+    pub fn get(&self, tag: TlvTag) -> Option<&[u8]> {
         self.iter().find(|tlv| tlv.tag == tag).map(|tlv| tlv.value.as_slice())
     }
 
     pub fn message_payload(&self) -> Option<&[u8]> {
-        self.get(Tag::MESSAGE_PAYLOAD)
+        self.get(TlvTag::MESSAGE_PAYLOAD)
     }
 
     pub fn user_message_reference(&self) -> Option<u16> {
-        self.short(Tag::USER_MESSAGE_REFERENCE)
+        self.get_u16(TlvTag::USER_MESSAGE_REFERENCE)
     }
 
     pub fn sar_msg_ref_num(&self) -> Option<u16> {
-        self.short(Tag::SAR_MSG_REF_NUM)
+        self.get_u16(TlvTag::SAR_MSG_REF_NUM)
     }
 
     pub fn sar_total_segments(&self) -> Option<u8> {
-        self.octet(Tag::SAR_TOTAL_SEGMENTS)
+        self.get_u8(TlvTag::SAR_TOTAL_SEGMENTS)
     }
 
     pub fn sar_segment_seqnum(&self) -> Option<u8> {
-        self.octet(Tag::SAR_SEGMENT_SEQNUM)
+        self.get_u8(TlvTag::SAR_SEGMENT_SEQNUM)
     }
 
     pub fn source_network_type(&self) -> Option<u8> {
-        self.octet(Tag::SOURCE_NETWORK_TYPE)
+        self.get_u8(TlvTag::SOURCE_NETWORK_TYPE)
     }
 
     pub fn message_state(&self) -> Option<u8> {
-        self.octet(Tag::MESSAGE_STATE)
+        self.get_u8(TlvTag::MESSAGE_STATE)
     }
 
     pub fn sc_interface_version(&self) -> Option<u8> {
-        self.octet(Tag::SC_INTERFACE_VERSION)
+        self.get_u8(TlvTag::SC_INTERFACE_VERSION)
     }
 
-    /// The id of the message that a receipt is about, with or without its final NUL.
+    /// Message id in a delivery receipt; the final NUL is optional.
     pub fn receipted_message_id(&self) -> Option<String> {
-        let value = self.get(Tag::RECEIPTED_MESSAGE_ID)?;
+        let value = self.get(TlvTag::RECEIPTED_MESSAGE_ID)?;
         Some(value.iter().copied().take_while(|&octet| octet != 0).map(char::from).collect())
     }
 
-    fn octet(&self, tag: Tag) -> Option<u8> {
+    fn get_u8(&self, tag: TlvTag) -> Option<u8> {
         match *self.get(tag)? {
             [value] => Some(value),
             _ => None,
         }
     }
 
-    fn short(&self, tag: Tag) -> Option<u16> {
+    fn get_u16(&self, tag: TlvTag) -> Option<u16> {
         match *self.get(tag)? {
             [low] => Some(low.into()),
             [high, low] => Some(u16::from_be_bytes([high, low])),
@@ -114,23 +113,23 @@ impl Tlvs {
         }
     }
 
-    /// Reads whatever is left of a body.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    /// Decodes the rest of a body.
+    pub(super) fn decode(reader: &mut BodyReader<'_>) -> Result<Self, MalformedBody> {
         let mut tlvs = vec![];
         while !reader.is_empty() {
-            let left = reader.left();
+            let available = reader.remaining();
             let Some(&[tag_high, tag_low, high, low]) = reader.octets(4) else {
-                return Err(Malformed::TlvHeader { left });
+                return Err(MalformedBody::TrailingOctets { available });
             };
-            let tag = Tag(u16::from_be_bytes([tag_high, tag_low]));
-            let (said, left) = (usize::from(u16::from_be_bytes([high, low])), reader.left());
-            let value = reader.octets(said).ok_or(Malformed::TlvLength { tag, said, left })?;
+            let tag = TlvTag(u16::from_be_bytes([tag_high, tag_low]));
+            let (declared, available) = (usize::from(u16::from_be_bytes([high, low])), reader.remaining());
+            let value = reader.octets(declared).ok_or(MalformedBody::TlvLength { tag, declared, available })?;
             tlvs.push(Tlv { tag, value: value.to_vec() });
         }
         Ok(Self(tlvs))
     }
 
-    pub(super) fn put(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+    pub(super) fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         for Tlv { tag, value } in &self.0 {
             let octets = value.len();
             let length = u16::try_from(octets).map_err(|_| EncodeError::TlvTooLong { tag: *tag, octets })?;

@@ -1,110 +1,110 @@
-//! The handle through which requests are sent.
+//! Handle for sending requests over a running session.
 
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::pdu::{
-    AlertNotification, CommandId, CommandStatus, DataSm, DecodeError, EncodeError, MessageReply, Reply, Request,
-    Response, ShortMessage,
+    AlertNotification, CommandId, CommandStatus, DataSm, DecodeError, EncodeError, MessageResponseBody, Request,
+    Response, ResponseBody, ShortMessage,
 };
 
-/// Why a request has no good response.
+/// Failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RequestError {
-    #[error("the peer refused with {0}")]
-    Refused(CommandStatus),
-    #[error("the peer did not respond in time")]
+    #[error("peer rejected the request with {0}")]
+    Rejected(CommandStatus),
+    #[error("peer did not respond in time")]
     TimedOut,
-    #[error("the session has ended")]
+    #[error("session has ended")]
     Closed,
-    #[error("the peer responded with {0}")]
-    Unexpected(CommandId),
+    #[error("unexpected response {0}")]
+    UnexpectedResponse(CommandId),
     #[error(transparent)]
-    Malformed(DecodeError),
+    Decode(DecodeError),
     #[error(transparent)]
-    Unwritable(EncodeError),
+    Encode(EncodeError),
 }
 
-/// A request on its way into the session.
+/// A request queued for sending.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct OutboundRequest {
     pub(super) request: Request,
-    /// None for a request that has no response.
-    pub(super) caller: Option<oneshot::Sender<Result<Response, RequestError>>>,
+    /// `None` for `alert_notification`, which has no response.
+    pub(super) response_sender: Option<oneshot::Sender<Result<Response, RequestError>>>,
 }
 
-/// What a session is asked to do. Unbinding has a way of its own, past the requests that wait.
+/// Commands from [`Link`]s. Unbinds have their own channel, so that they overtake queued requests.
 #[derive(Debug)]
-pub(super) struct Orders {
-    pub(super) requests: mpsc::Receiver<Order>,
+pub(super) struct SessionCommands {
+    pub(super) requests: mpsc::Receiver<OutboundRequest>,
     pub(super) unbinds: mpsc::Receiver<oneshot::Sender<()>>,
 }
 
-/// Sends requests over a running session. Clones share it.
+/// Sends requests over a running session. Clones share the session.
 ///
-/// A call waits while the window is full. Who drops a call does not take the request back.
+/// Calls wait while the request window is full. Dropping a call's future does not cancel a request that was sent.
 #[derive(Clone, Debug)]
 pub struct Link {
-    requests: mpsc::Sender<Order>,
+    requests: mpsc::Sender<OutboundRequest>,
     unbinds: mpsc::Sender<oneshot::Sender<()>>,
 }
 
 impl Link {
-    pub(super) fn new(requests: mpsc::Sender<Order>, unbinds: mpsc::Sender<oneshot::Sender<()>>) -> Self {
+    pub(super) fn new(requests: mpsc::Sender<OutboundRequest>, unbinds: mpsc::Sender<oneshot::Sender<()>>) -> Self {
         Self { requests, unbinds }
     }
 
-    pub async fn submit_sm(&self, message: ShortMessage) -> Result<MessageReply, RequestError> {
-        match self.ask(Request::SubmitSm(message)).await? {
-            Reply::SubmitSm(reply) => Ok(reply),
-            other => Err(RequestError::Unexpected(other.command())),
+    pub async fn submit_sm(&self, message: ShortMessage) -> Result<MessageResponseBody, RequestError> {
+        match self.send_request(Request::SubmitSm(message)).await? {
+            ResponseBody::SubmitSm(body) => Ok(body),
+            other => Err(RequestError::UnexpectedResponse(other.command())),
         }
     }
 
-    pub async fn deliver_sm(&self, message: ShortMessage) -> Result<MessageReply, RequestError> {
-        match self.ask(Request::DeliverSm(message)).await? {
-            Reply::DeliverSm(reply) => Ok(reply),
-            other => Err(RequestError::Unexpected(other.command())),
+    pub async fn deliver_sm(&self, message: ShortMessage) -> Result<MessageResponseBody, RequestError> {
+        match self.send_request(Request::DeliverSm(message)).await? {
+            ResponseBody::DeliverSm(body) => Ok(body),
+            other => Err(RequestError::UnexpectedResponse(other.command())),
         }
     }
 
-    pub async fn data_sm(&self, message: DataSm) -> Result<MessageReply, RequestError> {
-        match self.ask(Request::DataSm(message)).await? {
-            Reply::DataSm(reply) => Ok(reply),
-            other => Err(RequestError::Unexpected(other.command())),
+    pub async fn data_sm(&self, message: DataSm) -> Result<MessageResponseBody, RequestError> {
+        match self.send_request(Request::DataSm(message)).await? {
+            ResponseBody::DataSm(body) => Ok(body),
+            other => Err(RequestError::UnexpectedResponse(other.command())),
         }
     }
 
     pub async fn enquire_link(&self) -> Result<(), RequestError> {
-        self.ask(Request::EnquireLink).await.map(drop)
+        self.send_request(Request::EnquireLink).await.map(drop)
     }
 
-    /// Sends a notification, which has no response.
+    /// Sends `alert_notification`, which has no response.
     pub async fn alert_notification(&self, alert: AlertNotification) -> Result<(), RequestError> {
-        let order = Order { request: Request::AlertNotification(alert), caller: None };
-        self.requests.send(order).await.map_err(|_| RequestError::Closed)
+        let request = OutboundRequest { request: Request::AlertNotification(alert), response_sender: None };
+        self.requests.send(request).await.map_err(|_| RequestError::Closed)
     }
 
-    /// Ends the session in good order: what the peer has sent is answered first, and what we have sent is waited for;
-    /// requests that still wait for the window are given up. Returns when the session has ended, by whatever way.
+    /// Unbinds gracefully: responds to received requests and waits for pending responses first. Requests that wait for
+    /// the window fail. Returns when the session has ended for any reason.
     pub async fn unbind(&self) {
-        let (caller, ended) = oneshot::channel();
-        if self.unbinds.send(caller).await.is_ok() {
-            // The session drops its side when it ends.
+        let (waiter, ended) = oneshot::channel();
+        if self.unbinds.send(waiter).await.is_ok() {
+            // The session drops the sender when it ends.
             let _ = ended.await;
         }
     }
 
-    /// Waits until the session has ended, or is about to and does nothing more than answer what it has taken.
+    /// Waits until the session has ended, or only completes handler calls before it ends.
     pub async fn closed(&self) {
         self.unbinds.closed().await;
     }
 
-    async fn ask(&self, request: Request) -> Result<Reply, RequestError> {
-        let (caller, response) = oneshot::channel();
-        let order = Order { request, caller: Some(caller) };
-        self.requests.send(order).await.map_err(|_| RequestError::Closed)?;
-        let Response { status, reply } = response.await.map_err(|_| RequestError::Closed)??;
-        if status.is_ok() { Ok(reply) } else { Err(RequestError::Refused(status)) }
+    async fn send_request(&self, request: Request) -> Result<ResponseBody, RequestError> {
+        let (response_sender, response) = oneshot::channel();
+        let request = OutboundRequest { request, response_sender: Some(response_sender) };
+        self.requests.send(request).await.map_err(|_| RequestError::Closed)?;
+        let Response { status, body } = response.await.map_err(|_| RequestError::Closed)??;
+        if status.is_ok() { Ok(body) } else { Err(RequestError::Rejected(status)) }
     }
 }

@@ -1,25 +1,25 @@
-//! Requests and answers in both directions over one stream.
+//! SMPP sessions: requests and responses in both directions over one stream.
 //!
-//! [`Session::new`] takes any stream and gives a [`Session`] and a [`Link`]. Before it runs, a session binds
-//! ([`Session::bind`]) or waits to be bound to ([`Session::await_bind`]). Then [`Session::run`] is one future that does
-//! everything: it hands the peer's messages to an [`Application`], several at a time, and sends each answer as soon as
-//! there is one, in whatever order; it sends what the [`Link`] is asked to, and pairs the responses; it sees to it
-//! that the peer is alive. The link survives whatever the peer sends, except a length that no PDU can have.
+//! [`Session::new`] returns a [`Session`] and a [`Link`] for any stream. A session first binds ([`Session::bind`]) or
+//! waits for a bind ([`Session::wait_for_bind`]). The future of [`Session::run`] then does all the work: it passes
+//! message requests of the peer to a [`RequestHandler`], several at a time, and sends the responses in the order of
+//! completion; it sends the requests of the [`Link`] and matches their responses; it sends `enquire_link` to an idle
+//! peer. Only an invalid `command_length` ends the session.
 //!
-//! Everything is bounded. When as many messages are with the application as `answer_window` allows and the peer sends
-//! another, the session stops reading until one is answered; the waiting does not count against the peer's time. When
-//! `request_window` requests have no response yet, the [`Link`] waits.
+//! Memory is bounded. Reading pauses while `handler_window` message requests are in the handler and the peer has sent
+//! another; this time does not count against the peer's timeouts. Calls of the [`Link`] wait while `request_window`
+//! requests are pending.
 //!
-//! Deliberately absent: spawning (who runs the session owns its task), reconnecting, logging (see [`Event`]), and a
-//! judgement on which operation suits which kind of bind, which is the application's.
+//! Deliberately absent: spawning (the caller owns the task), reconnecting, logging (see [`SessionEvent`]), and checks
+//! of operations against the bind mode, which are up to the handler.
 
-mod binding;
-mod desk;
+mod bind;
+mod enquire_link;
 mod link;
-mod outstanding;
-mod pulse;
+mod pending_requests;
 mod run;
-mod wire;
+mod state;
+mod transport;
 
 use std::{io, time::Duration};
 
@@ -30,72 +30,72 @@ use tokio::{
 };
 
 pub use self::{
-    binding::{BindError, BindOffer},
+    bind::{BindError, PendingBind},
     link::{Link, RequestError},
 };
-use self::{link::Orders, wire::Wire};
+use self::{link::SessionCommands, transport::Transport};
 use crate::{
-    content::Content,
+    content::MessageContent,
     pdu::{
         Address, AlertNotification, CommandId, CommandStatus, DataSm, DecodeError, EncodeError, EsmClass,
-        ImpossibleLength, MAX_PDU, MessageReply, Outbind, ShortMessage, Tlvs,
+        InvalidPduLength, MAX_PDU_OCTETS, MessageResponseBody, Outbind, ShortMessage, Tlvs,
     },
 };
 
-/// Limits and patience.
+/// Limits and timeouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// The largest PDU that is read.
-    pub max_pdu: usize,
-    /// How many of our requests may wait for their responses; at least one.
+pub struct SessionConfig {
+    /// Maximum length of a received PDU.
+    pub max_pdu_octets: usize,
+    /// Maximum number of our requests without a response; at least 1.
     pub request_window: usize,
-    /// How many of the peer's messages may be with the application; at least one.
-    pub answer_window: usize,
-    /// How long a bind may take, for either side.
+    /// Maximum number of concurrent handler calls; at least 1.
+    pub handler_window: usize,
+    /// Timeout of the bind, for ESME and SMSC.
     pub bind_timeout: Duration,
-    /// How long the peer may take to respond.
+    /// Timeout of the peer's responses.
     pub response_timeout: Duration,
-    /// How long the application may take, before the peer is told to send the message again later.
-    pub answer_timeout: Duration,
-    /// How long the peer may be silent, before it is asked whether it is there.
+    /// Timeout of the handler. The peer then gets a temporary error.
+    pub handler_timeout: Duration,
+    /// Idle time before `enquire_link` is sent; `None` disables it.
     pub enquire_link_interval: Option<Duration>,
 }
 
-impl Default for Config {
+impl Default for SessionConfig {
     fn default() -> Self {
         Self {
-            max_pdu: MAX_PDU,
+            max_pdu_octets: MAX_PDU_OCTETS,
             request_window: 32,
-            answer_window: 128,
+            handler_window: 128,
             bind_timeout: Duration::from_secs(10),
             response_timeout: Duration::from_secs(10),
-            answer_timeout: Duration::from_secs(10),
+            handler_timeout: Duration::from_secs(10),
             enquire_link_interval: Some(Duration::from_secs(30)),
         }
     }
 }
 
-/// What gives a session its meaning.
-pub trait Application: Sync {
-    /// Answers a message of the peer. Called again before it has returned, up to `answer_window` times; the peer gets
-    /// the answer once it has, so who must not lose the message stores it first.
-    fn on_request(&self, request: Incoming) -> impl Future<Output = Answer> + Send;
+/// Handles the peer's message requests.
+pub trait RequestHandler: Sync {
+    /// Handles a message request; the result is sent to the peer. Up to `handler_window` calls run concurrently. A
+    /// handler that must not lose the message stores it before it returns.
+    fn on_request(&self, request: MessageRequest) -> impl Future<Output = MessageResponse> + Send;
 
-    /// Learns of something that needs no answer.
-    fn on_event(&self, event: Event) {
+    /// Observes an event.
+    fn on_event(&self, event: SessionEvent) {
         let _ = event;
     }
 }
 
-/// A message of the peer.
+/// A request of the peer that carries a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Incoming {
+pub enum MessageRequest {
     SubmitSm(ShortMessage),
     DeliverSm(ShortMessage),
     DataSm(DataSm),
 }
 
-impl Incoming {
+impl MessageRequest {
     pub fn command(&self) -> CommandId {
         match self {
             Self::SubmitSm(_) => CommandId::SUBMIT_SM,
@@ -132,7 +132,7 @@ impl Incoming {
         }
     }
 
-    pub fn content(&self) -> Content<'_> {
+    pub fn content(&self) -> MessageContent<'_> {
         match self {
             Self::SubmitSm(message) | Self::DeliverSm(message) => message.content(),
             Self::DataSm(message) => message.content(),
@@ -140,38 +140,38 @@ impl Incoming {
     }
 }
 
-/// What the peer is told about its message; a status alone will often do.
+/// Response to a message request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct MessageResponse {
     pub status: CommandStatus,
-    pub reply: MessageReply,
+    pub body: MessageResponseBody,
 }
 
-impl From<CommandStatus> for Answer {
+impl From<CommandStatus> for MessageResponse {
     fn from(status: CommandStatus) -> Self {
-        Self { status, reply: MessageReply::default() }
+        Self { status, body: MessageResponseBody::default() }
     }
 }
 
-impl Answer {
-    /// The message was taken, and has this id from now on.
-    pub fn taken_as(message_id: impl Into<String>) -> Self {
-        let reply = MessageReply { message_id: message_id.into(), ..MessageReply::default() };
-        Self { status: CommandStatus::OK, reply }
+impl MessageResponse {
+    /// Accepts the message under this `message_id`.
+    pub fn accepted(message_id: impl Into<String>) -> Self {
+        let body = MessageResponseBody { message_id: message_id.into(), ..MessageResponseBody::default() };
+        Self { status: CommandStatus::OK, body }
     }
 }
 
-/// What happened on a link that goes on.
+/// An event that does not end the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The peer sent something that cannot be read. It was told, unless it was a response.
-    Malformed(DecodeError),
-    /// The peer asked for something that is not known here. It was told.
+pub enum SessionEvent {
+    /// The peer sent a malformed PDU. Malformed requests were rejected.
+    MalformedPdu(DecodeError),
+    /// The peer sent an unsupported request. It was rejected with `generic_nack`.
     UnknownCommand {
         command: CommandId,
         sequence: u32,
     },
-    /// The peer responded to nothing, or too late.
+    /// The peer sent a response without a pending request, or too late.
     UnmatchedResponse {
         command: CommandId,
         status: CommandStatus,
@@ -182,72 +182,73 @@ pub enum Event {
         command: CommandId,
         sequence: u32,
     },
-    /// The application did not answer in time. The peer was told to send again.
-    AnswerTimedOut {
+    /// The handler timed out. The peer got a temporary error.
+    HandlerTimedOut {
         command: CommandId,
         sequence: u32,
     },
-    /// The application's answer cannot be written. The peer was told of a system error.
-    UnwritableAnswer {
+    /// The handler's response cannot be encoded. The peer got `ESME_RSYSERR`.
+    ResponseEncodingFailed {
         command: CommandId,
         sequence: u32,
-        what: EncodeError,
+        error: EncodeError,
     },
-    Alert(AlertNotification),
+    AlertNotification(AlertNotification),
     Outbind(Outbind),
 }
 
-/// How a session came to an end that someone asked for.
+/// Side that has unbound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// We unbound.
-    ByUs,
-    /// The peer unbound.
-    ByPeer,
+pub enum UnboundBy {
+    Us,
+    Peer,
 }
 
-/// How a session came to an end that nobody asked for.
+/// Failure that ends a session.
 #[derive(Debug, Error)]
-pub enum Fault {
-    #[error("the peer closed the stream without unbinding")]
+pub enum SessionError {
+    #[error("peer closed the connection without unbind")]
     Closed,
-    #[error("the peer did not answer enquire_link")]
-    Silent,
+    #[error("peer did not respond to enquire_link")]
+    EnquireLinkTimeout,
     #[error(transparent)]
-    Length(#[from] ImpossibleLength),
-    #[error("the stream failed")]
-    Stream(#[from] io::Error),
+    InvalidLength(#[from] InvalidPduLength),
+    #[error("connection failed")]
+    Io(#[from] io::Error),
 }
 
-/// One side of a link, before it runs.
+/// One end of an SMPP connection, before [`run`](Self::run).
 #[derive(Debug)]
 pub struct Session<S> {
-    wire: Wire<S>,
-    orders: Orders,
-    config: Config,
-    sequence: Sequence,
+    transport: Transport<S>,
+    commands: SessionCommands,
+    config: SessionConfig,
+    sequence: SequenceNumbers,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
-    pub fn new(stream: S, config: Config) -> (Self, Link) {
-        let config = Config {
+    pub fn new(stream: S, config: SessionConfig) -> (Self, Link) {
+        let config = SessionConfig {
             request_window: config.request_window.max(1),
-            answer_window: config.answer_window.max(1),
+            handler_window: config.handler_window.max(1),
             ..config
         };
-        let (requests, requests_taken) = mpsc::channel(config.request_window);
-        let (unbinds, unbinds_taken) = mpsc::channel(1);
-        let orders = Orders { requests: requests_taken, unbinds: unbinds_taken };
-        let wire = Wire::new(stream, config.max_pdu);
-        (Self { wire, orders, config, sequence: Sequence::default() }, Link::new(requests, unbinds))
+        let (request_sender, requests) = mpsc::channel(config.request_window);
+        let (unbind_sender, unbinds) = mpsc::channel(1);
+        let commands = SessionCommands { requests, unbinds };
+        let transport = Transport::new(stream, config.max_pdu_octets);
+        (
+            Self { transport, commands, config, sequence: SequenceNumbers::default() },
+            Link::new(request_sender, unbind_sender),
+        )
     }
 }
 
-/// The numbers of our requests: 1 to 0x7FFFFFFF, and round again.
+/// Generates the sequence numbers of our requests: 1 to 0x7FFFFFFF, then 1 again.
 #[derive(Debug, Default)]
-struct Sequence(u32);
+struct SequenceNumbers(u32);
 
-impl Sequence {
+impl SequenceNumbers {
     fn next(&mut self) -> u32 {
         self.0 = self.0 % 0x7FFF_FFFF + 1;
         self.0

@@ -1,7 +1,7 @@
-//! The loop of a session: wait for whatever comes first, do it, and wait again.
+//! Event loop of a session.
 //!
-//! Everything that is waited for may be dropped and taken up again without loss. What is already there is dealt with
-//! before more is read, and written together: a burst of messages costs a few system calls.
+//! All awaited futures are cancellation safe. Buffered PDUs are processed before more is read, and responses are
+//! written together, so that a burst of messages needs few system calls.
 
 use std::{ops::ControlFlow, pin::pin, time::Duration};
 
@@ -12,120 +12,123 @@ use tokio::{
 };
 
 use super::{
-    Application, Ended, Fault, Session,
-    desk::{Desk, Done, End, Job},
-    wire::{Reader, Wire},
+    RequestHandler, Session, SessionError, UnboundBy,
+    state::{CompletedRequest, InboundRequest, SessionEnd, SessionState},
+    transport::{PduReader, Transport},
 };
-use crate::pdu::{CommandId, CommandStatus, Reply};
+use crate::pdu::{CommandId, CommandStatus, ResponseBody};
 
-/// Longer than anything is waited for.
-const LONG: Duration = Duration::from_hours(24);
+/// Reset time of the timer while there is no deadline.
+const IDLE_TIMER: Duration = Duration::from_hours(24);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<S> {
-    /// Runs until either side unbinds, or the link is lost. Messages that are with the application at that time are
-    /// brought to their end, and answered if the peer still listens.
-    pub async fn run<A: Application>(self, application: &A) -> Result<Ended, Fault> {
-        let Self { wire: Wire { mut reader, writer }, mut orders, config, sequence } = self;
-        let mut desk = Desk::new(&config, application, writer, sequence);
-        let mut work = FuturesUnordered::new();
-        let mut alarm = pin!(sleep_until(Instant::now() + LONG));
+    /// Runs until either side unbinds or the connection fails. Handler calls in progress are then completed, and their
+    /// responses sent if possible.
+    pub async fn run<A: RequestHandler>(self, handler: &A) -> Result<UnboundBy, SessionError> {
+        let Self { transport: Transport { mut reader, writer }, mut commands, config, sequence } = self;
+        let mut state = SessionState::new(&config, handler, writer, sequence);
+        let mut handlers = FuturesUnordered::new();
+        let mut timer = pin!(sleep_until(Instant::now() + IDLE_TIMER));
 
         let end = loop {
-            let arrived = loop {
-                if let Some(job) = desk.parked.take_if(|_| work.len() < config.answer_window) {
-                    work.push(attend(application, job, config.answer_timeout));
+            let buffered_end = loop {
+                if let Some(inbound) = state.parked.take_if(|_| handlers.len() < config.handler_window) {
+                    handlers.push(run_handler(handler, inbound, config.handler_timeout));
                 }
-                match take_next(&mut reader, &mut desk) {
+                match process_next_pdu(&mut reader, &mut state) {
                     ControlFlow::Continue(()) => {}
                     ControlFlow::Break(end) => break end,
                 }
             };
-            if let Some(end) = arrived {
+            if let Some(end) = buffered_end {
                 break end;
             }
-            desk.mind_the_pause();
-            desk.go_on(work.is_empty());
-            if let Some(due) = desk.due().filter(|due| *due < alarm.deadline()) {
-                alarm.as_mut().reset(due);
+            state.extend_deadlines_after_pause();
+            state.unbind_if_drained(handlers.is_empty());
+            if let Some(deadline) = state.next_deadline().filter(|deadline| *deadline < timer.deadline()) {
+                timer.as_mut().reset(deadline);
             }
-            let (may_read, may_send, may_write) = (desk.may_read(), desk.may_send(), desk.writer.has_work());
+            let (may_read, may_send, may_write) = (state.may_read(), state.may_send(), state.writer.has_unsent());
             tokio::select! {
                 biased;
-                Some(done) = work.next(), if !work.is_empty() => desk.on_done(done),
-                Some(caller) = orders.unbinds.recv() => {
-                    desk.on_unbind(caller);
-                    orders.requests.close();
-                    while orders.requests.try_recv().is_ok() {}
+                Some(completed) = handlers.next(), if !handlers.is_empty() => state.on_completed(completed),
+                Some(waiter) = commands.unbinds.recv() => {
+                    state.on_unbind(waiter);
+                    commands.requests.close();
+                    while commands.requests.try_recv().is_ok() {}
                 }
-                Some(order) = orders.requests.recv(), if may_send => desk.on_order(order),
-                written = desk.writer.step(), if may_write => {
+                Some(request) = commands.requests.recv(), if may_send => state.on_outbound_request(request),
+                written = state.writer.write_step(), if may_write => {
                     if let Err(error) = written {
-                        break End::Fault(error.into());
+                        break SessionEnd::Failed(error.into());
                     }
                 }
                 filled = reader.fill(), if may_read => match filled {
-                    Ok(()) => desk.on_life(),
-                    Err(Fault::Closed) if desk.is_unbinding() => break End::Unbound,
-                    Err(fault) => break End::Fault(fault),
+                    Ok(()) => state.record_activity(),
+                    Err(SessionError::Closed) if state.is_unbinding() => break SessionEnd::Unbound,
+                    Err(error) => break SessionEnd::Failed(error),
                 },
-                () = &mut alarm, if desk.parked.is_none() => {
-                    if let Some(end) = desk.on_time() {
+                () = &mut timer, if state.parked.is_none() => {
+                    if let Some(end) = state.on_deadline() {
                         break end;
                     }
-                    alarm.as_mut().reset(desk.due().unwrap_or_else(|| Instant::now() + LONG));
+                    timer.as_mut().reset(state.next_deadline().unwrap_or_else(|| Instant::now() + IDLE_TIMER));
                 }
             }
         };
 
-        // Whoever waits for a response will not get one; the application might, and would wait for ever.
-        drop(orders);
-        desk.abandon_requests();
-        while let Some(done) = work.next().await {
-            desk.on_done(done);
+        // A handler may wait for one of these responses, so they fail before the handlers are awaited.
+        drop(commands);
+        state.drop_pending_requests();
+        while let Some(completed) = handlers.next().await {
+            state.on_completed(completed);
         }
-        if let Some(Job { sequence, request }) = desk.parked.take() {
-            desk.put_off(sequence, request.command());
+        if let Some(InboundRequest { sequence, request }) = state.parked.take() {
+            state.reject_temporarily(sequence, request.command());
         }
         let ended = match end {
-            End::Unbound => Ok(Ended::ByUs),
-            End::UnboundByPeer { sequence } => {
-                desk.reply(sequence, CommandStatus::OK, Reply::to(CommandId::UNBIND));
-                Ok(Ended::ByPeer)
+            SessionEnd::Unbound => Ok(UnboundBy::Us),
+            SessionEnd::UnboundByPeer { sequence } => {
+                state.send_response(sequence, CommandStatus::OK, ResponseBody::empty_for(CommandId::UNBIND));
+                Ok(UnboundBy::Peer)
             }
-            End::Fault(fault) => Err(fault),
+            SessionEnd::Failed(error) => Err(error),
         };
-        if !matches!(ended, Err(Fault::Stream(_))) {
-            // The peer may be gone, and then nothing is to be done about it.
-            let _ = timeout(config.response_timeout, desk.writer.close()).await;
+        if !matches!(ended, Err(SessionError::Io(_))) {
+            // Best effort: the peer may have disconnected.
+            let _ = timeout(config.response_timeout, state.writer.close()).await;
         }
         ended
     }
 }
 
-/// Deals with one PDU that is there. Breaks when there is none that may be taken, or when the session is to end.
-fn take_next<A: Application, S: AsyncRead + AsyncWrite>(
-    reader: &mut Reader<S>,
-    desk: &mut Desk<'_, A, S>,
-) -> ControlFlow<Option<End>> {
-    if !desk.may_read() {
+/// Processes one buffered PDU. Breaks if there is none, if reading is paused, or if the session ends.
+fn process_next_pdu<A: RequestHandler, S: AsyncRead + AsyncWrite>(
+    reader: &mut PduReader<S>,
+    state: &mut SessionState<'_, A, S>,
+) -> ControlFlow<Option<SessionEnd>> {
+    if !state.may_read() {
         return ControlFlow::Break(None);
     }
-    match reader.next() {
+    match reader.next_buffered() {
         Ok(None) => ControlFlow::Break(None),
-        Ok(Some((header, body))) => match desk.on_pdu(header, &body) {
+        Ok(Some((header, body))) => match state.on_pdu(header, &body) {
             None => ControlFlow::Continue(()),
             end => ControlFlow::Break(end),
         },
         Err(length) => {
-            desk.reply(0, CommandStatus::INVALID_COMMAND_LENGTH, Reply::GenericNack);
-            ControlFlow::Break(Some(End::Fault(length.into())))
+            state.send_response(0, CommandStatus::INVALID_COMMAND_LENGTH, ResponseBody::GenericNack);
+            ControlFlow::Break(Some(SessionEnd::Failed(length.into())))
         }
     }
 }
 
-/// One message's stay with the application.
-async fn attend<A: Application>(application: &A, Job { sequence, request }: Job, patience: Duration) -> Done {
+async fn run_handler<A: RequestHandler>(
+    handler: &A,
+    InboundRequest { sequence, request }: InboundRequest,
+    handler_timeout: Duration,
+) -> CompletedRequest {
     let command = request.command();
-    let answer = timeout(patience, application.on_request(request)).await.ok();
-    Done { sequence, command, answer }
+    let response = timeout(handler_timeout, handler.on_request(request)).await.ok();
+    CompletedRequest { sequence, command, response }
 }

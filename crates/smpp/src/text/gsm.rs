@@ -1,14 +1,14 @@
-//! The default alphabet of GSM 03.38 (now 3GPP TS 23.038), with its extension table.
+//! Default alphabet of GSM 03.38 (now 3GPP TS 23.038), with its extension table.
 //!
-//! SMPP carries one septet per octet. [`unpack`] is for the peers that pass seven-bit packed octets through.
+//! SMPP carries one septet per octet. [`unpack`] is for peers that send packed septets.
 //!
-//! Deliberately absent: the national language tables, which a header would have to announce.
+//! Deliberately absent: national language tables, which a UDH element would select.
 
-/// Announces a character of the extension table.
+/// Precedes a character of the extension table.
 pub(super) const ESCAPE: u8 = 0x1B;
 
-/// Position is septet. The escape's own place shows a blank, as the specification asks.
-const ALPHABET: [char; 128] = [
+/// Indexed by septet. The escape septet maps to a space, as specified.
+const DEFAULT_ALPHABET: [char; 128] = [
     '@', '£', '$', '¥', 'è', 'é', 'ù', 'ì', 'ò', 'Ç', '\n', 'Ø', 'ø', '\r', 'Å', 'å', //
     'Δ', '_', 'Φ', 'Γ', 'Λ', 'Ω', 'Π', 'Ψ', 'Σ', 'Θ', 'Ξ', ' ', 'Æ', 'æ', 'ß', 'É', //
     ' ', '!', '"', '#', '¤', '%', '&', '\'', '(', ')', '*', '+', ',', '-', '.', '/', //
@@ -19,7 +19,7 @@ const ALPHABET: [char; 128] = [
     'p', 'q', 'r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z', 'ä', 'ö', 'ñ', 'ü', 'à',
 ];
 
-const EXTENSION: [(u8, char); 10] = [
+const EXTENSION_TABLE: [(u8, char); 10] = [
     (0x0A, '\u{0C}'),
     (0x14, '^'),
     (0x28, '{'),
@@ -32,52 +32,55 @@ const EXTENSION: [(u8, char); 10] = [
     (0x65, '€'),
 ];
 
-/// Reads one septet per octet. An octet that is none, and an escape with nothing after it, become U+FFFD; an escape
-/// before a character that the extension table lacks is passed over.
+/// Decodes one septet per octet. Octets above 127 and a trailing escape become U+FFFD; an escape before a septet that
+/// is not in the extension table is ignored.
 pub fn decode(octets: &[u8]) -> String {
     let mut text = String::with_capacity(octets.len());
     let mut rest = octets.iter().copied();
     while let Some(octet) = rest.next() {
         text.push(if octet == ESCAPE {
-            rest.next().map_or(char::REPLACEMENT_CHARACTER, extended)
+            rest.next().map_or(char::REPLACEMENT_CHARACTER, decode_extension)
         } else {
-            plain(octet)
+            decode_septet(octet)
         });
     }
     text
 }
 
-fn plain(octet: u8) -> char {
-    ALPHABET.get(usize::from(octet)).copied().unwrap_or(char::REPLACEMENT_CHARACTER)
+fn decode_septet(octet: u8) -> char {
+    DEFAULT_ALPHABET.get(usize::from(octet)).copied().unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-fn extended(octet: u8) -> char {
-    EXTENSION.iter().find(|(septet, _)| *septet == octet).map_or_else(|| plain(octet), |(_, character)| *character)
+fn decode_extension(octet: u8) -> char {
+    EXTENSION_TABLE
+        .iter()
+        .find(|(septet, _)| *septet == octet)
+        .map_or_else(|| decode_septet(octet), |(_, character)| *character)
 }
 
-/// The septets of one character: itself, or an escape and itself.
+/// Encoding of one character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Septets {
     One(u8),
     Escaped(u8),
 }
 
-/// How a character is written, when the alphabet has it.
-pub fn septets(character: char) -> Option<Septets> {
-    let in_place = |octet: u8| ALPHABET[usize::from(octet)] == character;
-    let ascii = u8::try_from(character).ok().filter(|octet| *octet < 128 && in_place(*octet));
-    // The blank stands twice in the table, the second time in place of the escape; its own place is found above.
-    let plain = ascii.or_else(|| (0..128).find(|octet| in_place(*octet)));
+/// Encodes a character; `None` if the alphabet does not have it.
+pub fn encode_char(character: char) -> Option<Septets> {
+    let is_septet_of = |octet: u8| DEFAULT_ALPHABET[usize::from(octet)] == character;
+    let ascii = u8::try_from(character).ok().filter(|octet| *octet < 128 && is_septet_of(*octet));
+    // The space is in the table twice; `ascii` finds its own septet, not that of the escape.
+    let plain = ascii.or_else(|| (0..128).find(|octet| is_septet_of(*octet)));
     plain.map(Septets::One).or_else(|| {
-        EXTENSION.iter().find(|(_, extended)| *extended == character).map(|(septet, _)| Septets::Escaped(*septet))
+        EXTENSION_TABLE.iter().find(|(_, extended)| *extended == character).map(|(septet, _)| Septets::Escaped(*septet))
     })
 }
 
-/// Writes one septet per octet, when the alphabet has every character.
+/// Encodes one septet per octet; `None` if the alphabet lacks a character.
 pub fn encode(text: &str) -> Option<Vec<u8>> {
     let mut octets = Vec::with_capacity(text.len());
     for character in text.chars() {
-        match septets(character)? {
+        match encode_char(character)? {
             Septets::One(septet) => octets.push(septet),
             Septets::Escaped(septet) => octets.extend([ESCAPE, septet]),
         }
@@ -85,12 +88,12 @@ pub fn encode(text: &str) -> Option<Vec<u8>> {
     Some(octets)
 }
 
-/// Spreads packed septets over octets of their own. `skipped_bits` are those that fill up a header to a septet.
+/// Unpacks septets into one octet each, after `fill_bits` padding bits that follow a UDH.
 ///
-/// Eight septets fill seven octets; when the last one of them is missing, zeros take its place and read as `@`, as
-/// they do on a handset. Who knows the count of septets cuts them off.
-pub fn unpack(packed: &[u8], skipped_bits: u8) -> Vec<u8> {
-    let skipped = usize::from(skipped_bits).min(packed.len() * 8);
+/// Eight septets fill seven octets. If the eighth is unused, its zero bits decode as `@`, as on a handset; callers that
+/// know the number of septets truncate the result.
+pub fn unpack(packed: &[u8], fill_bits: u8) -> Vec<u8> {
+    let skipped = usize::from(fill_bits).min(packed.len() * 8);
     let septets = (packed.len() * 8 - skipped) / 7;
     (0..septets)
         .map(|septet| {

@@ -1,6 +1,6 @@
-//! What the octets of a message say.
+//! Text encodings of messages.
 //!
-//! Decoding never fails: what cannot be read becomes U+FFFD, and who looks for a code in the text finds it or not.
+//! Decoding never fails: undecodable octets become U+FFFD.
 //!
 //! Deliberately absent: the Cyrillic, Hebrew, Japanese and Korean codings beyond their ASCII half, and compression.
 
@@ -11,9 +11,9 @@ use std::{fmt, str::FromStr};
 
 use thiserror::Error;
 
-pub use self::split::{Part, Reference, TooLong, split};
+pub use self::split::{ConcatenationReference, MessagePart, TextTooLong, split_text};
 
-/// The `data_coding` field of a message.
+/// The `data_coding` field.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct DataCoding(pub u8);
 
@@ -23,20 +23,20 @@ impl fmt::Debug for DataCoding {
     }
 }
 
-/// What the peer means by `data_coding` 0, "the default of the message centre".
+/// Meaning of `data_coding` 0, "SMSC default alphabet", for a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DefaultAlphabet {
     #[default]
     Gsm0338,
-    /// GSM 03.38 with eight septets in seven octets, as on the air. [`Content::unpacked`](crate::content::Content::unpacked)
-    /// makes it [`Gsm0338`](Self::Gsm0338).
+    /// GSM 03.38 with eight septets in seven octets, as on the air interface.
+    /// [`MessageContent`](crate::content::MessageContent) converts it to [`Gsm0338`](Self::Gsm0338).
     Gsm0338Packed,
     Latin1,
     Ascii,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the default alphabet is one of gsm0338, gsm0338_packed, latin1, ascii")]
+#[error("unknown default alphabet; use gsm0338, gsm0338_packed, latin1 or ascii")]
 pub struct UnknownAlphabet;
 
 impl FromStr for DefaultAlphabet {
@@ -53,18 +53,18 @@ impl FromStr for DefaultAlphabet {
     }
 }
 
-/// How octets are to be read.
+/// Text encoding of the octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Coding {
+pub enum TextCoding {
     /// GSM 03.38, one septet per octet.
     Gsm,
     Ascii,
     Latin1,
-    /// UCS-2, read as UTF-16 with the high octet first, because handsets send it so.
+    /// UCS-2, decoded as big-endian UTF-16, which handsets send.
     Ucs2,
-    /// No text by itself. Read as UTF-8 when it is, else as Latin-1.
+    /// Binary data. Decoded as UTF-8 if valid, else as Latin-1.
     Octets,
-    /// A coding that is not read; most of them keep ASCII where it is.
+    /// Unsupported coding. Decoded as ASCII, which most of them contain.
     Other,
 }
 
@@ -75,35 +75,34 @@ impl DataCoding {
     pub const OCTETS: Self = Self(0x04);
     pub const UCS2: Self = Self(0x08);
 
-    /// How the octets of a message with this field are to be read.
-    pub fn coding(self, default: DefaultAlphabet) -> Coding {
+    /// Text encoding for this value.
+    pub fn text_coding(self, default: DefaultAlphabet) -> TextCoding {
         match self.0 {
             0x00 => match default {
-                DefaultAlphabet::Gsm0338 | DefaultAlphabet::Gsm0338Packed => Coding::Gsm,
-                DefaultAlphabet::Latin1 => Coding::Latin1,
-                DefaultAlphabet::Ascii => Coding::Ascii,
+                DefaultAlphabet::Gsm0338 | DefaultAlphabet::Gsm0338Packed => TextCoding::Gsm,
+                DefaultAlphabet::Latin1 => TextCoding::Latin1,
+                DefaultAlphabet::Ascii => TextCoding::Ascii,
             },
-            0x01 => Coding::Ascii,
-            0x03 => Coding::Latin1,
-            // 0x10 to 0x1B are reserved, but message centres pass them through from GSM: a class and an alphabet.
+            0x01 => TextCoding::Ascii,
+            0x03 => TextCoding::Latin1,
+            // 0x10 to 0x1B are reserved, but SMSCs pass them through from GSM: message class and alphabet.
             // 0xF0 to 0xFF are the same in SMPP.
-            // 0xC0 to 0xEF say that a message is waiting: to be discarded, to be stored, to be stored and in UCS-2.
-            0x10..=0x13 | 0xC0..=0xDF | 0xF0..=0xF3 | 0xF8..=0xFB => Coding::Gsm,
-            0x02 | 0x04 | 0x14..=0x17 | 0xF4..=0xF7 | 0xFC..=0xFF => Coding::Octets,
-            0x08 | 0x18..=0x1B | 0xE0..=0xEF => Coding::Ucs2,
-            _ => Coding::Other,
+            // 0xC0 to 0xEF are message waiting indications: discard, store, store in UCS-2.
+            0x10..=0x13 | 0xC0..=0xDF | 0xF0..=0xF3 | 0xF8..=0xFB => TextCoding::Gsm,
+            0x02 | 0x04 | 0x14..=0x17 | 0xF4..=0xF7 | 0xFC..=0xFF => TextCoding::Octets,
+            0x08 | 0x18..=0x1B | 0xE0..=0xEF => TextCoding::Ucs2,
+            _ => TextCoding::Other,
         }
     }
 }
 
-impl Coding {
-    /// Reads octets. Never fails.
+impl TextCoding {
     pub fn decode(self, octets: &[u8]) -> String {
         match self {
             Self::Gsm => gsm::decode(octets),
-            Self::Ascii | Self::Other => octets.iter().copied().map(ascii).collect(),
+            Self::Ascii | Self::Other => octets.iter().copied().map(decode_ascii).collect(),
             Self::Latin1 => octets.iter().copied().map(char::from).collect(),
-            Self::Ucs2 => utf16(octets),
+            Self::Ucs2 => decode_utf16(octets),
             Self::Octets => match str::from_utf8(octets) {
                 Ok(text) => text.to_owned(),
                 Err(_) => Self::Latin1.decode(octets),
@@ -112,20 +111,20 @@ impl Coding {
     }
 }
 
-fn ascii(octet: u8) -> char {
+fn decode_ascii(octet: u8) -> char {
     if octet.is_ascii() { char::from(octet) } else { char::REPLACEMENT_CHARACTER }
 }
 
-/// Half a character at the end, and half a surrogate pair anywhere, become U+FFFD.
-fn utf16(octets: &[u8]) -> String {
+/// An odd trailing octet and unpaired surrogates become U+FFFD.
+fn decode_utf16(octets: &[u8]) -> String {
     let (pairs, rest) = octets.as_chunks::<2>();
     let units = pairs.iter().copied().map(u16::from_be_bytes);
     let half = (!rest.is_empty()).then_some(char::REPLACEMENT_CHARACTER);
     char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).chain(half).collect()
 }
 
-/// Writes a text in the default alphabet when that has all its characters, else in UCS-2.
-pub fn encode(text: &str) -> (DataCoding, Vec<u8>) {
+/// Encodes a text in the GSM default alphabet if possible, else in UCS-2.
+pub fn encode_text(text: &str) -> (DataCoding, Vec<u8>) {
     match gsm::encode(text) {
         Some(octets) => (DataCoding::DEFAULT, octets),
         None => (DataCoding::UCS2, text.encode_utf16().flat_map(u16::to_be_bytes).collect()),

@@ -1,4 +1,4 @@
-//! From octets to meaning and back: cases as data, and properties.
+//! Codec tests: table-driven cases and properties.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,9 +1,9 @@
 use bytes::BytesMut;
 use ringtrue_smpp::{
     pdu::{
-        Address, AlertNotification, Bind, BindMode, BindReply, Body, CommandId, CommandStatus, DataSm, DecodeError,
-        EncodeError, EsmClass, ImpossibleLength, MAX_PDU, MessageReply, MessageType, Npi, Outbind, Pdu, Reply, Request,
-        ShortMessage, Tag, Tlvs, Ton, Unknown, VERSION_5_0, next,
+        Address, AlertNotification, Bind, BindMode, BindResponseBody, Body, CommandId, CommandStatus, DataSm,
+        DecodeError, EncodeError, EsmClass, InvalidPduLength, MAX_PDU_OCTETS, MessageResponseBody, MessageType, Npi,
+        Outbind, Pdu, Request, ResponseBody, ShortMessage, TlvTag, Tlvs, Ton, UnknownPdu, VERSION_5_0, next_frame,
     },
     text::DataCoding,
 };
@@ -13,7 +13,7 @@ fn octets(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// The length is put in front.
+/// Prepends `command_length`.
 fn framed(rest: &str) -> BytesMut {
     let rest = octets(rest);
     let mut frame = BytesMut::from(&u32::try_from(rest.len() + 4).unwrap().to_be_bytes()[..]);
@@ -23,7 +23,7 @@ fn framed(rest: &str) -> BytesMut {
 
 fn decode(rest: &str) -> Result<Pdu, DecodeError> {
     let mut frame = framed(rest);
-    let (header, body) = next(&mut frame, MAX_PDU).unwrap().unwrap();
+    let (header, body) = next_frame(&mut frame, MAX_PDU_OCTETS).unwrap().unwrap();
     assert!(frame.is_empty());
     Pdu::decode(header, &body)
 }
@@ -42,22 +42,22 @@ fn message() -> ShortMessage {
     }
 }
 
-/// The fields of `message()` up to `esm_class`.
+/// Fields of `message()` before `esm_class`.
 const ADDRESSES: &str = "00 0101 34343737303039303030303100 0101 34343737303039303039393900";
 
-/// One PDU with sequence number 7, both ways.
-fn both_ways(pdu: &Pdu, command: &str, status: &str, body: &str) {
+/// Checks encoding and decoding of a PDU with sequence number 7.
+fn assert_round_trip(pdu: &Pdu, command: &str, status: &str, body: &str) {
     let hex = format!("{command} {status} 00000007 {body}");
     assert_eq!(encoded(pdu).unwrap(), framed(&hex), "{pdu:?}");
     assert_eq!(decode(&hex).unwrap(), *pdu);
 }
 
-fn request(request: Request, command: &str, body: &str) {
-    both_ways(&Pdu::request(7, request), command, "00000000", body);
+fn assert_request(request: Request, command: &str, body: &str) {
+    assert_round_trip(&Pdu::request(7, request), command, "00000000", body);
 }
 
-fn response(status: CommandStatus, reply: Reply, command: &str, body: &str) {
-    both_ways(&Pdu::response(7, status, reply), command, &format!("{:08x}", status.0), body);
+fn assert_response(status: CommandStatus, response: ResponseBody, command: &str, body: &str) {
+    assert_round_trip(&Pdu::response(7, status, response), command, &format!("{:08x}", status.0), body);
 }
 
 fn address(ton: Ton, npi: Npi, value: &str) -> Address {
@@ -65,7 +65,7 @@ fn address(ton: Ton, npi: Npi, value: &str) -> Address {
 }
 
 #[test]
-fn sessions_have_their_octets() {
+fn session_operations_round_trip() {
     let bind = Bind {
         system_id: "esme".into(),
         password: "secret".into(),
@@ -76,39 +76,49 @@ fn sessions_have_their_octets() {
         address_range: "^44".into(),
     };
     let bind_body = "65736d6500 73656372657400 564d4100 50 01 01 5e343400";
-    let version = Tlvs::default().with(Tag::SC_INTERFACE_VERSION, [0x34]);
-    let reply = BindReply { system_id: "smsc".into(), tlvs: version };
-    for (mode, command, answer) in [
+    let version = Tlvs::default().with(TlvTag::SC_INTERFACE_VERSION, [0x34]);
+    let response = BindResponseBody { system_id: "smsc".into(), tlvs: version };
+    for (mode, command, response_command) in [
         (BindMode::Receiver, "00000001", "80000001"),
         (BindMode::Transmitter, "00000002", "80000002"),
         (BindMode::Transceiver, "00000009", "80000009"),
     ] {
-        request(Request::Bind(mode, bind.clone()), command, bind_body);
-        response(CommandStatus::OK, Reply::Bind(mode, reply.clone()), answer, "736d736300 02100001 34");
-        response(CommandStatus::INVALID_PASSWORD, Reply::Bind(mode, BindReply::default()), answer, "");
+        assert_request(Request::Bind(mode, bind.clone()), command, bind_body);
+        assert_response(
+            CommandStatus::OK,
+            ResponseBody::Bind(mode, response.clone()),
+            response_command,
+            "736d736300 02100001 34",
+        );
+        assert_response(
+            CommandStatus::INVALID_PASSWORD,
+            ResponseBody::Bind(mode, BindResponseBody::default()),
+            response_command,
+            "",
+        );
     }
-    request(Request::Unbind, "00000006", "");
-    response(CommandStatus::OK, Reply::Unbind, "80000006", "");
-    request(Request::EnquireLink, "00000015", "");
-    response(CommandStatus::OK, Reply::EnquireLink, "80000015", "");
-    response(CommandStatus::INVALID_COMMAND_ID, Reply::GenericNack, "80000000", "");
+    assert_request(Request::Unbind, "00000006", "");
+    assert_response(CommandStatus::OK, ResponseBody::Unbind, "80000006", "");
+    assert_request(Request::EnquireLink, "00000015", "");
+    assert_response(CommandStatus::OK, ResponseBody::EnquireLink, "80000015", "");
+    assert_response(CommandStatus::INVALID_COMMAND_ID, ResponseBody::GenericNack, "80000000", "");
     let outbind = Outbind { system_id: "smsc".into(), password: "pw".into() };
-    request(Request::Outbind(outbind), "0000000b", "736d736300 707700");
+    assert_request(Request::Outbind(outbind), "0000000b", "736d736300 707700");
     let alert = AlertNotification {
         source: Address::international("44"),
         esme: address(Ton::UNKNOWN, Npi::UNKNOWN, "1"),
-        tlvs: Tlvs::default().with(Tag::MS_AVAILABILITY_STATUS, [0]),
+        tlvs: Tlvs::default().with(TlvTag::MS_AVAILABILITY_STATUS, [0]),
     };
-    request(Request::AlertNotification(alert), "00000102", "0101 343400 0000 3100 04220001 00");
-    let query = Unknown { command: CommandId::QUERY_SM, status: CommandStatus::OK, body: vec![0x31, 0, 0, 0, 0] };
-    both_ways(&Pdu { sequence: 7, body: Body::Unknown(query) }, "00000003", "00000000", "3100000000");
+    assert_request(Request::AlertNotification(alert), "00000102", "0101 343400 0000 3100 04220001 00");
+    let query = UnknownPdu { command: CommandId::QUERY_SM, status: CommandStatus::OK, body: vec![0x31, 0, 0, 0, 0] };
+    assert_round_trip(&Pdu { sequence: 7, body: Body::Unknown(query) }, "00000003", "00000000", "3100000000");
 }
 
 #[test]
-fn messages_have_their_octets() {
+fn message_operations_round_trip() {
     let plain = format!("{ADDRESSES} 00 00 00 00 00 00 00 00 00 0d 564552494659203446374b3251");
-    request(Request::DeliverSm(message()), "00000005", &plain);
-    request(Request::SubmitSm(message()), "00000004", &plain);
+    assert_request(Request::DeliverSm(message()), "00000005", &plain);
+    assert_request(Request::SubmitSm(message()), "00000004", &plain);
     let full = ShortMessage {
         service_type: "WAP".into(),
         esm_class: EsmClass(0x04),
@@ -121,7 +131,7 @@ fn messages_have_their_octets() {
         data_coding: DataCoding::LATIN1,
         default_message_id: 5,
         short_message: vec![],
-        tlvs: [(Tag::RECEIPTED_MESSAGE_ID, b"123".to_vec()), (Tag::MESSAGE_STATE, vec![2])].into_iter().collect(),
+        tlvs: [(TlvTag::RECEIPTED_MESSAGE_ID, b"123".to_vec()), (TlvTag::MESSAGE_STATE, vec![2])].into_iter().collect(),
         ..message()
     };
     let full_body = format!(
@@ -129,131 +139,136 @@ fn messages_have_their_octets() {
          03 04 03 05 00 001e0003 313233 04270001 02",
         &ADDRESSES[3..]
     );
-    request(Request::DeliverSm(full), "00000005", &full_body);
+    assert_request(Request::DeliverSm(full), "00000005", &full_body);
     let data = DataSm {
         service_type: "CMT".into(),
         source: address(Ton::ALPHANUMERIC, Npi::UNKNOWN, "EVILBANK"),
         destination: Address::international("447700900999"),
-        esm_class: EsmClass::WITH_HEADER,
+        esm_class: EsmClass::WITH_UDH,
         registered_delivery: 1,
         data_coding: DataCoding::UCS2,
-        tlvs: Tlvs::default().with(Tag::MESSAGE_PAYLOAD, *b"\0H"),
+        tlvs: Tlvs::default().with(TlvTag::MESSAGE_PAYLOAD, *b"\0H"),
     };
     let data_body = "434d5400 0500 4556494c42414e4b00 0101 34343737303039303039393900 40 01 08 04240002 0048";
-    request(Request::DataSm(data), "00000103", data_body);
+    assert_request(Request::DataSm(data), "00000103", data_body);
 
-    let reply = |id: &str| MessageReply { message_id: id.into(), tlvs: Tlvs::default() };
-    response(CommandStatus::OK, Reply::DeliverSm(reply("")), "80000005", "00");
-    response(CommandStatus::RECEIVER_TEMPORARY_ERROR, Reply::DeliverSm(reply("")), "80000005", "00");
-    response(CommandStatus::OK, Reply::SubmitSm(reply("ab12")), "80000004", "6162313200");
-    response(CommandStatus::THROTTLED, Reply::SubmitSm(reply("")), "80000004", "");
-    response(CommandStatus::OK, Reply::DataSm(reply("9")), "80000103", "3900");
+    let response = |id: &str| MessageResponseBody { message_id: id.into(), tlvs: Tlvs::default() };
+    assert_response(CommandStatus::OK, ResponseBody::DeliverSm(response("")), "80000005", "00");
+    assert_response(CommandStatus::RECEIVER_TEMPORARY_ERROR, ResponseBody::DeliverSm(response("")), "80000005", "00");
+    assert_response(CommandStatus::OK, ResponseBody::SubmitSm(response("ab12")), "80000004", "6162313200");
+    assert_response(CommandStatus::THROTTLED, ResponseBody::SubmitSm(response("")), "80000004", "");
+    assert_response(CommandStatus::OK, ResponseBody::DataSm(response("9")), "80000103", "3900");
 }
 
 #[test]
-fn carelessness_is_forgiven() {
-    let empty = MessageReply::default();
-    let forgiven = [
-        // No body at all, whatever the status.
-        ("80000005 00000000 00000001", Reply::DeliverSm(empty.clone())),
-        ("80000004 00000000 00000001", Reply::SubmitSm(empty)),
-        ("80000009 00000000 00000001", Reply::Bind(BindMode::Transceiver, BindReply::default())),
-        // No NUL at the very end.
+fn known_deviations_are_tolerated() {
+    let empty = MessageResponseBody::default();
+    let tolerated = [
+        // No body, with any status.
+        ("80000005 00000000 00000001", ResponseBody::DeliverSm(empty.clone())),
+        ("80000004 00000000 00000001", ResponseBody::SubmitSm(empty)),
+        ("80000009 00000000 00000001", ResponseBody::Bind(BindMode::Transceiver, BindResponseBody::default())),
+        // No final NUL.
         (
             "80000004 00000000 00000001 6162",
-            Reply::SubmitSm(MessageReply { message_id: "ab".into(), tlvs: Tlvs::default() }),
+            ResponseBody::SubmitSm(MessageResponseBody { message_id: "ab".into(), tlvs: Tlvs::default() }),
         ),
-        // Octets after an operation that has no body.
-        ("80000015 00000000 00000001 00", Reply::EnquireLink),
+        // Octets after an operation without a body.
+        ("80000015 00000000 00000001 00", ResponseBody::EnquireLink),
     ];
-    for (hex, reply) in forgiven {
-        assert_eq!(decode(hex), Ok(Pdu::response(1, CommandStatus::OK, reply)), "{hex}");
+    for (hex, response) in tolerated {
+        assert_eq!(decode(hex), Ok(Pdu::response(1, CommandStatus::OK, response)), "{hex}");
     }
     let unterminated = decode("0000000b 00000000 00000001 736d736300 7077").unwrap();
     let outbind = Outbind { system_id: "smsc".into(), password: "pw".into() };
     assert_eq!(unterminated, Pdu::request(1, Request::Outbind(outbind)));
-    // The status of a request means nothing.
+    // The status of a request is ignored.
     assert_eq!(decode("00000015 00000008 00000001"), Ok(Pdu::request(1, Request::EnquireLink)));
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_sequence_number_and_its_status() {
+fn decode_error_has_sequence_number_and_status() {
     let deliver = |rest: &str| format!("00000005 00000000 0000002a {rest}");
     let cases = [
-        (deliver(""), "the body ends before service_type", CommandStatus::INVALID_COMMAND_LENGTH),
-        (deliver("00 01"), "the body ends before source_addr", CommandStatus::INVALID_COMMAND_LENGTH),
-        (deliver(ADDRESSES), "the body ends before esm_class", CommandStatus::INVALID_COMMAND_LENGTH),
-        (deliver("414243444546"), "service_type does not end within 6 octets", CommandStatus::INVALID_SERVICE_TYPE),
+        (deliver(""), "body ends before service_type", CommandStatus::INVALID_COMMAND_LENGTH),
+        (deliver("00 01"), "body ends before source_addr", CommandStatus::INVALID_COMMAND_LENGTH),
+        (deliver(ADDRESSES), "body ends before esm_class", CommandStatus::INVALID_COMMAND_LENGTH),
+        (
+            deliver("414243444546"),
+            "service_type is not terminated within 6 octets",
+            CommandStatus::INVALID_SERVICE_TYPE,
+        ),
         (
             deliver(&format!("00 0101 {} 00", "34".repeat(21))),
-            "source_addr does not end within 21 octets",
+            "source_addr is not terminated within 21 octets",
             CommandStatus::INVALID_SOURCE_ADDRESS,
         ),
         (
             deliver(&format!("00 0101 00 0101 {} 00", "34".repeat(21))),
-            "destination_addr does not end within 21 octets",
+            "destination_addr is not terminated within 21 octets",
             CommandStatus::INVALID_DESTINATION_ADDRESS,
         ),
         (
             deliver(&format!("{ADDRESSES} 00 00 00 00 00 00 00 00 00 05 3132")),
-            "sm_length says 5 octets, 2 are left",
+            "sm_length is 5, but 2 octets remain",
             CommandStatus::INVALID_MESSAGE_LENGTH,
         ),
         (
             deliver(&format!("{ADDRESSES} 00 00 00 00 00 00 00 00 00 00 0424")),
-            "the TLVs end with 2 octets that are none",
+            "2 trailing octets after the last TLV",
             CommandStatus::INVALID_TLV_STREAM,
         ),
         (
             deliver(&format!("{ADDRESSES} 00 00 00 00 00 00 00 00 00 00 0424 0003 4142")),
-            "message_payload says 3 octets, 2 are left",
+            "length of message_payload is 3, but 2 octets remain",
             CommandStatus::INVALID_TLV_STREAM,
         ),
     ];
     for (hex, text, status) in cases {
         let error = decode(&hex).unwrap_err();
         assert_eq!((error.command, error.sequence), (CommandId::DELIVER_SM, 42));
-        assert_eq!((error.what.to_string().as_str(), error.what.status()), (text, status));
+        assert_eq!((error.reason.to_string().as_str(), error.reason.status()), (text, status));
     }
 }
 
 #[test]
-fn only_an_impossible_length_loses_the_stream() {
-    for (length, lost) in [(0, true), (15, true), (16, false), (65_536, false), (65_537, true), (u32::MAX, true)] {
+fn only_an_invalid_length_is_fatal() {
+    for (length, is_invalid) in [(0, true), (15, true), (16, false), (65_536, false), (65_537, true), (u32::MAX, true)]
+    {
         let mut buffer = BytesMut::from(&length.to_be_bytes()[..]);
         let octets = usize::try_from(length).unwrap();
-        let expected = if lost { Err(ImpossibleLength { octets, most: MAX_PDU }) } else { Ok(None) };
-        assert_eq!(next(&mut buffer, MAX_PDU), expected);
+        let expected = if is_invalid { Err(InvalidPduLength { octets, max: MAX_PDU_OCTETS }) } else { Ok(None) };
+        assert_eq!(next_frame(&mut buffer, MAX_PDU_OCTETS), expected);
     }
-    // Half a PDU is waited for, and what follows a whole one stays.
+    // An incomplete PDU stays in the buffer, and so do the octets after a complete one.
     let whole = framed("00000015 00000000 00000001");
     let mut buffer = BytesMut::new();
     for (at, octet) in whole.iter().enumerate() {
-        assert_eq!(next(&mut buffer, MAX_PDU), Ok(None), "after {at} octets");
+        assert_eq!(next_frame(&mut buffer, MAX_PDU_OCTETS), Ok(None), "after {at} octets");
         buffer.extend_from_slice(&[*octet]);
     }
     buffer.extend_from_slice(&[1, 2]);
-    assert!(next(&mut buffer, MAX_PDU).unwrap().is_some());
+    assert!(next_frame(&mut buffer, MAX_PDU_OCTETS).unwrap().is_some());
     assert_eq!(&buffer[..], [1, 2]);
 }
 
 #[test]
-fn writing_refuses_what_does_not_fit_and_leaves_nothing_behind() {
+fn failed_encoding_leaves_the_buffer_unchanged() {
     let deliver = |message| Pdu::request(1, Request::DeliverSm(message));
     let with_source = |value: &str| deliver(ShortMessage { source: Address::international(value), ..message() });
     let cases = [
-        (with_source(&"4".repeat(21)), "source_addr takes at most 20 octets"),
-        (with_source("44\0"), "source_addr cannot hold a NUL, or a character outside Latin-1"),
-        (with_source("４４"), "source_addr cannot hold a NUL, or a character outside Latin-1"),
+        (with_source(&"4".repeat(21)), "source_addr exceeds 20 octets"),
+        (with_source("44\0"), "source_addr contains a NUL or a character outside Latin-1"),
+        (with_source("４４"), "source_addr contains a NUL or a character outside Latin-1"),
         (
             deliver(ShortMessage { short_message: vec![0; 255], ..message() }),
-            "short_message has 255 octets, it takes at most 254: use message_payload",
+            "short_message has 255 octets, the maximum is 254; use message_payload",
         ),
         (
-            deliver(ShortMessage { tlvs: Tlvs::default().with(Tag::MESSAGE_PAYLOAD, vec![0; 65_536]), ..message() }),
-            "message_payload has 65536 octets, a TLV takes at most 65535",
+            deliver(ShortMessage { tlvs: Tlvs::default().with(TlvTag::MESSAGE_PAYLOAD, vec![0; 65_536]), ..message() }),
+            "message_payload has 65536 octets, the maximum of a TLV is 65535",
         ),
-        (Pdu::request(0, Request::Unbind), "0 and numbers above 0x7fffffff are not sequence numbers of requests"),
+        (Pdu::request(0, Request::Unbind), "invalid sequence_number of a request: must be 1 to 0x7fffffff"),
     ];
     for (pdu, text) in cases {
         let mut out = BytesMut::from(&b"before"[..]);
@@ -263,7 +278,7 @@ fn writing_refuses_what_does_not_fit_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn esm_class_tells_the_kinds_of_message_apart() {
+fn esm_class_flags_are_decoded() {
     let cases = [
         (0x00, MessageType::Ordinary, false, false),
         (0x40, MessageType::Ordinary, true, false),
@@ -278,27 +293,27 @@ fn esm_class_tells_the_kinds_of_message_apart() {
     ];
     for (octet, kind, header, reply_path) in cases {
         let class = EsmClass(octet);
-        assert_eq!((class.message_type(), class.has_header(), class.has_reply_path()), (kind, header, reply_path));
+        assert_eq!((class.message_type(), class.has_udh(), class.has_reply_path()), (kind, header, reply_path));
     }
 }
 
 #[test]
-fn tlvs_are_read_by_name_and_kept_in_order() {
+fn tlv_getters_read_by_tag() {
     let tlvs = Tlvs::default()
-        .with(Tag(0x1400), *b"vendor")
-        .with(Tag::SAR_MSG_REF_NUM, [0x12, 0x34])
-        .with(Tag::SAR_TOTAL_SEGMENTS, [3])
-        .with(Tag::SAR_SEGMENT_SEQNUM, [2])
-        .with(Tag::USER_MESSAGE_REFERENCE, [77])
-        .with(Tag::RECEIPTED_MESSAGE_ID, *b"123\0")
-        .with(Tag::MESSAGE_STATE, [2])
-        .with(Tag::SOURCE_NETWORK_TYPE, [1, 1])
-        .with(Tag::MESSAGE_PAYLOAD, *b"first")
-        .with(Tag::MESSAGE_PAYLOAD, *b"second");
-    assert_eq!(tlvs.iter().next().unwrap().tag, Tag(0x1400));
+        .with(TlvTag(0x1400), *b"vendor")
+        .with(TlvTag::SAR_MSG_REF_NUM, [0x12, 0x34])
+        .with(TlvTag::SAR_TOTAL_SEGMENTS, [3])
+        .with(TlvTag::SAR_SEGMENT_SEQNUM, [2])
+        .with(TlvTag::USER_MESSAGE_REFERENCE, [77])
+        .with(TlvTag::RECEIPTED_MESSAGE_ID, *b"123\0")
+        .with(TlvTag::MESSAGE_STATE, [2])
+        .with(TlvTag::SOURCE_NETWORK_TYPE, [1, 1])
+        .with(TlvTag::MESSAGE_PAYLOAD, *b"first")
+        .with(TlvTag::MESSAGE_PAYLOAD, *b"second");
+    assert_eq!(tlvs.iter().next().unwrap().tag, TlvTag(0x1400));
     assert_eq!(tlvs.sar_msg_ref_num(), Some(0x1234));
     assert_eq!((tlvs.sar_total_segments(), tlvs.sar_segment_seqnum()), (Some(3), Some(2)));
-    assert_eq!(tlvs.user_message_reference(), Some(77), "one octet is a small number");
+    assert_eq!(tlvs.user_message_reference(), Some(77), "one octet is accepted");
     assert_eq!(tlvs.receipted_message_id().as_deref(), Some("123"));
     assert_eq!(tlvs.message_state(), Some(2));
     assert_eq!(tlvs.source_network_type(), None, "two octets are too many");
@@ -307,15 +322,15 @@ fn tlvs_are_read_by_name_and_kept_in_order() {
 }
 
 #[test]
-fn nothing_private_is_shown() {
+fn debug_hides_private_values() {
     let bind = Bind { system_id: "esme".into(), password: "hunter2".into(), ..Bind::default() };
-    let payload = Tlvs::default().with(Tag::MESSAGE_PAYLOAD, *b"VERIFY");
+    let payload = Tlvs::default().with(TlvTag::MESSAGE_PAYLOAD, *b"VERIFY");
     let shown = format!(
         "{:?} {:?} {:?} {:?}",
         Request::Bind(BindMode::Receiver, bind),
         Request::DeliverSm(ShortMessage { tlvs: payload, ..message() }),
         Outbind { system_id: "smsc".into(), password: "hunter2".into() },
-        Unknown { command: CommandId(9), status: CommandStatus::OK, body: b"VERIFY".to_vec() },
+        UnknownPdu { command: CommandId(9), status: CommandStatus::OK, body: b"VERIFY".to_vec() },
     );
     for secret in ["hunter2", "447700900001", "VERIFY", "86, 69, 82"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");

@@ -2,18 +2,19 @@ use bytes::BytesMut;
 use proptest::{collection::vec, prelude::*};
 use ringtrue_smpp::{
     pdu::{
-        Address, BindMode, BindReply, Body, CommandStatus, DataSm, DecodeError, EsmClass, MAX_PDU, Malformed,
-        MessageReply, Npi, Pdu, Reply, Request, ShortMessage, Tag, Tlvs, Ton, next,
+        Address, BindMode, BindResponseBody, Body, CommandStatus, DataSm, DecodeError, EsmClass, MAX_PDU_OCTETS,
+        MalformedBody, MessageResponseBody, Npi, Pdu, Request, ResponseBody, ShortMessage, TlvTag, Tlvs, Ton,
+        next_frame,
     },
     text::DataCoding,
 };
 
-fn any_text(most: usize) -> impl Strategy<Value = String> {
-    vec(1_u8..=255, 0..most).prop_map(|octets| octets.into_iter().map(char::from).collect())
+fn any_text(max: usize) -> impl Strategy<Value = String> {
+    vec(1_u8..=255, 0..max).prop_map(|octets| octets.into_iter().map(char::from).collect())
 }
 
-fn any_address(most: usize) -> impl Strategy<Value = Address> {
-    (any::<u8>(), any::<u8>(), any_text(most)).prop_map(|(ton, npi, value)| Address {
+fn any_address(max: usize) -> impl Strategy<Value = Address> {
+    (any::<u8>(), any::<u8>(), any_text(max)).prop_map(|(ton, npi, value)| Address {
         ton: Ton(ton),
         npi: Npi(npi),
         value,
@@ -21,7 +22,7 @@ fn any_address(most: usize) -> impl Strategy<Value = Address> {
 }
 
 fn any_tlvs() -> impl Strategy<Value = Tlvs> {
-    vec((any::<u16>().prop_map(Tag), vec(any::<u8>(), 0..40)), 0..4).prop_map(|items| items.into_iter().collect())
+    vec((any::<u16>().prop_map(TlvTag), vec(any::<u8>(), 0..40)), 0..4).prop_map(|items| items.into_iter().collect())
 }
 
 fn any_message() -> impl Strategy<Value = ShortMessage> {
@@ -51,13 +52,14 @@ fn any_message() -> impl Strategy<Value = ShortMessage> {
 
 fn any_body() -> impl Strategy<Value = Body> {
     let status = prop_oneof![Just(CommandStatus::OK), any::<u32>().prop_map(CommandStatus)];
-    let reply = || (any_text(65), any_tlvs()).prop_map(|(message_id, tlvs)| MessageReply { message_id, tlvs });
-    let reply = prop_oneof![
-        reply().prop_map(Reply::SubmitSm),
-        reply().prop_map(Reply::DeliverSm),
-        reply().prop_map(Reply::DataSm),
+    let response =
+        || (any_text(65), any_tlvs()).prop_map(|(message_id, tlvs)| MessageResponseBody { message_id, tlvs });
+    let response = prop_oneof![
+        response().prop_map(ResponseBody::SubmitSm),
+        response().prop_map(ResponseBody::DeliverSm),
+        response().prop_map(ResponseBody::DataSm),
         (any_text(16), any_tlvs())
-            .prop_map(|(system_id, tlvs)| Reply::Bind(BindMode::Receiver, BindReply { system_id, tlvs })),
+            .prop_map(|(system_id, tlvs)| ResponseBody::Bind(BindMode::Receiver, BindResponseBody { system_id, tlvs })),
     ];
     let data = (any_text(6), any_address(65), any_address(65), any::<[u8; 3]>(), any_tlvs()).prop_map(
         |(service_type, source, destination, [class, registered_delivery, coding], tlvs)| DataSm {
@@ -74,42 +76,42 @@ fn any_body() -> impl Strategy<Value = Body> {
         any_message().prop_map(|message| Body::Request(Request::DeliverSm(message))),
         any_message().prop_map(|message| Body::Request(Request::SubmitSm(message))),
         data.prop_map(|data| Body::Request(Request::DataSm(data))),
-        (status, reply).prop_map(|(status, reply)| Pdu::response(1, status, reply).body),
+        (status, response).prop_map(|(status, response)| Pdu::response(1, status, response).body),
     ]
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(sequence in 1..=0x7FFF_FFFF_u32, body in any_body()) {
+    fn encoded_pdu_decodes_to_itself(sequence in 1..=0x7FFF_FFFF_u32, body in any_body()) {
         let pdu = Pdu { sequence, body };
         let mut octets = BytesMut::new();
         pdu.encode(&mut octets).unwrap();
-        let (header, body) = next(&mut octets, MAX_PDU).unwrap().unwrap();
+        let (header, body) = next_frame(&mut octets, MAX_PDU_OCTETS).unwrap().unwrap();
         prop_assert_eq!(Pdu::decode(header, &body), Ok(pdu));
     }
 
     #[test]
-    fn no_octets_break_the_reader(command in prop_oneof![0_u32..0x30, 0x100_u32..0x110], response: bool, body in vec(any::<u8>(), 0..300)) {
+    fn decoding_any_octets_does_not_panic(command in prop_oneof![0_u32..0x30, 0x100_u32..0x110], response: bool, body in vec(any::<u8>(), 0..300)) {
         let command = if response { command | 0x8000_0000 } else { command };
         let mut frame = BytesMut::new();
         for word in [u32::try_from(body.len() + 16).unwrap(), command, 0, 5] {
             frame.extend_from_slice(&word.to_be_bytes());
         }
         frame.extend_from_slice(&body);
-        let (header, body) = next(&mut frame, MAX_PDU).unwrap().unwrap();
+        let (header, body) = next_frame(&mut frame, MAX_PDU_OCTETS).unwrap().unwrap();
         match Pdu::decode(header, &body) {
             Ok(pdu) => prop_assert_eq!(pdu.sequence, 5),
-            Err(DecodeError { command: told, sequence, what }) => {
-                prop_assert_eq!((told.0, sequence), (command, 5));
-                prop_assert!(!matches!(what, Malformed::TooLong(field) if field.limit > body.len()));
+            Err(DecodeError { command: reported, sequence, reason }) => {
+                prop_assert_eq!((reported.0, sequence), (command, 5));
+                prop_assert!(!matches!(reason, MalformedBody::FieldTooLong(field) if field.max_octets > body.len()));
             }
         }
     }
 
     #[test]
-    fn no_stream_breaks_the_framing(octets in vec(any::<u8>(), 0..200)) {
+    fn framing_any_octets_does_not_panic(octets in vec(any::<u8>(), 0..200)) {
         let mut buffer = BytesMut::from(&octets[..]);
-        while let Ok(Some((header, body))) = next(&mut buffer, MAX_PDU) {
+        while let Ok(Some((header, body))) = next_frame(&mut buffer, MAX_PDU_OCTETS) {
             drop(Pdu::decode(header, &body));
         }
     }

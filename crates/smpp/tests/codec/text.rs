@@ -1,14 +1,14 @@
-use ringtrue_smpp::text::{DataCoding, DefaultAlphabet, Reference, encode, gsm, split};
+use ringtrue_smpp::text::{ConcatenationReference, DataCoding, DefaultAlphabet, encode_text, gsm, split_text};
 
 #[test]
-fn octets_become_text() {
+fn octets_are_decoded() {
     let gsm = DefaultAlphabet::Gsm0338;
     let cases: &[(u8, DefaultAlphabet, &[u8], &str)] = &[
         (0x00, gsm, b"VERIFY 4F7K2Q", "VERIFY 4F7K2Q"),
         (0x00, gsm, b"\x00\x02\x11\x09\x1e\x20\x7f", "@$_Çß à"),
         (0x00, gsm, b"code \x00 \x1b\x28\x1b\x3c\x1b\x65\x1b\x3e\x1b\x29 \x1b\x3d", "code @ {[€]} ~"),
         (0x00, gsm, b"\x1b\x14\x1b\x2f\x1b\x40\x1b\x0a", "^\\|\u{c}"),
-        // An escape before what the extension table lacks, before another escape, and at the end.
+        // An escape before a septet outside the extension table, before another escape, and at the end.
         (0x00, gsm, b"\x1bA\x1b\x1bB\x1b", "A B\u{FFFD}"),
         (0x00, gsm, b"A\x80\xff", "A\u{FFFD}\u{FFFD}"),
         (0x00, DefaultAlphabet::Latin1, b"caf\xe9 @\x00", "café @\0"),
@@ -16,7 +16,7 @@ fn octets_become_text() {
         (0x01, gsm, b"@_{}\x80", "@_{}\u{FFFD}"),
         (0x03, gsm, b"\xa3 @ \xff", "£ @ ÿ"),
         (0x08, gsm, b"\0V\x27\x13\xd8\x3d\xde\x00", "V✓😀"),
-        // Half a pair, the other half, half a character.
+        // High surrogate, low surrogate, odd octet.
         (0x08, gsm, b"\xd8\x3d\0A", "\u{FFFD}A"),
         (0x08, gsm, b"\xde\x00\0A", "\u{FFFD}A"),
         (0x08, gsm, b"\0A\0", "A\u{FFFD}"),
@@ -35,13 +35,13 @@ fn octets_become_text() {
         (0x00, gsm, b"", ""),
     ];
     for (data_coding, default, octets, text) in cases {
-        let coding = DataCoding(*data_coding).coding(*default);
+        let coding = DataCoding(*data_coding).text_coding(*default);
         assert_eq!(coding.decode(octets), *text, "{data_coding:#x} {octets:x?}");
     }
 }
 
 #[test]
-fn text_becomes_octets() {
+fn text_is_encoded() {
     let cases: &[(&str, DataCoding, &[u8])] = &[
         ("@£$ _", DataCoding::DEFAULT, b"\x00\x01\x02 \x11"),
         ("{€}", DataCoding::DEFAULT, b"\x1b\x28\x1b\x65\x1b\x29"),
@@ -51,12 +51,12 @@ fn text_becomes_octets() {
         ("😀", DataCoding::UCS2, b"\xd8\x3d\xde\x00"),
     ];
     for (text, data_coding, octets) in cases {
-        assert_eq!(encode(text), (*data_coding, octets.to_vec()));
+        assert_eq!(encode_text(text), (*data_coding, octets.to_vec()));
     }
 }
 
 #[test]
-fn alphabets_have_names() {
+fn alphabet_names_are_parsed() {
     for (name, alphabet) in
         [("gsm0338", DefaultAlphabet::Gsm0338), ("latin1", DefaultAlphabet::Latin1), ("ascii", DefaultAlphabet::Ascii)]
     {
@@ -66,11 +66,10 @@ fn alphabets_have_names() {
 }
 
 #[test]
-fn packed_septets_are_spread() {
-    // The example that everyone knows.
+fn packed_septets_are_unpacked() {
     let packed = [0xE8, 0x32, 0x9B, 0xFD, 0x46, 0x97, 0xD9, 0xEC, 0x37];
     assert_eq!(gsm::decode(&gsm::unpack(&packed, 0)), "hellohello");
-    // The same septets one bit later, as after a header of six octets.
+    // The same septets after one fill bit, as after a UDH of six octets.
     let shifted = [0xD0, 0x65, 0x36, 0xFB, 0x8D, 0x2E, 0xB3, 0xD9, 0x6F];
     assert_eq!(gsm::decode(&gsm::unpack(&shifted, 1)), "hellohello");
     assert!(gsm::unpack(&[], 7).is_empty());
@@ -78,26 +77,26 @@ fn packed_septets_are_spread() {
 }
 
 #[test]
-fn texts_are_cut_as_handsets_cut_them() {
-    let eight = Reference::Eight(7);
-    let sixteen = Reference::Sixteen(0x0102);
+fn texts_are_split_as_by_handsets() {
+    let eight = ConcatenationReference::EightBit(7);
+    let sixteen = ConcatenationReference::SixteenBit(0x0102);
     let cases = [
         ("a".repeat(160), eight, vec![160]),
         ("a".repeat(161), eight, vec![6 + 153, 6 + 8]),
         ("a".repeat(161), sixteen, vec![7 + 152, 7 + 9]),
-        // An escape is not parted from its character.
+        // An escape stays with its character.
         (format!("{}€{}", "a".repeat(152), "b".repeat(10)), eight, vec![6 + 152, 6 + 12]),
         ("✓".repeat(70), eight, vec![140]),
         ("✓".repeat(71), eight, vec![6 + 134, 6 + 8]),
         ("✓".repeat(71), sixteen, vec![7 + 132, 7 + 10]),
-        // Nor one surrogate from the other.
+        // A surrogate pair stays together.
         (format!("{}😀{}", "✓".repeat(66), "✓".repeat(5)), eight, vec![6 + 132, 6 + 14]),
         (String::new(), eight, vec![0]),
     ];
     for (text, reference, lengths) in cases {
-        let parts = split(&text, reference).unwrap();
+        let parts = split_text(&text, reference).unwrap();
         assert_eq!(parts.iter().map(|part| part.short_message.len()).collect::<Vec<_>>(), lengths, "{text}");
     }
-    assert_eq!(split(&"a".repeat(153 * 255), eight).unwrap().len(), 255);
-    assert_eq!(split(&"a".repeat(153 * 255 + 1), eight).unwrap_err().parts, 256);
+    assert_eq!(split_text(&"a".repeat(153 * 255), eight).unwrap().len(), 255);
+    assert_eq!(split_text(&"a".repeat(153 * 255 + 1), eight).unwrap_err().parts, 256);
 }

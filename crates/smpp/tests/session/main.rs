@@ -1,19 +1,21 @@
-//! Sessions against a peer that the test plays itself, over a stream in memory, in time that moves when nothing else
-//! does.
+//! Session tests against a scripted peer over an in-memory stream, with Tokio's paused clock.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod binding;
-mod ending;
-mod incoming;
-mod outgoing;
+mod bind;
+mod inbound_requests;
+mod outbound_requests;
+mod unbind;
 
 use std::time::Duration;
 
 use bytes::BytesMut;
 use ringtrue_smpp::{
-    pdu::{Address, CommandStatus, MAX_PDU, Pdu, Reply, Request, ShortMessage, next},
-    session::{Answer, Application, Config, Ended, Event, Fault, Incoming, Link, Session},
+    pdu::{Address, CommandStatus, MAX_PDU_OCTETS, Pdu, Request, ResponseBody, ShortMessage, next_frame},
+    session::{
+        Link, MessageRequest, MessageResponse, RequestHandler, Session, SessionConfig, SessionError, SessionEvent,
+        UnboundBy,
+    },
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
@@ -24,7 +26,7 @@ use tokio::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The other end of the stream, which says and hears single PDUs.
+/// The other end of the stream; sends and receives single PDUs.
 struct Peer {
     stream: DuplexStream,
     buffer: BytesMut,
@@ -32,36 +34,36 @@ struct Peer {
 
 impl Peer {
     fn pair() -> (Peer, DuplexStream) {
-        let (ours, theirs) = duplex(64 * 1024);
-        (Peer { stream: ours, buffer: BytesMut::new() }, theirs)
+        let (peer_stream, session_stream) = duplex(64 * 1024);
+        (Peer { stream: peer_stream, buffer: BytesMut::new() }, session_stream)
     }
 
-    async fn say(&mut self, pdu: &Pdu) {
+    async fn send(&mut self, pdu: &Pdu) {
         let mut octets = BytesMut::new();
         pdu.encode(&mut octets).unwrap();
-        self.say_octets(&octets).await;
+        self.send_octets(&octets).await;
     }
 
-    async fn say_octets(&mut self, octets: &[u8]) {
+    async fn send_octets(&mut self, octets: &[u8]) {
         self.stream.write_all(octets).await.unwrap();
     }
 
-    async fn ask(&mut self, sequence: u32, request: Request) {
-        self.say(&Pdu::request(sequence, request)).await;
+    async fn request(&mut self, sequence: u32, request: Request) {
+        self.send(&Pdu::request(sequence, request)).await;
     }
 
-    async fn answer(&mut self, sequence: u32, status: CommandStatus, reply: Reply) {
-        self.say(&Pdu::response(sequence, status, reply)).await;
+    async fn respond(&mut self, sequence: u32, status: CommandStatus, response: ResponseBody) {
+        self.send(&Pdu::response(sequence, status, response)).await;
     }
 
     async fn deliver(&mut self, sequence: u32) {
-        self.ask(sequence, Request::DeliverSm(message(&sequence.to_string()))).await;
+        self.request(sequence, Request::DeliverSm(message(&sequence.to_string()))).await;
     }
 
-    /// The next PDU; none when the stream has ended.
-    async fn hear(&mut self) -> Option<Pdu> {
+    /// The next PDU; `None` at the end of the stream.
+    async fn receive(&mut self) -> Option<Pdu> {
         loop {
-            if let Some((header, body)) = next(&mut self.buffer, MAX_PDU).unwrap() {
+            if let Some((header, body)) = next_frame(&mut self.buffer, MAX_PDU_OCTETS).unwrap() {
                 return Some(Pdu::decode(header, &body).unwrap());
             }
             if self.stream.read_buf(&mut self.buffer).await.unwrap() == 0 {
@@ -70,21 +72,26 @@ impl Peer {
         }
     }
 
-    async fn hears(&mut self, expected: Pdu) {
-        assert_eq!(self.hear().await, Some(expected));
+    async fn expect(&mut self, expected: Pdu) {
+        assert_eq!(self.receive().await, Some(expected));
     }
 
-    async fn hears_answer(&mut self, sequence: u32, status: CommandStatus, reply: Reply) {
-        self.hears(Pdu::response(sequence, status, reply)).await;
+    async fn expect_response(&mut self, sequence: u32, status: CommandStatus, response: ResponseBody) {
+        self.expect(Pdu::response(sequence, status, response)).await;
     }
 
-    /// The answer to `deliver`.
-    async fn hears_delivered(&mut self, sequence: u32, status: CommandStatus) {
-        self.hears_answer(sequence, status, Reply::DeliverSm(ringtrue_smpp::pdu::MessageReply::default())).await;
+    /// Expects the response to `deliver`.
+    async fn expect_deliver_response(&mut self, sequence: u32, status: CommandStatus) {
+        self.expect_response(
+            sequence,
+            status,
+            ResponseBody::DeliverSm(ringtrue_smpp::pdu::MessageResponseBody::default()),
+        )
+        .await;
     }
 
-    async fn hears_nothing_for(&mut self, duration: Duration) {
-        assert!(timeout(duration, self.hear()).await.is_err());
+    async fn expect_silence_for(&mut self, duration: Duration) {
+        assert!(timeout(duration, self.receive()).await.is_err());
     }
 }
 
@@ -97,84 +104,84 @@ fn message(text: &str) -> ShortMessage {
     }
 }
 
-/// An application whose answers the test gives.
-struct Desk {
-    requests: mpsc::UnboundedSender<Received>,
-    events: mpsc::UnboundedSender<Event>,
+/// Handler whose responses come from the test.
+struct TestHandler {
+    requests: mpsc::UnboundedSender<ReceivedRequest>,
+    events: mpsc::UnboundedSender<SessionEvent>,
 }
 
-/// A message that waits for its answer.
-struct Received {
-    request: Incoming,
-    answer: oneshot::Sender<Answer>,
+/// A message request without a response yet.
+struct ReceivedRequest {
+    request: MessageRequest,
+    response_sender: oneshot::Sender<MessageResponse>,
 }
 
-impl Received {
+impl ReceivedRequest {
     fn text(&self) -> String {
         String::from_utf8(self.request.content().octets.to_vec()).unwrap()
     }
 
-    fn answer(self, answer: impl Into<Answer>) {
-        self.answer.send(answer.into()).unwrap();
+    fn respond(self, response: impl Into<MessageResponse>) {
+        self.response_sender.send(response.into()).unwrap();
     }
 }
 
-impl Application for Desk {
-    async fn on_request(&self, request: Incoming) -> Answer {
-        let (answer, answered) = oneshot::channel();
-        self.requests.send(Received { request, answer }).unwrap();
-        answered.await.unwrap_or_else(|_| CommandStatus::RECEIVER_PERMANENT_ERROR.into())
+impl RequestHandler for TestHandler {
+    async fn on_request(&self, request: MessageRequest) -> MessageResponse {
+        let (response_sender, response) = oneshot::channel();
+        self.requests.send(ReceivedRequest { request, response_sender }).unwrap();
+        response.await.unwrap_or_else(|_| CommandStatus::RECEIVER_PERMANENT_ERROR.into())
     }
 
-    fn on_event(&self, event: Event) {
-        // The test may have ended.
+    fn on_event(&self, event: SessionEvent) {
+        // Fails after the end of the test.
         let _ = self.events.send(event);
     }
 }
 
-/// A session that runs, its peer, and what its application is asked.
-struct World {
+/// A running session, its peer, and the requests and events of its handler.
+struct Fixture {
     peer: Peer,
     link: Link,
-    requests: mpsc::UnboundedReceiver<Received>,
-    events: mpsc::UnboundedReceiver<Event>,
-    session: JoinSet<Result<Ended, Fault>>,
+    requests: mpsc::UnboundedReceiver<ReceivedRequest>,
+    events: mpsc::UnboundedReceiver<SessionEvent>,
+    session: JoinSet<Result<UnboundBy, SessionError>>,
 }
 
-impl World {
+impl Fixture {
     fn start() -> Self {
-        Self::with(Config::default())
+        Self::with_config(SessionConfig::default())
     }
 
-    fn with(config: Config) -> Self {
+    fn with_config(config: SessionConfig) -> Self {
         let (peer, stream) = Peer::pair();
         let (session, link) = Session::new(stream, config);
         let (to_requests, requests) = mpsc::unbounded_channel();
         let (to_events, events) = mpsc::unbounded_channel();
-        let desk = Desk { requests: to_requests, events: to_events };
+        let handler = TestHandler { requests: to_requests, events: to_events };
         let mut running = JoinSet::new();
-        running.spawn(async move { session.run(&desk).await });
+        running.spawn(async move { session.run(&handler).await });
         Self { peer, link, requests, events, session: running }
     }
 
-    async fn received(&mut self) -> Received {
+    async fn next_request(&mut self) -> ReceivedRequest {
         self.requests.recv().await.unwrap()
     }
 
-    async fn ended(&mut self) -> Result<Ended, Fault> {
+    async fn wait_for_end(&mut self) -> Result<UnboundBy, SessionError> {
         self.session.join_next().await.unwrap().unwrap()
     }
 
-    /// The application has been asked nothing more.
-    async fn is_idle_for(&mut self, duration: Duration) {
+    /// Expects no further message request.
+    async fn expect_no_request_for(&mut self, duration: Duration) {
         assert!(timeout(duration, self.requests.recv()).await.is_err());
     }
 
-    /// One more message goes through as it should.
-    async fn is_well(&mut self) {
+    /// Expects that one more message is handled.
+    async fn expect_working(&mut self) {
         self.peer.deliver(99).await;
-        self.received().await.answer(CommandStatus::OK);
-        self.peer.hears_delivered(99, CommandStatus::OK).await;
+        self.next_request().await.respond(CommandStatus::OK);
+        self.peer.expect_deliver_response(99, CommandStatus::OK).await;
     }
 }
 

@@ -1,68 +1,69 @@
-//! Counters, many at a time.
+//! Batched counter updates.
 
 use std::collections::BTreeMap;
 
-use ringtrue_engine::ports::UsageCount;
+use ringtrue_engine::ports::UsageDelta;
 
-use super::lane::{Batch, BatchError, Call, Running, Verb};
-use crate::verbs::usage::{self, CounterKey, change_sql};
+use super::batch_queue::{BatchError, BatchFuture, BatchStatement, BatchedOperation, PipelinedTransaction};
+use crate::queries::usage::{self, CounterKey, upsert_counters_sql};
 
-/// All changes of one caller go together, as one verb.
-impl Verb for Vec<UsageCount> {
-    type Answer = ();
+/// The changes of one caller are one operation: all or none are stored.
+impl BatchedOperation for Vec<UsageDelta> {
+    type Output = ();
     const NAME: &'static str = "count";
 
-    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
+    fn run<'a>(batch: &'a [Self], tx: PipelinedTransaction<'a>) -> BatchFuture<'a, ()> {
         Box::pin(async move {
-            let change = change_counters(batch.iter().flatten(), tx.slot())?;
-            let (_, committed) = tx.only(&change).await?;
+            let change = update_counters(batch.iter().flatten(), tx.slot())?;
+            let (_, committed) = tx.run_single(&change).await?;
             Ok((vec![(); batch.len()], committed))
         })
     }
 }
 
-/// The statement that changes counters: each counter once, in the order of their keys. Hours come before days, as
-/// everywhere: what stands in `with` is done when the rest has been.
-pub(super) fn change_counters<'a>(
-    counts: impl IntoIterator<Item = &'a UsageCount>,
+/// Updates each counter once, in the order of keys. Hours are written before days, as everywhere: `PostgreSQL` runs a
+/// data-modifying `with` after the main statement.
+pub(super) fn update_counters<'a>(
+    counts: impl IntoIterator<Item = &'a UsageDelta>,
     slot: i16,
-) -> Result<Call<'static>, BatchError> {
-    let call = Call::new(concat!(
+) -> Result<BatchStatement<'static>, BatchError> {
+    let statement = BatchStatement::new(concat!(
         "with days as (",
-        change_sql!(
+        upsert_counters_sql!(
             "usage_days",
             "day",
             "select *, $15::smallint from unnest($8::uuid[], $9::text[], $10::text[], $11::text[], $12::smallint[], $13::text[],
                                   $14::bigint[])"
         ),
         ") ",
-        change_sql!(
+        upsert_counters_sql!(
             "usage_counters",
             "hour",
             "select *, $15::smallint from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::text[],
                                   $7::bigint[])"
         )
     ));
-    Ok(with_counters(call, counts)?.with(slot))
+    Ok(bind_counters(statement, counts)?.with(slot))
 }
 
-/// Adds the changes of counters to a statement: seven columns for the hours, then seven for the days.
-pub(super) fn with_counters<'a, 'b>(
-    call: Call<'a>,
-    counts: impl IntoIterator<Item = &'b UsageCount>,
-) -> Result<Call<'a>, BatchError> {
-    let hours = usage::merged(counts).map_err(BatchError::Rows)?;
-    let days = usage::by_day(&hours);
-    Ok(with_changes(with_changes(call, hours), days))
+/// Binds counter changes: seven arrays for the hours, then seven for the days.
+pub(super) fn bind_counters<'a, 'b>(
+    statement: BatchStatement<'a>,
+    counts: impl IntoIterator<Item = &'b UsageDelta>,
+) -> Result<BatchStatement<'a>, BatchError> {
+    let hours = usage::merge_counts(counts).map_err(BatchError::Rows)?;
+    let days = usage::roll_up_to_days(&hours);
+    Ok(bind_changes(bind_changes(statement, hours), days))
 }
 
-fn with_changes(call: Call<'_>, changes: BTreeMap<CounterKey, i64>) -> Call<'_> {
-    let (keys, by): (Vec<CounterKey>, Vec<i64>) = changes.into_iter().unzip();
-    call.with(keys.iter().map(|key| key.project.0).collect::<Vec<_>>())
+fn bind_changes(statement: BatchStatement<'_>, changes: BTreeMap<CounterKey, i64>) -> BatchStatement<'_> {
+    let (keys, changes): (Vec<CounterKey>, Vec<i64>) = changes.into_iter().unzip();
+    statement
+        .with(keys.iter().map(|key| key.project.0).collect::<Vec<_>>())
         .with(keys.iter().map(|key| key.hour.clone()).collect::<Vec<_>>())
         .with(keys.iter().map(|key| key.product).collect::<Vec<_>>())
         .with(keys.iter().map(|key| key.status).collect::<Vec<_>>())
         .with(keys.iter().map(|key| key.matched).collect::<Vec<_>>())
         .with(keys.into_iter().map(|key| key.network).collect::<Vec<_>>())
-        .with(by)
+        .with(changes)
 }

@@ -1,147 +1,147 @@
-//! The verbs of the data plane, many at a time.
+//! Batched operations of the data plane.
 
 use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use ringtrue_domain::lifecycle::{AnyCheck, CheckId};
 use ringtrue_engine::ports::{
-    Admitted, ClaimOutcome, ClaimRequest, CodeHash, LeasedCallback, NewCheck, Recorded, Revocation, SetOut, Settlement,
-    StoreError, UsageCount,
+    AttemptSettlement, BeginRedirect, ClaimOutcome, CodeHash, ConcludeOutcome, CreateCheckOutcome, IdempotencyClaim,
+    LeasedCallback, NewCheck, Revocation, StoreError, UsageDelta,
 };
 use tokio_postgres::Row as PostgresRow;
 use uuid::Uuid;
 
 use super::{
     Postgres,
-    checks::{Find, FindByCode},
-    connect::Connector,
-    journeys::FindJourney,
-    lane::{Batch, BatchError, Call, Lane, Running, Verb},
-    listen::RAISE_VERSION,
+    batch_queue::{BatchError, BatchFuture, BatchQueue, BatchStatement, BatchedOperation, PipelinedTransaction},
+    change_listener::INCREMENT_VERSION_SQL,
+    checks::{FindCheck, FindCheckByCode},
+    connect::PostgresConnector,
+    redirect_sessions::FindRedirectSession,
 };
 use crate::{
-    driver::{Abandoned, ComeBack, Conclusion, DataPlane, Decide, Lease, NewEnded},
+    driver::{ConcludeCheck, ConsumeState, DataPlane, LeaseCallbacks, NewConcludedCheck, ReleaseClaim, StoreVerdict},
+    queries::IdempotencyKeyRow,
     row::Row,
-    verbs::Standing,
 };
 
-/// One lane for each kind of verb.
+/// One queue for each kind of operation.
 #[derive(Debug)]
-pub(super) struct Lanes {
-    revoke: Lane<Revocation>,
-    count: Lane<Vec<UsageCount>>,
-    claim: Lane<ClaimRequest>,
-    abandon: Lane<Abandoned>,
-    create: Lane<NewCheck>,
-    create_ended: Lane<NewEnded>,
-    find: Lane<Find>,
-    find_by_code: Lane<FindByCode>,
-    conclude: Lane<Conclusion>,
-    find_journey: Lane<FindJourney>,
-    set_out: Lane<SetOut>,
-    come_back: Lane<ComeBack>,
-    decide: Lane<Decide>,
-    lease: Lane<Lease>,
-    settle: Lane<Settlement>,
+pub(super) struct BatchQueues {
+    revoke: BatchQueue<Revocation>,
+    count: BatchQueue<Vec<UsageDelta>>,
+    claim: BatchQueue<IdempotencyClaim>,
+    release: BatchQueue<ReleaseClaim>,
+    create: BatchQueue<NewCheck>,
+    create_concluded: BatchQueue<NewConcludedCheck>,
+    find: BatchQueue<FindCheck>,
+    find_by_code: BatchQueue<FindCheckByCode>,
+    conclude: BatchQueue<ConcludeCheck>,
+    find_redirect_session: BatchQueue<FindRedirectSession>,
+    begin_redirect: BatchQueue<BeginRedirect>,
+    consume_state: BatchQueue<ConsumeState>,
+    store_verdict: BatchQueue<StoreVerdict>,
+    lease: BatchQueue<LeaseCallbacks>,
+    settle: BatchQueue<AttemptSettlement>,
 }
 
-impl Lanes {
-    pub(super) fn start(connector: &Connector) -> Self {
-        Lanes {
-            // Revocations raise the version, one batch after the other: a second connection would only wait.
-            revoke: Lane::start(connector, 1),
-            count: Lane::start(connector, 1),
-            claim: Lane::start(connector, 1),
-            abandon: Lane::start(connector, 1),
-            // While one batch is being made durable the next is on its way; only for the counters it waits.
-            create: Lane::start(connector, 2),
-            create_ended: Lane::start(connector, 2),
-            find: Lane::start(connector, 2),
-            find_by_code: Lane::start(connector, 1),
-            conclude: Lane::start(connector, 2),
-            find_journey: Lane::start(connector, 1),
-            set_out: Lane::start(connector, 1),
-            come_back: Lane::start(connector, 1),
-            decide: Lane::start(connector, 1),
-            lease: Lane::start(connector, 1),
-            settle: Lane::start(connector, 1),
+impl BatchQueues {
+    pub(super) fn start(connector: &PostgresConnector) -> Self {
+        BatchQueues {
+            // Revocations lock the row of the version, so a second connection would only wait.
+            revoke: BatchQueue::start(connector, 1),
+            count: BatchQueue::start(connector, 1),
+            claim: BatchQueue::start(connector, 1),
+            release: BatchQueue::start(connector, 1),
+            // The second connection prepares the next batch while one commits.
+            create: BatchQueue::start(connector, 2),
+            create_concluded: BatchQueue::start(connector, 2),
+            find: BatchQueue::start(connector, 2),
+            find_by_code: BatchQueue::start(connector, 1),
+            conclude: BatchQueue::start(connector, 2),
+            find_redirect_session: BatchQueue::start(connector, 1),
+            begin_redirect: BatchQueue::start(connector, 1),
+            consume_state: BatchQueue::start(connector, 1),
+            store_verdict: BatchQueue::start(connector, 1),
+            lease: BatchQueue::start(connector, 1),
+            settle: BatchQueue::start(connector, 1),
         }
     }
 }
 
 impl DataPlane for Postgres {
-    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError> {
-        self.lanes.revoke.submit(revocation).await
+    async fn revoke_token(&self, revocation: Revocation) -> Result<(), StoreError> {
+        self.queues.revoke.submit(revocation).await
     }
 
-    async fn count(&self, counts: Vec<UsageCount>) -> Result<(), StoreError> {
-        self.lanes.count.submit(counts).await
+    async fn count_usage(&self, counts: Vec<UsageDelta>) -> Result<(), StoreError> {
+        self.queues.count.submit(counts).await
     }
 
-    async fn claim(&self, request: ClaimRequest) -> Result<ClaimOutcome, StoreError> {
-        self.lanes.claim.submit(request).await
+    async fn claim_idempotency_key(&self, request: IdempotencyClaim) -> Result<ClaimOutcome, StoreError> {
+        self.queues.claim.submit(request).await
     }
 
-    async fn abandon(&self, abandoned: Abandoned) -> Result<(), StoreError> {
-        self.lanes.abandon.submit(abandoned).await
+    async fn release_claim(&self, release: ReleaseClaim) -> Result<(), StoreError> {
+        self.queues.release.submit(release).await
     }
 
-    async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError> {
-        self.lanes.create.submit(new).await
+    async fn create_check(&self, new: NewCheck) -> Result<CreateCheckOutcome, StoreError> {
+        self.queues.create.submit(new).await
     }
 
-    async fn create_ended(&self, new: NewEnded) -> Result<(), StoreError> {
-        self.lanes.create_ended.submit(new).await
+    async fn create_concluded_check(&self, new: NewConcludedCheck) -> Result<(), StoreError> {
+        self.queues.create_concluded.submit(new).await
     }
 
     async fn find_check(&self, id: CheckId) -> Result<Option<AnyCheck>, StoreError> {
-        self.lanes.find.submit(Find(id)).await.flatten()
+        self.queues.find.submit(FindCheck(id)).await.flatten()
     }
 
-    async fn check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError> {
-        self.lanes.find_by_code.submit(FindByCode(codes)).await.flatten()
+    async fn find_check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError> {
+        self.queues.find_by_code.submit(FindCheckByCode(codes)).await.flatten()
     }
 
-    async fn conclude(&self, conclusion: Conclusion) -> Result<Recorded, StoreError> {
-        self.lanes.conclude.submit(conclusion).await
+    async fn conclude(&self, conclusion: ConcludeCheck) -> Result<ConcludeOutcome, StoreError> {
+        self.queues.conclude.submit(conclusion).await
     }
 
-    async fn journey(&self, check: CheckId) -> Result<Option<Row>, StoreError> {
-        self.lanes.find_journey.submit(FindJourney(check)).await.flatten()
+    async fn find_redirect_session(&self, check: CheckId) -> Result<Option<Row>, StoreError> {
+        self.queues.find_redirect_session.submit(FindRedirectSession(check)).await.flatten()
     }
 
-    async fn set_out(&self, step: SetOut) -> Result<bool, StoreError> {
-        self.lanes.set_out.submit(step).await
+    async fn begin_redirect(&self, redirect: BeginRedirect) -> Result<bool, StoreError> {
+        self.queues.begin_redirect.submit(redirect).await
     }
 
-    async fn come_back(&self, back: ComeBack) -> Result<Option<Row>, StoreError> {
-        self.lanes.come_back.submit(back).await.flatten()
+    async fn consume_state(&self, consume: ConsumeState) -> Result<Option<Row>, StoreError> {
+        self.queues.consume_state.submit(consume).await.flatten()
     }
 
-    async fn decide(&self, decide: Decide) -> Result<bool, StoreError> {
-        self.lanes.decide.submit(decide).await
+    async fn store_verdict(&self, record: StoreVerdict) -> Result<bool, StoreError> {
+        self.queues.store_verdict.submit(record).await
     }
 
-    async fn lease_due(&self, lease: Lease) -> Result<Vec<LeasedCallback>, StoreError> {
-        self.lanes.lease.submit(lease).await.flatten()
+    async fn lease_due_callbacks(&self, lease: LeaseCallbacks) -> Result<Vec<LeasedCallback>, StoreError> {
+        self.queues.lease.submit(lease).await.flatten()
     }
 
-    async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError> {
-        self.lanes.settle.submit(settlement).await
+    async fn settle(&self, settlement: AttemptSettlement) -> Result<bool, StoreError> {
+        self.queues.settle.submit(settlement).await
     }
 }
 
-impl Verb for Revocation {
-    type Answer = ();
+impl BatchedOperation for Revocation {
+    type Output = ();
     const NAME: &'static str = "revoke";
 
-    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
+    fn run<'a>(batch: &'a [Self], tx: PipelinedTransaction<'a>) -> BatchFuture<'a, ()> {
         Box::pin(async move {
             let tokens: Vec<Uuid> = batch.iter().map(|revocation| revocation.token.0).collect();
             let ends: Vec<i64> = batch.iter().map(|revocation| revocation.expires_at.as_millisecond()).collect();
             let calls = [
-                Call::new(RAISE_VERSION),
-                Call::new(
+                BatchStatement::new(INCREMENT_VERSION_SQL),
+                BatchStatement::new(
                     "insert into revocations (token_id, expires_at, changed)
                      select new.token_id, new.expires_at, control.version
                        from unnest($1::uuid[], $2::bigint[]) as new (token_id, expires_at)
@@ -157,27 +157,28 @@ impl Verb for Revocation {
     }
 }
 
-impl Verb for ClaimRequest {
-    type Answer = ClaimOutcome;
+impl BatchedOperation for IdempotencyClaim {
+    type Output = ClaimOutcome;
     const NAME: &'static str = "claim";
 
-    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ClaimOutcome> {
+    fn run<'a>(batch: &'a [Self], tx: PipelinedTransaction<'a>) -> BatchFuture<'a, ClaimOutcome> {
         Box::pin(async move {
-            // The first of the batch with a key claims it, if anyone does, in the order of the keys.
+            // Of several requests with the same key only the first of the batch tries to claim it.
             let mut firsts = BTreeMap::new();
             for request in batch {
                 firsts.entry((request.tenant, request.key_digest)).or_insert(request);
             }
-            let (rows, committed) = tx.commit(&[take_claims(&firsts), standings(&firsts)]).await?;
-            let mut standings = HashMap::new();
+            let (rows, committed) = tx.commit(&[insert_claims(&firsts), select_keys(&firsts)]).await?;
+            let mut keys = HashMap::new();
             for row in rows.iter().skip(1).flatten() {
-                let (key, standing) = standing(row)?;
-                standings.insert(key, standing);
+                let (id, key) = key_from_row(row)?;
+                keys.insert(id, key);
             }
-            let vanished = || BatchError::Server(StoreError::Refused("a claim has vanished".to_owned()));
-            let outcome = |request: &ClaimRequest| {
-                let standing = standings.get(&(request.tenant, request.key_digest)).ok_or_else(vanished)?;
-                Ok(standing.outcome(request))
+            let missing =
+                || BatchError::Server(StoreError::Refused("a claimed idempotency key disappeared".to_owned()));
+            let outcome = |request: &IdempotencyClaim| {
+                let key = keys.get(&(request.tenant, request.key_digest)).ok_or_else(missing)?;
+                Ok(key.outcome_for(request))
             };
             let outcomes = batch.iter().map(outcome).collect::<Result<_, BatchError>>()?;
             Ok((outcomes, committed))
@@ -185,83 +186,84 @@ impl Verb for ClaimRequest {
     }
 }
 
-/// Claims keys that are free. Those that are not stay locked until the commit, so that the next statement sees them as
-/// this one did.
-fn take_claims(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call<'static> {
-    let digests = |of: fn(&ClaimRequest) -> [u8; 32]| column(firsts, |request| of(request).to_vec());
-    let instants = |of: fn(&ClaimRequest) -> Timestamp| column(firsts, |request| of(request).as_millisecond());
-    Call::new(
+/// Claims free keys. Keys that are taken stay locked until the commit, so that the next statement reads what this one
+/// saw.
+fn insert_claims(firsts: &BTreeMap<KeyId, &IdempotencyClaim>) -> BatchStatement<'static> {
+    let digests = |of: fn(&IdempotencyClaim) -> [u8; 32]| column_values(firsts, |request| of(request).to_vec());
+    let instants =
+        |of: fn(&IdempotencyClaim) -> Timestamp| column_values(firsts, |request| of(request).as_millisecond());
+    BatchStatement::new(
         "insert into idempotency_keys as held
                 (tenant, key_digest, fingerprint, claim, claimed_at, lease_until, expires_at)
          select * from unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[])
          on conflict (tenant, key_digest) do update
             set fingerprint = excluded.fingerprint, claim = excluded.claim, claimed_at = excluded.claimed_at,
-                lease_until = excluded.lease_until, expires_at = excluded.expires_at, answer = null
+                lease_until = excluded.lease_until, expires_at = excluded.expires_at, response = null
           where held.expires_at <= excluded.claimed_at
-             or (held.answer is null and held.lease_until <= excluded.claimed_at
+             or (held.response is null and held.lease_until <= excluded.claimed_at
                  and held.fingerprint = excluded.fingerprint)",
     )
-    .with(column(firsts, |request| request.tenant))
+    .with(column_values(firsts, |request| request.tenant))
     .with(digests(|request| request.key_digest))
     .with(digests(|request| request.fingerprint))
-    .with(column(firsts, |request| request.claim))
+    .with(column_values(firsts, |request| request.claim_id))
     .with(instants(|request| request.now))
     .with(instants(|request| request.lease_until))
     .with(instants(|request| request.expires_at))
 }
 
-type Key = (Uuid, [u8; 32]);
+type KeyId = (Uuid, [u8; 32]);
 
-/// One value of each request, in the order of the keys.
-fn column<T>(firsts: &BTreeMap<Key, &ClaimRequest>, of: impl Fn(&ClaimRequest) -> T) -> Vec<T> {
+/// One value of each request, in the order of keys.
+fn column_values<T>(firsts: &BTreeMap<KeyId, &IdempotencyClaim>, of: impl Fn(&IdempotencyClaim) -> T) -> Vec<T> {
     firsts.values().map(|&request| of(request)).collect()
 }
 
-fn standings(firsts: &BTreeMap<Key, &ClaimRequest>) -> Call<'static> {
-    Call::new(
-        "select held.tenant, held.key_digest, held.claim, held.fingerprint, held.answer
+fn select_keys(firsts: &BTreeMap<KeyId, &IdempotencyClaim>) -> BatchStatement<'static> {
+    BatchStatement::new(
+        "select held.tenant, held.key_digest, held.claim, held.fingerprint, held.response
            from idempotency_keys held
-                join unnest($1::uuid[], $2::bytea[]) as wanted (tenant, key_digest)
-                  on held.tenant = wanted.tenant and held.key_digest = wanted.key_digest",
+                join unnest($1::uuid[], $2::bytea[]) as requested (tenant, key_digest)
+                  on held.tenant = requested.tenant and held.key_digest = requested.key_digest",
     )
-    .with(column(firsts, |request| request.tenant))
-    .with(column(firsts, |request| request.key_digest.to_vec()))
+    .with(column_values(firsts, |request| request.tenant))
+    .with(column_values(firsts, |request| request.key_digest.to_vec()))
 }
 
-fn standing(row: &PostgresRow) -> Result<(Key, Standing), BatchError> {
+fn key_from_row(row: &PostgresRow) -> Result<(KeyId, IdempotencyKeyRow), BatchError> {
     let tenant: Uuid = row.try_get(0)?;
     let digest = |column: usize| {
         <[u8; 32]>::try_from(row.try_get::<_, &[u8]>(column)?).map_err(|_| {
-            BatchError::Server(StoreError::Inconsistent {
+            BatchError::Server(StoreError::CorruptRow {
                 table: "idempotency_keys",
                 row: tenant.to_string(),
-                problem: "a digest that is not 32 bytes".to_owned(),
+                problem: "digest is not 32 bytes".to_owned(),
             })
         })
     };
-    let standing = Standing { claim: row.try_get(2)?, fingerprint: digest(3)?, answer: row.try_get(4)? };
-    Ok(((tenant, digest(1)?), standing))
+    let key = IdempotencyKeyRow { claim: row.try_get(2)?, fingerprint: digest(3)?, response: row.try_get(4)? };
+    Ok(((tenant, digest(1)?), key))
 }
 
-impl Verb for Abandoned {
-    type Answer = ();
-    const NAME: &'static str = "abandon";
+impl BatchedOperation for ReleaseClaim {
+    type Output = ();
+    const NAME: &'static str = "release claim";
 
-    fn run<'a>(batch: &'a [Self], tx: Batch<'a>) -> Running<'a, ()> {
+    fn run<'a>(batch: &'a [Self], tx: PipelinedTransaction<'a>) -> BatchFuture<'a, ()> {
         Box::pin(async move {
-            // One statement each: a `delete` of many would take its locks in an order of its own.
+            // One statement each: a `delete` of many rows would lock them in an undefined order.
             let mut sorted = batch.to_vec();
             sorted.sort_unstable();
             let calls: Vec<_> = sorted
                 .into_iter()
-                .map(|abandoned| {
-                    Call::new(
+                .map(|release| {
+                    BatchStatement::new(
                         "delete from idempotency_keys
-                          where tenant = $1 and key_digest = $2 and claim = $3 and answer is null",
+                          where tenant = $1 and key_digest = $2 and claim = $3 and response is null",
                     )
-                    .with(abandoned.tenant)
-                    .with(abandoned.key_digest.to_vec())
-                    .with(abandoned.claim)
+                    .with(release.tenant)
+                    .with(release.key_digest.to_vec())
+                    .with(release.claim)
                 })
                 .collect();
             let (_, committed) = tx.commit(&calls).await?;

@@ -1,15 +1,15 @@
-//! Rows by the id that each begins with.
+//! Rows indexed by the UUID in their first column.
 
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::lane::BatchError;
+use super::batch_queue::BatchError;
 
-/// In the order of their ids: for as few as there are in a batch that is cheaper than hashing.
+/// Sorted by id, which is cheaper than hashing for the size of a batch.
 pub(super) struct RowsById<'a>(Vec<(Uuid, &'a Row)>);
 
 impl<'a> RowsById<'a> {
-    pub(super) fn of(rows: &'a [Row]) -> Result<Self, BatchError> {
+    pub(super) fn index(rows: &'a [Row]) -> Result<Self, BatchError> {
         let mut sorted = Vec::with_capacity(rows.len());
         for row in rows {
             sorted.push((row.try_get(0)?, row));
@@ -19,7 +19,7 @@ impl<'a> RowsById<'a> {
     }
 
     pub(super) fn get(&self, id: Uuid) -> Option<&'a Row> {
-        let place = self.0.binary_search_by_key(&id, |(known, _)| *known).ok()?;
-        self.0.get(place).map(|(_, row)| *row)
+        let position = self.0.binary_search_by_key(&id, |(known, _)| *known).ok()?;
+        self.0.get(position).map(|(_, row)| *row)
     }
 }

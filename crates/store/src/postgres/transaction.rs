@@ -1,4 +1,4 @@
-//! A transaction as a verb sees it, and values on their way in and out.
+//! Implements [`Tx`] and the conversion of values.
 
 use std::{
     borrow::Cow,
@@ -23,12 +23,11 @@ use crate::{
 
 pub(super) struct PostgresTx<'c> {
     transaction: Transaction<'c>,
-    /// After an error `PostgreSQL` answers a `commit` with a rollback, and without an error.
+    /// After a failed statement `PostgreSQL` rolls back on `commit`, and reports success.
     has_failed: bool,
     deadline: Option<Deadline>,
 }
 
-/// When a transaction has to be over.
 #[derive(Clone, Copy)]
 struct Deadline {
     at: Instant,
@@ -40,7 +39,7 @@ impl<'c> PostgresTx<'c> {
         PostgresTx { transaction, has_failed: false, deadline: None }
     }
 
-    /// All statements together may take `limit`. Those of the session may take as long each.
+    /// `limit` is for all statements together. The session's `statement_timeout` limits each one to it.
     pub(super) fn with_deadline(transaction: Transaction<'c>, limit: Duration) -> Self {
         let deadline = Deadline { at: Instant::now() + limit, limit };
         PostgresTx { transaction, has_failed: false, deadline: Some(deadline) }
@@ -48,7 +47,7 @@ impl<'c> PostgresTx<'c> {
 
     pub(super) async fn commit(self) -> Result<(), StoreError> {
         if self.has_failed {
-            return Err(StoreError::Refused("a statement of the transaction has failed".to_owned()));
+            return Err(StoreError::Refused("a statement of the transaction failed".to_owned()));
         }
         self.transaction.commit().await.map_err(|error| store_error(&error))
     }
@@ -57,7 +56,7 @@ impl<'c> PostgresTx<'c> {
         self.transaction.rollback().await.map_err(|error| store_error(&error))
     }
 
-    /// Leaves the next statement the time that is left, once some of it has gone.
+    /// Limits the next statement to the remaining time, once a tenth of it is used.
     async fn limit_statement(&self) -> Result<(), tokio_postgres::Error> {
         let Some(Deadline { at, limit }) = self.deadline else { return Ok(()) };
         let left = at.saturating_duration_since(Instant::now());
@@ -76,12 +75,12 @@ impl<'c> PostgresTx<'c> {
         };
         let parameters: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
         let rows = self.transaction.query(&statement, &parameters).await?;
-        rows.iter().map(row_of).collect()
+        rows.iter().map(to_row).collect()
     }
 }
 
-pub(super) fn row_of(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
-    // An iterator of results does not know how many there will be.
+pub(super) fn to_row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
+    // `collect` into a `Result` would not preallocate.
     let mut values = Vec::with_capacity(row.len());
     for column in 0..row.len() {
         values.push(row.try_get(column)?);
@@ -108,7 +107,7 @@ impl ToSql for Value {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         match (self, ty) {
             (Value::Null, _) => Ok(IsNull::Yes),
-            (Value::Bool(fact), _) => fact.to_sql_checked(ty, out),
+            (Value::Bool(boolean), _) => boolean.to_sql_checked(ty, out),
             (Value::Int(number), &Type::INT2) => i16::try_from(*number)?.to_sql(ty, out),
             (Value::Int(number), &Type::INT4) => i32::try_from(*number)?.to_sql(ty, out),
             (Value::Int(number), _) => number.to_sql_checked(ty, out),
@@ -118,7 +117,7 @@ impl ToSql for Value {
         }
     }
 
-    /// Each variant checks for itself.
+    /// Each variant is checked in `to_sql`.
     fn accepts(_: &Type) -> bool {
         true
     }
@@ -136,7 +135,7 @@ impl<'a> FromSql<'a> for Value {
             Type::TEXT | Type::VARCHAR => Value::Text(String::from_sql(ty, raw)?),
             Type::BYTEA => Value::Bytes(Vec::from_sql(ty, raw)?),
             Type::UUID => Value::Uuid(uuid::Uuid::from_sql(ty, raw)?),
-            // What `select pg_notify(...)` answers.
+            // The result of `select pg_notify(...)`.
             Type::VOID => Value::Null,
             _ => return Err(Box::new(WrongType::new::<Value>(ty.clone()))),
         })

@@ -1,4 +1,4 @@
-//! A connection, set up the same way wherever it is used, and the transaction that a verb sees.
+//! Opens connections with uniform settings, and implements [`Tx`] over them.
 
 use std::{borrow::Cow, path::Path, time::Duration};
 
@@ -17,19 +17,19 @@ use crate::{
     row::Row,
 };
 
-/// How long to wait while another process writes. Shorter than a caller's patience, so that it hears the reason.
+/// Limit of waiting for another process's lock. Shorter than the timeout of a call, so that the caller gets the reason.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(3);
 
-const KEPT_STATEMENTS: usize = 128;
-/// How long the log grows before its pages are put where they belong. Most are written many times, and moved once.
-const LOG_PAGES: u32 = 4_000;
+const STATEMENT_CACHE_CAPACITY: usize = 128;
+/// Size of the write-ahead log that triggers a checkpoint. Most pages are written many times between two checkpoints.
+const CHECKPOINT_PAGES: u32 = 4_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
-    /// A commit has reached the log when it returns: somebody else sees to the disk.
+    /// A commit returns before the log is synced: `wal_syncer` does that.
     Write,
-    /// Makes the file when there is none. A commit has reached the disk when it returns.
+    /// Creates a missing file. A commit is durable when it returns.
     Create,
 }
 
@@ -42,26 +42,26 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Connection, StoreError
     let set_up = || {
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        connection.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
-        // A plan that depends on the values would be made anew for each of them.
+        connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_CAPACITY);
+        // Otherwise plans depend on the bound values, and a cached statement is prepared again for other values.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if access != Access::Read {
             connection.pragma_update(None, "journal_mode", "wal")?;
             let synchronous = if access == Access::Write { "normal" } else { "full" };
             connection.pragma_update(None, "synchronous", synchronous)?;
-            connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
-            // A log that a long reading let grow is cut back.
+            connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+            // A long read lets the log grow. The limit truncates it afterwards.
             connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
         }
         connection.pragma_update(None, "foreign_keys", true)?;
-        // PostgreSQL's `like` tells upper from lower case, and so must this one.
+        // As in PostgreSQL.
         connection.pragma_update(None, "case_sensitive_like", true)?;
         Ok(connection)
     };
     set_up().map_err(|error| store_error(&error))
 }
 
-/// A transaction whose statements are done by the time they are awaited.
+/// A transaction whose statements complete synchronously.
 #[derive(Debug)]
 pub(super) struct SqliteTx<'c> {
     pub connection: &'c mut Connection,
@@ -70,11 +70,12 @@ pub(super) struct SqliteTx<'c> {
 impl Tx for SqliteTx<'_> {
     fn query<'a>(&'a mut self, sql: Sql, values: &'a [Value]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
         let found = match sql {
-            Cow::Borrowed(sql) => rows(self.connection, sql, values),
+            Cow::Borrowed(sql) => query_cached(self.connection, sql, values),
             Cow::Owned(sql) => {
-                // To SQLite `$1` is a name, which it looks for among all others of the statement; `?1` is a number.
+                // SQLite treats `$1` as a name and searches all names of the statement; `?1` is an index.
                 let sql = sql.replace('$', "?");
-                let found = self.connection.prepare(&sql).and_then(|mut statement| rows_of(&mut statement, values));
+                let found =
+                    self.connection.prepare(&sql).and_then(|mut statement| collect_rows(&mut statement, values));
                 found.map_err(|error| store_error(&error))
             }
         };
@@ -82,43 +83,47 @@ impl Tx for SqliteTx<'_> {
     }
 }
 
-/// The rows of a statement that is prepared once and kept.
-pub(super) fn rows(connection: &Connection, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-    let found = connection.prepare_cached(sql).and_then(|mut statement| rows_of(&mut statement, values));
+/// Runs a statement from the statement cache.
+pub(super) fn query_cached(
+    connection: &Connection,
+    sql: &'static str,
+    values: &[Value],
+) -> Result<Vec<Row>, StoreError> {
+    let found = connection.prepare_cached(sql).and_then(|mut statement| collect_rows(&mut statement, values));
     found.map_err(|error| store_error(&error))
 }
 
-/// Runs a statement that gives no rows: how many it has changed.
+/// Runs a statement without result rows. Returns the number of changed rows.
 pub(super) fn execute(connection: &Connection, sql: &'static str, values: &[Value]) -> Result<usize, StoreError> {
     let statement = connection.prepare_cached(sql);
     let changed = statement.and_then(|mut statement| statement.execute(params_from_iter(values)));
     changed.map_err(|error| store_error(&error))
 }
 
-/// Gives the answer of a verb, which never waits: its statements are done at once.
-pub(super) fn at_once<T>(verb: BoxFuture<'_, Result<T, StoreError>>) -> Result<T, StoreError> {
-    verb.now_or_never().unwrap_or_else(|| Err(StoreError::Refused("a verb waited for something".to_owned())))
+/// Returns the output of a future over [`SqliteTx`], which is always ready.
+pub(super) fn poll_ready<T>(future: BoxFuture<'_, Result<T, StoreError>>) -> Result<T, StoreError> {
+    future.now_or_never().unwrap_or_else(|| Err(StoreError::Refused("a transaction awaited another future".to_owned())))
 }
 
-pub(super) fn rows_of(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
+pub(super) fn collect_rows(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
     let columns = statement.column_count();
     let mut found = statement.query(params_from_iter(values))?;
     let mut rows = Vec::new();
     while let Some(row) = found.next()? {
-        let values = (0..columns).map(|column| row.get_ref(column).map(value_of)).collect::<Result<_, _>>()?;
+        let values = (0..columns).map(|column| row.get_ref(column).map(to_value)).collect::<Result<_, _>>()?;
         rows.push(Row(values));
     }
     Ok(rows)
 }
 
-fn value_of(value: ValueRef<'_>) -> Value {
+fn to_value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),
-        // There are no such columns. A bad row shows as one that holds the wrong type.
+        // No column is real. The mapping reports a wrong type.
         ValueRef::Real(number) => Value::Text(number.to_string()),
         ValueRef::Text(text) => {
-            String::from_utf8(text.to_vec()).map_or_else(|broken| Value::Bytes(broken.into_bytes()), Value::Text)
+            String::from_utf8(text.to_vec()).map_or_else(|invalid| Value::Bytes(invalid.into_bytes()), Value::Text)
         }
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
     }
@@ -128,7 +133,7 @@ impl ToSql for Value {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Value::Null => ValueRef::Null,
-            Value::Bool(fact) => ValueRef::Integer(i64::from(*fact)),
+            Value::Bool(boolean) => ValueRef::Integer(i64::from(*boolean)),
             Value::Int(number) => ValueRef::Integer(*number),
             Value::Text(text) => ValueRef::Text(text.as_bytes()),
             Value::Bytes(bytes) => ValueRef::Blob(bytes),

@@ -1,21 +1,20 @@
-//! The counters of a batch: each is changed once, however many have counted.
+//! Counter updates of a batch, merged so that each counter is written once.
 
-use ringtrue_engine::ports::{StoreError, UsageCount};
+use ringtrue_engine::ports::{StoreError, UsageDelta};
 use rusqlite::Connection;
 
 use super::connection::execute;
 use crate::{
     driver::values,
-    verbs::usage::{self, change_sql},
+    queries::usage::{self, upsert_counters_sql},
 };
 
-/// Writes what a batch has counted. Which counters that changes is found here: most counts are alike.
-pub(super) fn write(counts: &[UsageCount], connection: &Connection) -> Result<(), StoreError> {
-    let hours = usage::merged(counts)?;
-    let days = usage::by_day(&hours);
+pub(super) fn write(counts: &[UsageDelta], connection: &Connection) -> Result<(), StoreError> {
+    let hours = usage::merge_counts(counts)?;
+    let days = usage::roll_up_to_days(&hours);
     for (sql, changes) in [
-        (change_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), hours),
-        (change_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), days),
+        (upsert_counters_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), hours),
+        (upsert_counters_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), days),
     ] {
         for (key, change) in changes {
             let matched = i64::from(key.matched);

@@ -1,22 +1,22 @@
-//! Which of `SQLite`'s errors pass by themselves.
+//! Maps `SQLite` errors to temporary (`Unavailable`) and permanent (`Refused`) store errors.
 
 use ringtrue_engine::ports::StoreError;
 use rusqlite::ErrorCode;
 
 pub(super) fn store_error(error: &rusqlite::Error) -> StoreError {
     let Some(code) = error.sqlite_error_code() else { return StoreError::Refused(error.to_string()) };
-    let away = |why: &str| StoreError::Unavailable(format!("{why} ({error})"));
+    let unavailable = |why: &str| StoreError::Unavailable(format!("{why} ({error})"));
     match code {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
-            away("another process is writing to the file")
+            unavailable("database locked by another process")
         }
-        ErrorCode::DiskFull => away("the disk is full"),
-        ErrorCode::ReadOnly => away("the file cannot be written to"),
-        ErrorCode::SystemIoFailure => away("the disk fails"),
-        ErrorCode::CannotOpen | ErrorCode::PermissionDenied => away("the file cannot be opened"),
-        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => away("the file is damaged"),
+        ErrorCode::DiskFull => unavailable("disk full"),
+        ErrorCode::ReadOnly => unavailable("database file cannot be written"),
+        ErrorCode::SystemIoFailure => unavailable("disk I/O error"),
+        ErrorCode::CannotOpen | ErrorCode::PermissionDenied => unavailable("cannot open the database file"),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => unavailable("database file is corrupt"),
         ErrorCode::OutOfMemory | ErrorCode::OperationInterrupted | ErrorCode::OperationAborted => {
-            away("the operation was broken off")
+            unavailable("operation interrupted")
         }
         _ => StoreError::Refused(error.to_string()),
     }

@@ -1,23 +1,23 @@
-//! The ports over `SQLite`: one thread that writes, one that sees to the disk, a few that read for tenants, and one that
-//! reads for the node. Lists and searches have threads of their own: nothing else waits for them.
+//! The ports over `SQLite`: one writer thread, one that syncs the log, a pool of readers for tenants, and a reserved
+//! reader for the node. Lists and searches have their own threads, so that nothing else waits for them.
 //!
-//! The file may be written by another process too, the command line for instance: `SQLite`'s own lock makes the two take
-//! turns, and whoever waits longer than [`connection::BUSY_TIMEOUT`] is told that the database is unavailable.
+//! Another process, such as the command line, may write to the file too. The two alternate by `SQLite`'s lock, and
+//! waiting for it longer than [`connection::BUSY_TIMEOUT`] fails with `StoreError::Unavailable`.
 
 mod callbacks;
 mod checks;
+mod concluded_checks;
 mod connection;
 mod counters;
 mod data_plane;
-mod disk;
-mod ended_checks;
 mod error;
-mod journeys;
-mod lookups;
-mod readers;
+mod lookup_pool;
+mod reader_pool;
+mod redirect_sessions;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod wal_syncer;
 mod writer;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -27,165 +27,167 @@ use tokio::sync::Notify;
 
 use crate::{
     StoreOptions,
-    driver::{Database, Ended, Reading, Tx, Value},
+    driver::{Database, ReadFuture, TransactionFuture, Tx, Value},
     migration::{self, Migration},
     row::Row,
 };
 
 pub(crate) use schema::{migrate, schema_state};
 
-/// How long a caller waits for its answer, from the queue to the commit.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Limit of a call, from the queue to the durable commit.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const LIST_THREADS: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     writer: writer::Writer,
-    tide: disk::Tide,
-    lookups: lookups::Lookups,
-    readers: readers::Readers,
-    reader_apart: readers::Readers,
-    lists: readers::Readers,
-    searches: readers::Readers,
+    durability: wal_syncer::DurabilityWatch,
+    lookups: lookup_pool::LookupPool,
+    readers: reader_pool::ReaderPool,
+    reserved_reader: reader_pool::ReaderPool,
+    lists: reader_pool::ReaderPool,
+    searches: reader_pool::ReaderPool,
     search_timeout: Duration,
-    change_hint: Arc<Notify>,
+    change_notification: Arc<Notify>,
 }
 
 impl Sqlite {
     pub(crate) async fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
-        // The writer first: it makes the files that a reader needs to find.
-        let (writer, tide) = writer::Writer::start(path.to_owned()).await?;
-        let readers = readers::Readers::start(path, "reader", options.readers.max(1), None).await?;
-        let reader_apart = readers::Readers::start(path, "node-reader", 1, None).await?;
+        // The writer first: it creates the files that readers open.
+        let (writer, durability) = writer::Writer::start(path.to_owned()).await?;
+        let readers = reader_pool::ReaderPool::start(path, "reader", options.readers.max(1), None).await?;
+        let reserved_reader = reader_pool::ReaderPool::start(path, "node-reader", 1, None).await?;
         let search_timeout = options.search_timeout;
-        let lists = readers::Readers::start(path, "list", LIST_THREADS, Some(search_timeout)).await?;
-        let searches = readers::Readers::start(path, "search", options.searches.max(1), Some(search_timeout)).await?;
-        let lookups = lookups::Lookups::open(path.to_owned(), options.readers.max(1)).await?;
+        let lists = reader_pool::ReaderPool::start(path, "list", LIST_THREADS, Some(search_timeout)).await?;
+        let searches =
+            reader_pool::ReaderPool::start(path, "search", options.searches.max(1), Some(search_timeout)).await?;
+        let lookups = lookup_pool::LookupPool::open(path.to_owned(), options.readers.max(1)).await?;
         Ok(Sqlite {
             writer,
-            tide,
+            durability,
             lookups,
             readers,
-            reader_apart,
+            reserved_reader,
             lists,
             searches,
             search_timeout,
-            change_hint: Arc::default(),
+            change_notification: Arc::default(),
         })
     }
 
-    fn step<S: writer::Step>(&self, step: S) -> impl Future<Output = Result<S::Answer, StoreError>> + use<'_, S> {
-        within_patience(self.writer.step(step))
+    fn run_op<O: writer::WriteOp>(&self, op: O) -> impl Future<Output = Result<O::Output, StoreError>> + use<'_, O> {
+        with_call_timeout(self.writer.run_op(op))
     }
 
-    /// Looks up a row that is at work, for somebody who goes on to write, and promises nothing before that: no need to
-    /// wait for the disk.
+    /// Looks up a recently written row without waiting for durability. For callers that write next, and report nothing
+    /// before that write is durable.
     async fn look_up<const N: usize>(&self, sql: &'static str, values: [Value; N]) -> Result<Option<Row>, StoreError> {
         if let Some(found) = self.lookups.first(sql, &values) {
             return found;
         }
         let read = self.readers.run(move |tx| Box::pin(async move { tx.first(sql, &values).await }));
-        within_patience(read).await
+        with_call_timeout(read).await
     }
 
-    /// What was read is told: it must not be undone by a machine that loses its power.
-    async fn told<T>(&self, reading: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        within_patience(self.read_durable(reading)).await
+    /// Waits until everything that the read may have seen is durable: a reported result must survive a power failure.
+    async fn read_durable<T>(&self, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        with_call_timeout(self.wait_durable_after(read)).await
     }
 
-    /// As [`told`](Sqlite::told), for lists and searches: they wait for a thread, and then run to their deadline.
-    async fn listed<T>(&self, reading: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    /// As [`read_durable`](Sqlite::read_durable), for lists and searches, which wait for a thread and then run to their
+    /// deadline.
+    async fn list_durable<T>(&self, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let limit = self.search_timeout;
         let late = |_| StoreError::DeadlineExceeded(limit);
-        tokio::time::timeout(PATIENCE + limit, self.read_durable(reading)).await.map_err(late).flatten()
+        tokio::time::timeout(CALL_TIMEOUT + limit, self.wait_durable_after(read)).await.map_err(late).flatten()
     }
 
-    async fn read_durable<T>(&self, reading: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        let read = reading.await?;
-        self.tide.has_come().await?;
-        Ok(read)
+    async fn wait_durable_after<T>(&self, read: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let result = read.await?;
+        self.durability.wait_durable().await?;
+        Ok(result)
     }
 }
 
 impl Database for Sqlite {
-    const SCHEMA: &'static [Migration] = migration::SQLITE;
+    const MIGRATIONS: &'static [Migration] = migration::SQLITE;
 
-    /// Nobody listens in another process: there the poll must do.
-    const RAISE_VERSION: &'static str =
+    /// Without a notification: another process polls.
+    const INCREMENT_VERSION_SQL: &'static str =
         "update control_version set version = version + 1 where id = 1 returning version";
 
-    const MIN_ID: &'static str = "min(id)";
+    const MIN_ID_SQL: &'static str = "min(id)";
 
-    const IDENTITY: Option<&'static str> = None;
+    const READ_IDENTITY_SQL: Option<&'static str> = None;
 
-    const READ_TIME: &'static str = "select latest_at, null from roll_call where id = 1";
+    const READ_TIME_SQL: &'static str = "select latest_at, null from database_state where id = 1";
 
     async fn transact<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static,
     {
-        within_patience(self.writer.run(work)).await
+        with_call_timeout(self.writer.run(work)).await
     }
 
     async fn read<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
     {
-        self.told(self.readers.run(work)).await
+        self.read_durable(self.readers.run(work)).await
     }
 
-    /// There is one writer for everybody, and a turn with it is short: no query of a tenant runs there.
-    async fn transact_apart<T, W>(&self, work: W) -> Result<T, StoreError>
+    /// The writer is shared. Its transactions are short, because tenants' queries run elsewhere.
+    async fn transact_reserved<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static,
     {
         self.transact(work).await
     }
 
-    async fn read_apart<T, W>(&self, work: W) -> Result<T, StoreError>
+    async fn read_reserved<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
     {
-        self.told(self.reader_apart.run(work)).await
+        self.read_durable(self.reserved_reader.run(work)).await
     }
 
     async fn read_list<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
     {
-        self.listed(self.lists.run(work)).await
+        self.list_durable(self.lists.run(work)).await
     }
 
     async fn search<T, W>(&self, permit: SearchPermit, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Reading<'t, T> + Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> ReadFuture<'t, T> + Send + 'static,
     {
-        self.listed(self.searches.run_holding(permit, work)).await
+        self.list_durable(self.searches.run_with_permit(permit, work)).await
     }
 
-    fn change_hint(&self) -> &Arc<Notify> {
-        &self.change_hint
+    fn change_notification(&self) -> &Arc<Notify> {
+        &self.change_notification
     }
 
-    fn has_changed(&self) {
-        self.change_hint.notify_one();
-    }
-}
-
-async fn within_patience<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match tokio::time::timeout(PATIENCE, answer).await {
-        Ok(answer) => answer,
-        Err(_) => Err(StoreError::Unavailable(format!("no answer within {} s", PATIENCE.as_secs()))),
+    fn notify_change(&self) {
+        self.change_notification.notify_one();
     }
 }
 
-/// For a thread that is gone, or a verb that it could not finish.
-fn stopped() -> StoreError {
-    StoreError::Unavailable("the thread that serves the database has stopped".to_owned())
+async fn with_call_timeout<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(CALL_TIMEOUT, call).await {
+        Ok(result) => result,
+        Err(_) => Err(StoreError::Unavailable(format!("timed out after {} s", CALL_TIMEOUT.as_secs()))),
+    }
+}
+
+/// The error of a job whose thread ended, or panicked in it.
+fn thread_stopped_error() -> StoreError {
+    StoreError::Unavailable("the database thread stopped".to_owned())
 }

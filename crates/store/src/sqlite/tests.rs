@@ -1,4 +1,4 @@
-//! What a file can do to its writer. The contract suite sees it only through the ports.
+//! Failures of the file and of jobs in the writer, which the contract suite cannot cause through the ports.
 
 use futures_util::future::join_all;
 use ringtrue_engine::ports::StoreError;
@@ -6,15 +6,15 @@ use tempfile::TempDir;
 
 use super::{
     Sqlite,
-    writer::{Step, Turn},
+    writer::{BatchTransaction, WriteOp},
 };
 use crate::{
     StoreOptions,
-    driver::{Database, Ending, values},
-    verbs::privacy::NEEDED_NO_MORE,
+    driver::{Database, TransactionEnd, values},
+    queries::privacy::SELECT_ERASABLE,
 };
 
-async fn fresh() -> (TempDir, Sqlite) {
+async fn open_fresh() -> (TempDir, Sqlite) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ringtrue.db");
     super::migrate(path.clone(), jiff::Timestamp::UNIX_EPOCH).await.unwrap();
@@ -30,7 +30,7 @@ async fn write(sqlite: &Sqlite, sql: &'static str, value: Option<i64>) -> Result
                     None => tx.run(sql, &[]).await?,
                     Some(value) => tx.run(sql, values![value]).await?,
                 };
-                Ok(Ending::Commit(()))
+                Ok(TransactionEnd::Commit(()))
             })
         })
         .await
@@ -38,73 +38,72 @@ async fn write(sqlite: &Sqlite, sql: &'static str, value: Option<i64>) -> Result
 
 async fn numbers(sqlite: &Sqlite) -> Vec<i64> {
     let rows = sqlite.read(|tx| Box::pin(async move { tx.run("select n from numbers order by n", &[]).await }));
-    rows.await.unwrap().into_iter().map(|row| row.number().unwrap()).collect()
+    rows.await.unwrap().into_iter().map(|row| row.into_int().unwrap()).collect()
 }
 
 #[tokio::test]
-async fn a_bad_verb_fails_alone_in_its_batch() {
-    let (_directory, sqlite) = fresh().await;
+async fn failed_transaction_leaves_rest_of_batch() {
+    let (_directory, sqlite) = open_fresh().await;
     write(&sqlite, "create table numbers (n integer primary key check (n >= 0)) strict", None).await.unwrap();
     let put = |number| write(&sqlite, "insert into numbers (n) values ($1)", Some(number));
-    let answers = join_all([1, -1, 2, 2, 3].map(put)).await;
-    let good: Vec<_> = answers.iter().map(Result::is_ok).collect();
-    assert_eq!(good, [true, false, true, false, true], "{answers:?}");
+    let results = join_all([1, -1, 2, 2, 3].map(put)).await;
+    let succeeded: Vec<_> = results.iter().map(Result::is_ok).collect();
+    assert_eq!(succeeded, [true, false, true, false, true], "{results:?}");
     assert_eq!(numbers(&sqlite).await, [1, 2, 3]);
 }
 
-/// Writes a number, and then thinks again or not.
-struct Put(i64, Afterthought);
+/// Writes a number, and then ends in the given way.
+struct Put(i64, PutEnd);
 
 #[derive(Clone, Copy)]
-enum Afterthought {
-    None,
+enum PutEnd {
+    Commit,
     Rollback,
     Error,
     Panic,
 }
 
-impl Step for Put {
-    type Answer = bool;
+impl WriteOp for Put {
+    type Output = bool;
 
-    fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<bool>, StoreError> {
-        turn.change("insert into numbers (n) values ($1)", values![self.0])?;
+    fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<bool>, StoreError> {
+        tx.execute("insert into numbers (n) values ($1)", values![self.0])?;
         match self.1 {
-            Afterthought::None => Ok(Ending::Commit(true)),
-            Afterthought::Rollback => Ok(Ending::Rollback(false)),
-            Afterthought::Error => Err(StoreError::Refused("as asked".to_owned())),
-            Afterthought::Panic => panic!("as asked"),
+            PutEnd::Commit => Ok(TransactionEnd::Commit(true)),
+            PutEnd::Rollback => Ok(TransactionEnd::Rollback(false)),
+            PutEnd::Error => Err(StoreError::Refused("injected".to_owned())),
+            PutEnd::Panic => panic!("injected"),
         }
     }
 }
 
 #[tokio::test]
-async fn what_a_step_takes_back_is_taken_back_alone() {
-    let (_directory, sqlite) = fresh().await;
+async fn undone_write_op_leaves_rest_of_batch() {
+    let (_directory, sqlite) = open_fresh().await;
     write(&sqlite, "create table numbers (n integer primary key) strict", None).await.unwrap();
-    let steps = [
-        (1, Afterthought::None),
-        (2, Afterthought::Rollback),
-        (3, Afterthought::None),
-        (4, Afterthought::Error),
-        (3, Afterthought::None),
-        (5, Afterthought::Panic),
-        (6, Afterthought::None),
+    let ops = [
+        (1, PutEnd::Commit),
+        (2, PutEnd::Rollback),
+        (3, PutEnd::Commit),
+        (4, PutEnd::Error),
+        (3, PutEnd::Commit),
+        (5, PutEnd::Panic),
+        (6, PutEnd::Commit),
     ];
-    let verb = write(&sqlite, "insert into numbers (n) values ($1)", Some(7));
-    let (answers, verb) = futures_util::join!(join_all(steps.map(|(n, then)| sqlite.step(Put(n, then)))), verb);
-    let kept: Vec<_> = answers.iter().map(|answer| answer.as_ref().ok().copied()).collect();
-    assert_eq!(kept, [Some(true), Some(false), Some(true), None, None, None, Some(true)], "{answers:?}");
-    verb.unwrap();
+    let closure = write(&sqlite, "insert into numbers (n) values ($1)", Some(7));
+    let (results, closure) = futures_util::join!(join_all(ops.map(|(n, end)| sqlite.run_op(Put(n, end)))), closure);
+    let kept: Vec<_> = results.iter().map(|result| result.as_ref().ok().copied()).collect();
+    assert_eq!(kept, [Some(true), Some(false), Some(true), None, None, None, Some(true)], "{results:?}");
+    closure.unwrap();
     assert_eq!(numbers(&sqlite).await, [1, 3, 6, 7]);
 }
 
-/// Another connection, which knows nothing of ours, finds what was answered in the log.
 #[tokio::test]
-async fn what_was_answered_is_in_the_log() {
-    let (directory, sqlite) = fresh().await;
+async fn completed_writes_are_in_the_log() {
+    let (directory, sqlite) = open_fresh().await;
     write(&sqlite, "create table numbers (n integer primary key) strict", None).await.unwrap();
     for n in 0..20 {
-        assert!(sqlite.step(Put(n, Afterthought::None)).await.unwrap());
+        assert!(sqlite.run_op(Put(n, PutEnd::Commit)).await.unwrap());
         let copy = tempfile::tempdir().unwrap();
         for name in ["ringtrue.db", "ringtrue.db-wal"] {
             std::fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
@@ -116,13 +115,13 @@ async fn what_was_answered_is_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_panic_fails_alone_and_the_writer_goes_on() {
-    let (_directory, sqlite) = fresh().await;
+async fn panicked_transaction_leaves_rest_of_batch() {
+    let (_directory, sqlite) = open_fresh().await;
     write(&sqlite, "create table numbers (n integer primary key) strict", None).await.unwrap();
     let panics = sqlite.transact::<(), _>(|tx| {
         Box::pin(async move {
             tx.run("insert into numbers (n) values (7)", &[]).await?;
-            panic!("as asked")
+            panic!("injected")
         })
     });
     let (panicked, stored) =
@@ -133,8 +132,8 @@ async fn a_panic_fails_alone_and_the_writer_goes_on() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_unavailable_until_there_is_room() {
-    let (_directory, sqlite) = fresh().await;
+async fn full_disk_is_unavailable_until_space_is_freed() {
+    let (_directory, sqlite) = open_fresh().await;
     write(&sqlite, "create table numbers (n integer primary key, filling blob) strict", None).await.unwrap();
     write(&sqlite, "pragma max_page_count = 60", None).await.unwrap();
     let put = |number| write(&sqlite, "insert into numbers (n, filling) values ($1, zeroblob(40000))", Some(number));
@@ -153,54 +152,57 @@ async fn a_full_disk_is_unavailable_until_there_is_room() {
 }
 
 #[tokio::test]
-async fn a_read_only_file_is_unavailable() {
-    let (_directory, sqlite) = fresh().await;
+async fn read_only_file_is_unavailable() {
+    let (_directory, sqlite) = open_fresh().await;
     write(&sqlite, "pragma query_only = on", None).await.unwrap();
-    let refused = write(&sqlite, "update roll_call set calls = calls + 1", None).await;
+    let refused = write(&sqlite, "update database_state set generation = generation + 1", None).await;
     assert!(matches!(&refused, Err(StoreError::Unavailable(reason)) if reason.contains("written")), "{refused:?}");
     assert_eq!(sqlite.read(|tx| Box::pin(async move { tx.run("select 1", &[]).await })).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn the_file_is_its_owners_alone() {
+async fn database_files_are_private_to_owner() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let (directory, sqlite) = fresh().await;
-    write(&sqlite, "update roll_call set calls = calls + 1", None).await.unwrap();
+    let (directory, sqlite) = open_fresh().await;
+    write(&sqlite, "update database_state set generation = generation + 1", None).await.unwrap();
     for file in std::fs::read_dir(directory.path()).unwrap() {
         let mode = file.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{mode:o}");
     }
 }
 
-/// Tables that are written for every check. Whoever compares with a list of more than two has a table made of it, each
-/// time.
+/// SQLite builds a temporary table for `in` lists of more than two values. Constraints of frequently written tables
+/// must avoid them.
 #[tokio::test]
-async fn no_table_is_made_to_check_a_row() {
-    let (directory, _sqlite) = fresh().await;
+async fn constraints_build_no_temporary_table() {
+    let (directory, _sqlite) = open_fresh().await;
     let connection = rusqlite::Connection::open(directory.path().join("ringtrue.db")).unwrap();
-    for table in ["checks", "deadlines", "journeys", "callbacks", "callback_attempts", "usage_counters", "usage_days"] {
-        let mut steps = connection.prepare(&format!("explain insert into {table} default values")).unwrap();
-        let steps: Vec<String> = steps.query_map([], |row| row.get("opcode")).unwrap().map(Result::unwrap).collect();
+    for table in
+        ["checks", "deadlines", "redirect_sessions", "callbacks", "callback_attempts", "usage_counters", "usage_days"]
+    {
+        let mut statement = connection.prepare(&format!("explain insert into {table} default values")).unwrap();
+        let steps: Vec<String> =
+            statement.query_map([], |row| row.get("opcode")).unwrap().map(Result::unwrap).collect();
         assert!(steps.contains(&"IdxInsert".to_owned()), "{table}: {steps:?}");
         assert!(!steps.contains(&"OpenEphemeral".to_owned()), "{table}");
     }
 }
 
-/// It is asked every minute, on the only connection that writes.
+/// The query runs every minute on the only writing connection.
 #[tokio::test]
-async fn what_is_to_be_erased_is_not_looked_for_among_all_checks() {
-    let (directory, _sqlite) = fresh().await;
+async fn erasable_checks_are_found_without_scanning_checks() {
+    let (directory, _sqlite) = open_fresh().await;
     let connection = rusqlite::Connection::open(directory.path().join("ringtrue.db")).unwrap();
-    let mut steps = connection.prepare(&format!("explain query plan {NEEDED_NO_MORE}")).unwrap();
-    let steps: Vec<String> = steps.query_map([500], |row| row.get("detail")).unwrap().map(Result::unwrap).collect();
+    let mut statement = connection.prepare(&format!("explain query plan {SELECT_ERASABLE}")).unwrap();
+    let steps: Vec<String> = statement.query_map([500], |row| row.get("detail")).unwrap().map(Result::unwrap).collect();
     let scans: Vec<_> = steps.iter().filter(|step| step.starts_with("SCAN")).collect();
     assert_eq!(scans, ["SCAN erasures"], "{steps:?}");
 }
 
 #[tokio::test]
-async fn a_row_has_no_words_but_its_own() {
-    let (directory, _sqlite) = fresh().await;
+async fn constraints_reject_unknown_keywords() {
+    let (directory, _sqlite) = open_fresh().await;
     let connection = rusqlite::Connection::open(directory.path().join("ringtrue.db")).unwrap();
     let check = |status: &str| {
         let concluded_at = if matches!(status, "ACCEPTED" | "PENDING") { "null" } else { "2" };

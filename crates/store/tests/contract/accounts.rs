@@ -6,13 +6,14 @@ use ringtrue_domain::{
     tenancy::WorkspaceId,
 };
 use ringtrue_engine::ports::{
-    Acceptance, AccountChange, Guess, Guesser, Invited, LinkPurpose, LinkRecord, MemberChange, NewLink, NewSession,
-    PasswordChange, PasswordHash, SessionAccess, SessionOrigin, Store, TokenHash,
+    AcceptOutcome, AccountChangeOutcome, InviteOutcome, LinkPurpose, LoginAttempt, LoginThrottleKey,
+    MemberChangeOutcome, NewOneTimeLink, NewSession, OneTimeLink, PasswordChange, PasswordHash, SessionAccess,
+    SessionOrigin, Store, TokenHash,
 };
 
-use crate::{bench::Bench, sample};
+use crate::{fixture::StoreFixture, sample};
 
-/// What an account without a password is compared with.
+/// Matches an account without a password.
 pub const NO_PASSWORD: PasswordHash = PasswordHash(String::new());
 
 fn account(email: &str) -> Account {
@@ -48,17 +49,21 @@ async fn signed_in(store: &dyn Store, account: AccountId, expires_at: Timestamp)
     let session = session(account, expires_at);
     let token = session.token;
     let audit = event(None, account, Action::AccountSignedIn);
-    assert!(store.begin_session(session, &NO_PASSWORD, guess(), &audit).await.unwrap());
+    assert!(store.begin_session(session, &NO_PASSWORD, login_attempt(), &audit).await.unwrap());
     token
 }
 
-/// A guess that nobody else makes.
-fn guess() -> Guess {
-    Guess { account: Guesser(sample::random()), address: Guesser(sample::random()), at: sample::now() }
+/// An attempt with unique throttle keys.
+fn login_attempt() -> LoginAttempt {
+    LoginAttempt {
+        account: LoginThrottleKey(sample::random()),
+        address: LoginThrottleKey(sample::random()),
+        at: sample::now(),
+    }
 }
 
-fn link(account: AccountId, purpose: LinkPurpose) -> NewLink {
-    NewLink { token: TokenHash(sample::random()), account, purpose, expires_at: sample::later(60) }
+fn link(account: AccountId, purpose: LinkPurpose) -> NewOneTimeLink {
+    NewOneTimeLink { token: TokenHash(sample::random()), account, purpose, expires_at: sample::later(60) }
 }
 
 async fn linked(store: &dyn Store, account: AccountId, purpose: LinkPurpose) -> TokenHash {
@@ -79,267 +84,266 @@ fn invitation(workspace: WorkspaceId, email: &str, role: Role) -> Invitation {
     }
 }
 
-/// An invitation of somebody new.
 fn invitation_by(account: AccountId, workspace: WorkspaceId) -> Invitation {
     Invitation { invited_by: Some(account), ..invitation(workspace, "new@example.com", Role::Owner) }
 }
 
 async fn is_pending(store: &dyn Store, invitation: &Invitation) -> bool {
-    store.invitation(invitation.id, sample::now()).await.unwrap().is_some()
+    store.find_invitation(invitation.id, sample::now()).await.unwrap().is_some()
 }
 
-async fn invite(store: &dyn Store, invitation: &Invitation, limit: u32) -> Invited {
+async fn invite(store: &dyn Store, invitation: &Invitation, limit: u32) -> InviteOutcome {
     let audit = event(Some(invitation.workspace), AccountId(sample::uuid()), Action::InvitationCreated);
-    store.invite(invitation, limit, &audit).await.unwrap()
+    store.create_invitation(invitation, limit, &audit).await.unwrap()
 }
 
-async fn accept(store: &dyn Store, invitation: &Invitation, account: AccountId, at: Timestamp) -> Acceptance {
+async fn accept(store: &dyn Store, invitation: &Invitation, account: AccountId, at: Timestamp) -> AcceptOutcome {
     let audit = AuditEvent { at, ..event(Some(invitation.workspace), account, Action::MembershipGranted) };
     store.accept_invitation(invitation.id, account, &audit).await.unwrap()
 }
 
-/// Makes an account a member, by an invitation.
+/// Makes an account a member through an invitation.
 async fn join_as(store: &dyn Store, account: &Account, workspace: WorkspaceId, role: Role) {
     let invitation = invitation(workspace, account.email.as_str(), role);
-    assert_eq!(invite(store, &invitation, 100).await, Invited::Pending);
-    assert_eq!(accept(store, &invitation, account.id, sample::now()).await, Acceptance::Accepted);
+    assert_eq!(invite(store, &invitation, 100).await, InviteOutcome::Pending);
+    assert_eq!(accept(store, &invitation, account.id, sample::now()).await, AcceptOutcome::Accepted);
 }
 
-async fn set_role(store: &dyn Store, account: AccountId, workspace: WorkspaceId, role: Role) -> MemberChange {
+async fn set_role(store: &dyn Store, account: AccountId, workspace: WorkspaceId, role: Role) -> MemberChangeOutcome {
     let audit = event(Some(workspace), account, Action::MembershipChanged);
-    store.set_role(account, Membership { workspace, role }, &audit).await.unwrap()
+    store.change_member_role(account, Membership { workspace, role }, &audit).await.unwrap()
 }
 
-async fn withdraw(store: &dyn Store, account: AccountId, workspace: WorkspaceId) -> MemberChange {
+async fn withdraw(store: &dyn Store, account: AccountId, workspace: WorkspaceId) -> MemberChangeOutcome {
     let audit = event(Some(workspace), account, Action::MembershipWithdrawn);
-    store.withdraw(account, workspace, &audit).await.unwrap()
+    store.remove_member(account, workspace, &audit).await.unwrap()
 }
 
 async fn make_admin(store: &dyn Store, account: AccountId) -> bool {
     store.make_admin(account, &event(None, account, Action::AccountMadeAdmin)).await.unwrap()
 }
 
-async fn remove_admin(store: &dyn Store, account: AccountId) -> AccountChange {
+async fn remove_admin(store: &dyn Store, account: AccountId) -> AccountChangeOutcome {
     store.remove_admin(account, &event(None, account, Action::AccountAdminRemoved)).await.unwrap()
 }
 
-async fn disable(store: &dyn Store, account: AccountId) -> AccountChange {
+async fn disable(store: &dyn Store, account: AccountId) -> AccountChangeOutcome {
     store.disable_account(account, &event(None, account, Action::AccountDisabled)).await.unwrap()
 }
 
 async fn members(store: &dyn Store, workspace: WorkspaceId) -> Vec<(Account, Role)> {
-    store.members(workspace, sample::whole()).await.unwrap().items
+    store.list_members(workspace, sample::first_100()).await.unwrap().items
 }
 
-/// Sets a password by a link.
+/// Sets a password through a link.
 async fn password_set(store: &dyn Store, account: AccountId, hash: &PasswordHash) -> TokenHash {
     let token = linked(store, account, LinkPurpose::SetPassword).await;
     let session = session(account, sample::later(600));
     let (begun, audit) = (session.token, [event(None, account, Action::AccountPasswordSet)]);
-    assert!(store.use_link(token, Some(hash), session, &audit).await.unwrap());
+    assert!(store.redeem_link(token, Some(hash), session, &audit).await.unwrap());
     begun
 }
 
-pub async fn an_address_has_one_account(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn email_has_one_account(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let jane = stored(store, "jane@example.com").await;
     let again = account("JANE@example.com");
     assert!(!store.add_account(&again, &event(None, again.id, Action::AccountCreated)).await.unwrap());
-    let found = store.account_by_email(&jane.email).await.unwrap().unwrap();
+    let found = store.find_account_by_email(&jane.email).await.unwrap().unwrap();
     assert_eq!((&found.account, &found.password, found.is_disabled), (&jane, &None, false));
-    assert_eq!(store.account(jane.id).await.unwrap(), Some(found));
-    assert_eq!(store.account_by_email(&"joe@example.com".parse().unwrap()).await.unwrap(), None);
+    assert_eq!(store.find_account(jane.id).await.unwrap(), Some(found));
+    assert_eq!(store.find_account_by_email(&"joe@example.com".parse().unwrap()).await.unwrap(), None);
 }
 
-pub async fn promotion_removes_password_sessions_and_links(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn promotion_removes_password_sessions_and_links(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let jane = stored(store, "jane@example.com").await;
     let old = PasswordHash("$hash$".to_owned());
     let token = password_set(store, jane.id, &old).await;
     let pending = linked(store, jane.id, LinkPurpose::SetPassword).await;
     assert_eq!((make_admin(store, jane.id).await, make_admin(store, jane.id).await), (true, false));
-    let found = store.account(jane.id).await.unwrap().unwrap();
+    let found = store.find_account(jane.id).await.unwrap().unwrap();
     assert!(found.account.is_admin && found.password.is_none());
-    assert_eq!(store.session(token, sample::now()).await.unwrap(), None);
-    assert_eq!(store.link(pending, sample::now()).await.unwrap(), None);
-    // Somebody whose old password was compared just before does not come in after it.
+    assert_eq!(store.find_session(token, sample::now()).await.unwrap(), None);
+    assert_eq!(store.find_link(pending, sample::now()).await.unwrap(), None);
+    // A sign-in that compared the old password before the change fails.
     let late = session(jane.id, sample::later(600));
     let audit = event(None, jane.id, Action::AccountSignedIn);
-    assert!(!store.begin_session(late, &old, guess(), &audit).await.unwrap());
+    assert!(!store.begin_session(late, &old, login_attempt(), &audit).await.unwrap());
 }
 
-pub async fn a_deployment_keeps_an_administrator(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn last_administrator_cannot_be_removed(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
-    assert_eq!(remove_admin(store, jane.id).await, AccountChange::Unchanged);
+    assert_eq!(remove_admin(store, jane.id).await, AccountChangeOutcome::Unchanged);
     make_admin(store, jane.id).await;
-    assert_eq!(remove_admin(store, jane.id).await, AccountChange::LastAdministrator);
-    assert_eq!(disable(store, jane.id).await, AccountChange::LastAdministrator);
+    assert_eq!(remove_admin(store, jane.id).await, AccountChangeOutcome::LastAdministrator);
+    assert_eq!(disable(store, jane.id).await, AccountChangeOutcome::LastAdministrator);
     make_admin(store, joe.id).await;
-    assert_eq!(disable(store, joe.id).await, AccountChange::Done);
-    assert_eq!(remove_admin(store, jane.id).await, AccountChange::LastAdministrator, "the other is disabled");
+    assert_eq!(disable(store, joe.id).await, AccountChangeOutcome::Changed);
+    assert_eq!(remove_admin(store, jane.id).await, AccountChangeOutcome::LastAdministrator, "the other is disabled");
     let enabled = store.enable_account(joe.id, &event(None, joe.id, Action::AccountEnabled)).await.unwrap();
-    assert_eq!(enabled, AccountChange::Done);
+    assert_eq!(enabled, AccountChangeOutcome::Changed);
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     join_as(store, &jane, acme.id, Role::Owner).await;
     let (owners, admins) = (invitation_by(jane.id, acme.id), invitation_by(jane.id, other.id));
     for new in [&owners, &admins] {
-        assert_eq!(invite(store, new, 100).await, Invited::Pending);
+        assert_eq!(invite(store, new, 100).await, InviteOutcome::Pending);
     }
-    assert_eq!(remove_admin(store, jane.id).await, AccountChange::Done);
-    assert!(!store.account(jane.id).await.unwrap().unwrap().account.is_admin);
+    assert_eq!(remove_admin(store, jane.id).await, AccountChangeOutcome::Changed);
+    assert!(!store.find_account(jane.id).await.unwrap().unwrap().account.is_admin);
     assert_eq!((is_pending(store, &owners).await, is_pending(store, &admins).await), (true, false));
 }
 
-pub async fn of_administrators_who_remove_each_other_one_stays(bench: &Bench) {
-    let other = bench.database.open().await;
-    let (here, there) = (&*bench.store, &*other);
+pub async fn concurrent_removals_keep_one_administrator(fixture: &StoreFixture) {
+    let other = fixture.database.open().await;
+    let (here, there) = (&*fixture.store, &*other);
     let (jane, joe) = (stored(here, "jane@example.com").await, stored(here, "joe@example.com").await);
     for _ in 0..6 {
         make_admin(here, jane.id).await;
         make_admin(here, joe.id).await;
         let changes = join(remove_admin(here, jane.id), disable(there, joe.id)).await;
-        let done = [changes.0, changes.1].into_iter().filter(|change| *change == AccountChange::Done).count();
+        let done = [changes.0, changes.1].into_iter().filter(|change| *change == AccountChangeOutcome::Changed).count();
         assert_eq!(done, 1, "{changes:?}");
         here.enable_account(joe.id, &event(None, joe.id, Action::AccountEnabled)).await.unwrap();
     }
 }
 
-pub async fn a_disabled_account_has_no_access(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn disabled_account_has_no_access(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     let jane = stored(store, "jane@example.com").await;
     let token = signed_in(store, jane.id, sample::later(600)).await;
     let pending = linked(store, jane.id, LinkPurpose::SignIn).await;
     let own = invitation_by(jane.id, acme.id);
-    assert_eq!(invite(store, &own, 100).await, Invited::NotAllowed, "not a member");
+    assert_eq!(invite(store, &own, 100).await, InviteOutcome::NotAllowed, "not a member");
     join_as(store, &jane, acme.id, Role::Developer).await;
-    assert_eq!(invite(store, &own, 100).await, Invited::NotAllowed, "not an owner");
-    assert_eq!(set_role(store, jane.id, acme.id, Role::Owner).await, MemberChange::Done);
-    assert_eq!(invite(store, &own, 100).await, Invited::Pending);
+    assert_eq!(invite(store, &own, 100).await, InviteOutcome::NotAllowed, "not an owner");
+    assert_eq!(set_role(store, jane.id, acme.id, Role::Owner).await, MemberChangeOutcome::Changed);
+    assert_eq!(invite(store, &own, 100).await, InviteOutcome::Pending);
     assert_eq!(
         (disable(store, jane.id).await, disable(store, jane.id).await),
-        (AccountChange::Done, AccountChange::Unchanged)
+        (AccountChangeOutcome::Changed, AccountChangeOutcome::Unchanged)
     );
-    assert!(store.account(jane.id).await.unwrap().unwrap().is_disabled);
+    assert!(store.find_account(jane.id).await.unwrap().unwrap().is_disabled);
     assert!(!is_pending(store, &own).await);
-    assert_eq!(invite(store, &own, 100).await, Invited::NotAllowed, "disabled");
-    assert_eq!(store.session(token, sample::now()).await.unwrap(), None);
-    assert_eq!(store.link(pending, sample::now()).await.unwrap(), None);
+    assert_eq!(invite(store, &own, 100).await, InviteOutcome::NotAllowed, "disabled");
+    assert_eq!(store.find_session(token, sample::now()).await.unwrap(), None);
+    assert_eq!(store.find_link(pending, sample::now()).await.unwrap(), None);
     let audit = event(None, jane.id, Action::AccountSignedIn);
     let late = session(jane.id, sample::later(600));
-    assert!(!store.begin_session(late, &NO_PASSWORD, guess(), &audit).await.unwrap());
-    assert!(!store.use_link(pending, None, session(jane.id, sample::later(600)), &[audit]).await.unwrap());
+    assert!(!store.begin_session(late, &NO_PASSWORD, login_attempt(), &audit).await.unwrap());
+    assert!(!store.redeem_link(pending, None, session(jane.id, sample::later(600)), &[audit]).await.unwrap());
     for account in [jane.id, AccountId(sample::uuid())] {
         let late = link(account, LinkPurpose::SignIn);
         assert!(!store.add_link(late, &event(None, account, Action::AccountLinkCreated)).await.unwrap());
-        assert_eq!(store.link(late.token, sample::now()).await.unwrap(), None);
+        assert_eq!(store.find_link(late.token, sample::now()).await.unwrap(), None);
     }
     let other = sample::stored_workspace(store).await;
     let invited = invitation(other.id, "jane@example.com", Role::Viewer);
-    assert_eq!(invite(store, &invited, 100).await, Invited::Pending);
-    assert_eq!(accept(store, &invited, jane.id, sample::now()).await, Acceptance::NotValid);
+    assert_eq!(invite(store, &invited, 100).await, InviteOutcome::Pending);
+    assert_eq!(accept(store, &invited, jane.id, sample::now()).await, AcceptOutcome::NotValid);
 
-    let listed = store.accounts(sample::page(1, 1)).await.unwrap();
+    let listed = store.list_accounts(sample::page(1, 1)).await.unwrap();
     assert_eq!((listed.total_items, listed.items[0].is_disabled), (1, true));
     assert_eq!(listed.items[0].signed_in_at, Some(sample::now()));
 }
 
-pub async fn an_invitation_becomes_a_membership_of_its_address_alone(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn only_the_invited_email_accepts_an_invitation(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
     let first = invitation(acme.id, "jane@example.com", Role::Viewer);
     let elsewhere = invitation(other.id, "jane@example.com", Role::Owner);
     let late = Invitation { expires_at: sample::later(10), ..invitation(other.id, "joe@example.com", Role::Owner) };
     for new in [&first, &elsewhere, &late] {
-        assert_eq!(invite(store, new, 100).await, Invited::Pending);
+        assert_eq!(invite(store, new, 100).await, InviteOutcome::Pending);
     }
-    assert_eq!(members(store, acme.id).await, [], "nobody is a member by an invitation");
+    assert_eq!(members(store, acme.id).await, [], "an invitation is not a membership");
     // A second invitation voids the first.
     let second = invitation(acme.id, "jane@example.com", Role::Developer);
-    assert_eq!(invite(store, &second, 100).await, Invited::Pending);
-    assert_eq!(store.invitation(first.id, sample::now()).await.unwrap(), None);
-    assert_eq!(store.invitation(second.id, sample::later(59)).await.unwrap(), Some(second.clone()));
-    assert_eq!(store.invitation(second.id, sample::later(60)).await.unwrap(), None);
-    let pending = store.invitations(acme.id, sample::now(), sample::whole()).await.unwrap();
+    assert_eq!(invite(store, &second, 100).await, InviteOutcome::Pending);
+    assert_eq!(store.find_invitation(first.id, sample::now()).await.unwrap(), None);
+    assert_eq!(store.find_invitation(second.id, sample::later(59)).await.unwrap(), Some(second.clone()));
+    assert_eq!(store.find_invitation(second.id, sample::later(60)).await.unwrap(), None);
+    let pending = store.list_invitations(acme.id, sample::now(), sample::first_100()).await.unwrap();
     assert_eq!((pending.total_items, &pending.items), (1, &vec![second.clone()]));
 
     for (invitation, account, at, outcome) in [
-        (&first, &jane, 0, Acceptance::NotValid),
-        (&second, &joe, 0, Acceptance::NotValid),
-        (&second, &jane, 60, Acceptance::NotValid),
-        (&second, &jane, 0, Acceptance::Accepted),
-        (&second, &jane, 0, Acceptance::NotValid),
-        (&late, &joe, 10, Acceptance::NotValid),
+        (&first, &jane, 0, AcceptOutcome::NotValid),
+        (&second, &joe, 0, AcceptOutcome::NotValid),
+        (&second, &jane, 60, AcceptOutcome::NotValid),
+        (&second, &jane, 0, AcceptOutcome::Accepted),
+        (&second, &jane, 0, AcceptOutcome::NotValid),
+        (&late, &joe, 10, AcceptOutcome::NotValid),
     ] {
         assert_eq!(accept(store, invitation, account.id, sample::later(at)).await, outcome, "{invitation:?} {at}");
     }
     assert_eq!(members(store, acme.id).await, [(jane.clone(), Role::Developer)]);
-    assert_eq!(members(store, other.id).await, [], "one acceptance says nothing about other invitations");
+    assert_eq!(members(store, other.id).await, [], "other invitations stay pending");
     let again = invitation(acme.id, "jane@example.com", Role::Owner);
-    assert_eq!(invite(store, &again, 100).await, Invited::AlreadyMember);
+    assert_eq!(invite(store, &again, 100).await, InviteOutcome::AlreadyMember);
 
     let audit = event(Some(acme.id), jane.id, Action::InvitationWithdrawn);
     assert!(!store.withdraw_invitation(acme.id, elsewhere.id, &audit).await.unwrap(), "another workspace's");
     assert!(store.withdraw_invitation(other.id, elsewhere.id, &audit).await.unwrap());
-    assert_eq!(accept(store, &elsewhere, jane.id, sample::now()).await, Acceptance::NotValid);
+    assert_eq!(accept(store, &elsewhere, jane.id, sample::now()).await, AcceptOutcome::NotValid);
     assert_eq!(members(store, other.id).await, []);
 
-    // Of a withdrawal and an acceptance at the same time, one happens.
-    let there = bench.database.open().await;
+    // Of a concurrent withdrawal and acceptance only one succeeds.
+    let there = fixture.database.open().await;
     for _ in 0..6 {
         let raced = invitation(other.id, "jane@example.com", Role::Viewer);
-        assert_eq!(invite(store, &raced, 100).await, Invited::Pending);
+        assert_eq!(invite(store, &raced, 100).await, InviteOutcome::Pending);
         let audit = event(Some(other.id), jane.id, Action::InvitationWithdrawn);
         let withdrawal = there.withdraw_invitation(other.id, raced.id, &audit);
         let (withdrawn, acceptance) = join(withdrawal, accept(store, &raced, jane.id, sample::now())).await;
-        let is_accepted = acceptance == Acceptance::Accepted;
+        let is_accepted = acceptance == AcceptOutcome::Accepted;
         assert_ne!(withdrawn.unwrap(), is_accepted);
-        let change = if is_accepted { MemberChange::Done } else { MemberChange::NotAMember };
+        let change = if is_accepted { MemberChangeOutcome::Changed } else { MemberChangeOutcome::NotAMember };
         assert_eq!(withdraw(store, jane.id, other.id).await, change);
     }
 }
 
-pub async fn an_invitation_creates_an_account_where_there_is_none(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn invitation_creates_a_missing_account(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     let password = PasswordHash("$hash$".to_owned());
     let create = async |invitation: &Invitation, account: &Account| {
         let session = session(account.id, sample::later(600));
         let (token, audit) = (session.token, [event(None, account.id, Action::AccountCreated)]);
         let outcome = store.accept_with_new_account(invitation.id, account, &password, session, &audit).await.unwrap();
-        (outcome, store.session(token, sample::now()).await.unwrap().map(|found| found.memberships))
+        (outcome, store.find_session(token, sample::now()).await.unwrap().map(|found| found.memberships))
     };
     let invited = invitation(acme.id, "jane@example.com", Role::Owner);
     invite(store, &invited, 100).await;
-    assert_eq!(create(&invited, &account("joe@example.com")).await, (Acceptance::NotValid, None));
+    assert_eq!(create(&invited, &account("joe@example.com")).await, (AcceptOutcome::NotValid, None));
     let membership = Membership { workspace: acme.id, role: Role::Owner };
     let jane = account("jane@example.com");
-    assert_eq!(create(&invited, &jane).await, (Acceptance::Accepted, Some(vec![membership])));
-    assert_eq!(store.account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
-    assert_eq!(create(&invited, &account("jane@example.com")).await, (Acceptance::NotValid, None));
+    assert_eq!(create(&invited, &jane).await, (AcceptOutcome::Accepted, Some(vec![membership])));
+    assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
+    assert_eq!(create(&invited, &account("jane@example.com")).await, (AcceptOutcome::NotValid, None));
 
     let withdrawn = invitation(acme.id, "joe@example.com", Role::Owner);
     invite(store, &withdrawn, 100).await;
     let audit = event(Some(acme.id), jane.id, Action::InvitationWithdrawn);
     assert!(store.withdraw_invitation(acme.id, withdrawn.id, &audit).await.unwrap());
     let joe = account("joe@example.com");
-    assert_eq!(create(&withdrawn, &joe).await, (Acceptance::NotValid, None));
-    assert_eq!(store.account(joe.id).await.unwrap(), None);
+    assert_eq!(create(&withdrawn, &joe).await, (AcceptOutcome::NotValid, None));
+    assert_eq!(store.find_account(joe.id).await.unwrap(), None);
 
-    // An account that existed before is not touched, even without a password.
+    // An existing account is not changed, even without a password.
     let admin = stored(store, "root@example.com").await;
     let invited = invitation(acme.id, "root@example.com", Role::Viewer);
     invite(store, &invited, 100).await;
-    assert_eq!(create(&invited, &account("root@example.com")).await, (Acceptance::AccountExists, None));
-    assert_eq!(store.account(admin.id).await.unwrap().unwrap().password, None);
+    assert_eq!(create(&invited, &account("root@example.com")).await, (AcceptOutcome::AccountExists, None));
+    assert_eq!(store.find_account(admin.id).await.unwrap().unwrap().password, None);
     assert_eq!(members(store, acme.id).await, [(jane, Role::Owner)]);
 }
 
-pub async fn members_and_invitations_have_a_limit(bench: &Bench) {
-    let other = bench.database.open().await;
-    let store = &*bench.store;
+pub async fn members_and_invitations_are_limited(fixture: &StoreFixture) {
+    let other = fixture.database.open().await;
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     let jane = stored(store, "jane@example.com").await;
     join_as(store, &jane, acme.id, Role::Owner).await;
@@ -349,56 +353,56 @@ pub async fn members_and_invitations_have_a_limit(bench: &Bench) {
         invite(store, new, 4)
     }))
     .await;
-    assert_eq!(invited.iter().filter(|invited| **invited == Invited::Pending).count(), 3, "{invited:?}");
-    let page = store.invitations(acme.id, sample::now(), sample::page(2, 2)).await.unwrap();
+    assert_eq!(invited.iter().filter(|invited| **invited == InviteOutcome::Pending).count(), 3, "{invited:?}");
+    let page = store.list_invitations(acme.id, sample::now(), sample::page(2, 2)).await.unwrap();
     assert_eq!((page.total_items, page.items.len()), (3, 1));
-    // One that replaces another takes no place, and those that have expired take none.
+    // Replaced and expired invitations do not count.
     let again = invitation(acme.id, page.items[0].email.as_str(), Role::Owner);
-    assert_eq!(invite(store, &again, 4).await, Invited::Pending);
+    assert_eq!(invite(store, &again, 4).await, InviteOutcome::Pending);
     let later = Invitation { created_at: sample::later(60), ..invitation(acme.id, "late@example.com", Role::Owner) };
-    assert_eq!(invite(store, &later, 4).await, Invited::Pending);
+    assert_eq!(invite(store, &later, 4).await, InviteOutcome::Pending);
 }
 
-pub async fn members_belong_to_their_workspace(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn members_belong_to_their_workspace(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
     join_as(store, &joe, acme.id, Role::Viewer).await;
     join_as(store, &jane, acme.id, Role::Owner).await;
     join_as(store, &jane, other.id, Role::Viewer).await;
     for (account, workspace, role, outcome) in [
-        (&joe, &acme, Role::Developer, MemberChange::Done),
-        (&joe, &acme, Role::Developer, MemberChange::Done),
-        (&jane, &acme, Role::Viewer, MemberChange::LastOwner),
-        (&joe, &other, Role::Owner, MemberChange::NotAMember),
-        (&jane, &other, Role::Developer, MemberChange::Done),
+        (&joe, &acme, Role::Developer, MemberChangeOutcome::Changed),
+        (&joe, &acme, Role::Developer, MemberChangeOutcome::Changed),
+        (&jane, &acme, Role::Viewer, MemberChangeOutcome::LastOwner),
+        (&joe, &other, Role::Owner, MemberChangeOutcome::NotAMember),
+        (&jane, &other, Role::Developer, MemberChangeOutcome::Changed),
     ] {
         assert_eq!(set_role(store, account.id, workspace.id, role).await, outcome, "{role}");
     }
     let expected = vec![(jane.clone(), Role::Owner), (joe.clone(), Role::Developer)];
     assert_eq!(members(store, acme.id).await, expected);
-    let second = store.members(acme.id, sample::page(1, 2)).await.unwrap();
+    let second = store.list_members(acme.id, sample::page(1, 2)).await.unwrap();
     assert_eq!((second.total_items, second.items), (2, vec![(joe.clone(), Role::Developer)]));
     assert_eq!(members(store, other.id).await, [(jane.clone(), Role::Developer)]);
 
-    assert_eq!(withdraw(store, jane.id, acme.id).await, MemberChange::LastOwner);
-    assert_eq!(withdraw(store, joe.id, acme.id).await, MemberChange::Done);
-    assert_eq!(withdraw(store, joe.id, acme.id).await, MemberChange::NotAMember);
+    assert_eq!(withdraw(store, jane.id, acme.id).await, MemberChangeOutcome::LastOwner);
+    assert_eq!(withdraw(store, joe.id, acme.id).await, MemberChangeOutcome::Changed);
+    assert_eq!(withdraw(store, joe.id, acme.id).await, MemberChangeOutcome::NotAMember);
     assert_eq!(members(store, acme.id).await, [(jane.clone(), Role::Owner)]);
-    // An owner who cannot sign in is no owner to rely on.
+    // A disabled owner does not count as an owner.
     join_as(store, &joe, acme.id, Role::Owner).await;
     disable(store, joe.id).await;
-    assert_eq!(withdraw(store, jane.id, acme.id).await, MemberChange::LastOwner);
-    assert_eq!(withdraw(store, joe.id, acme.id).await, MemberChange::Done);
+    assert_eq!(withdraw(store, jane.id, acme.id).await, MemberChangeOutcome::LastOwner);
+    assert_eq!(withdraw(store, joe.id, acme.id).await, MemberChangeOutcome::Changed);
 
-    let events = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap().items;
+    let events = store.list_audit_events(acme.id, sample::ANY, sample::first_100()).await.unwrap().items;
     let count = |action| events.iter().filter(|event| event.action == action).count();
     assert_eq!(
         [Action::MembershipGranted, Action::MembershipChanged, Action::MembershipWithdrawn].map(count),
         [3, 1, 2]
     );
 
-    // Nobody comes back by an invitation of their own.
+    // Removed owners cannot return through their own invitations.
     let (kate, back) = (stored(store, "kate@example.com").await, stored(store, "new@example.com").await);
     join_as(store, &kate, other.id, Role::Owner).await;
     for is_removed in [true, false] {
@@ -406,24 +410,24 @@ pub async fn members_belong_to_their_workspace(bench: &Bench) {
         let (own, elsewhere) = (invitation_by(kate.id, acme.id), invitation_by(kate.id, other.id));
         let others = invitation(acme.id, "other@example.com", Role::Viewer);
         for new in [&own, &elsewhere, &others] {
-            assert_eq!(invite(store, new, 100).await, Invited::Pending);
+            assert_eq!(invite(store, new, 100).await, InviteOutcome::Pending);
         }
         let change = if is_removed {
             withdraw(store, kate.id, acme.id).await
         } else {
             set_role(store, kate.id, acme.id, Role::Developer).await
         };
-        assert_eq!(change, MemberChange::Done);
-        assert_eq!(accept(store, &own, back.id, sample::now()).await, Acceptance::NotValid);
+        assert_eq!(change, MemberChangeOutcome::Changed);
+        assert_eq!(accept(store, &own, back.id, sample::now()).await, AcceptOutcome::NotValid);
         for (new, expected) in [(&own, false), (&elsewhere, true), (&others, true)] {
             assert_eq!(is_pending(store, new).await, expected, "{new:?}");
         }
     }
 }
 
-pub async fn of_owners_who_remove_each_other_one_stays(bench: &Bench) {
-    let other = bench.database.open().await;
-    let (here, there) = (&*bench.store, &*other);
+pub async fn concurrent_removals_keep_one_owner(fixture: &StoreFixture) {
+    let other = fixture.database.open().await;
+    let (here, there) = (&*fixture.store, &*other);
     let (jane, joe) = (stored(here, "jane@example.com").await, stored(here, "joe@example.com").await);
     for round in 0..6 {
         let acme = sample::stored_workspace(here).await.id;
@@ -433,49 +437,49 @@ pub async fn of_owners_who_remove_each_other_one_stays(bench: &Bench) {
             0 => join(withdraw(here, jane.id, acme), withdraw(there, joe.id, acme)).await,
             _ => join(set_role(here, jane.id, acme, Role::Viewer), withdraw(there, joe.id, acme)).await,
         };
-        let done = [changes.0, changes.1].into_iter().filter(|change| *change == MemberChange::Done).count();
+        let done = [changes.0, changes.1].into_iter().filter(|change| *change == MemberChangeOutcome::Changed).count();
         assert_eq!(done, 1, "{changes:?}");
         let owners = members(here, acme).await.into_iter().filter(|(_, role)| *role == Role::Owner).count();
         assert_eq!(owners, 1);
     }
 }
 
-pub async fn accounts_have_addresses(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn emails_of_accounts_are_read(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
-    let mut found = store.emails(&[joe.id, AccountId(sample::uuid()), jane.id]).await.unwrap();
+    let mut found = store.emails_of_accounts(&[joe.id, AccountId(sample::uuid()), jane.id]).await.unwrap();
     found.sort();
     assert_eq!(found, [(jane.id, jane.email), (joe.id, joe.email)]);
-    assert_eq!(store.emails(&[]).await.unwrap(), []);
+    assert_eq!(store.emails_of_accounts(&[]).await.unwrap(), []);
 }
 
-pub async fn a_session_is_good_until_it_expires_or_ends(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn session_is_valid_until_it_expires_or_ends(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     let jane = stored(store, "jane@example.com").await;
     join_as(store, &jane, acme.id, Role::Viewer).await;
     let token = signed_in(store, jane.id, sample::later(60)).await;
 
-    let found = store.session(token, sample::later(59)).await.unwrap().unwrap();
+    let found = store.find_session(token, sample::later(59)).await.unwrap().unwrap();
     let membership = Membership { workspace: acme.id, role: Role::Viewer };
     assert_eq!((found.account, found.memberships), (jane.clone(), vec![membership]));
     assert_eq!((found.created_at, found.seen_at), (sample::now(), sample::now()));
-    assert_eq!(store.session(token, sample::later(60)).await.unwrap(), None);
-    assert_eq!(store.session(TokenHash([7; 32]), sample::now()).await.unwrap(), None);
+    assert_eq!(store.find_session(token, sample::later(60)).await.unwrap(), None);
+    assert_eq!(store.find_session(TokenHash([7; 32]), sample::now()).await.unwrap(), None);
 
-    store.keep_session(token, sample::later(50), sample::later(90)).await.unwrap();
-    // Whoever is late takes nothing back.
-    store.keep_session(token, sample::later(40), sample::later(80)).await.unwrap();
-    let kept = store.session(token, sample::later(89)).await.unwrap().unwrap();
+    store.extend_session(token, sample::later(50), sample::later(90)).await.unwrap();
+    // A late update changes nothing.
+    store.extend_session(token, sample::later(40), sample::later(80)).await.unwrap();
+    let kept = store.find_session(token, sample::later(89)).await.unwrap().unwrap();
     assert_eq!(kept.seen_at, sample::later(50));
 
     let end = || async { store.end_session(token, &event(None, jane.id, Action::AccountSignedOut)).await.unwrap() };
     assert_eq!((end().await, end().await), (true, false));
-    assert_eq!(store.session(token, sample::now()).await.unwrap(), None);
+    assert_eq!(store.find_session(token, sample::now()).await.unwrap(), None);
 }
 
-pub async fn an_account_has_so_many_sessions_and_no_more(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn sessions_per_account_are_limited(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
     let others = signed_in(store, joe.id, sample::later(600)).await;
     let mut tokens = vec![];
@@ -483,19 +487,19 @@ pub async fn an_account_has_so_many_sessions_and_no_more(bench: &Bench) {
         let session = NewSession { created_at: sample::later(second), ..session(jane.id, sample::later(600)) };
         tokens.push(session.token);
         let audit = event(None, jane.id, Action::AccountSignedIn);
-        assert!(store.begin_session(session, &NO_PASSWORD, guess(), &audit).await.unwrap());
+        assert!(store.begin_session(session, &NO_PASSWORD, login_attempt(), &audit).await.unwrap());
     }
-    let sessions = store.sessions(jane.id, sample::later(60)).await.unwrap();
+    let sessions = store.list_sessions(jane.id, sample::later(60)).await.unwrap();
     let newest: Vec<_> = tokens.iter().rev().take(50).copied().collect();
     assert_eq!(sessions.iter().map(|session| session.token).collect::<Vec<_>>(), newest);
     assert_eq!(sessions[0].origin, session(jane.id, sample::now()).origin);
     assert_eq!(sessions[0].created_at, sample::later(51));
-    assert_eq!(store.sessions(jane.id, sample::later(600)).await.unwrap(), []);
-    assert!(store.session(others, sample::now()).await.unwrap().is_some());
+    assert_eq!(store.list_sessions(jane.id, sample::later(600)).await.unwrap(), []);
+    assert!(store.find_session(others, sample::now()).await.unwrap().is_some());
 }
 
-pub async fn the_access_of_many_sessions_is_read_at_once(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn access_of_many_sessions_is_read_together(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let [jane, joe, root, gone] = ["jane", "joe", "root", "gone"].map(|name| format!("{name}@example.com"));
     let (jane, joe) = (stored(store, &jane).await, stored(store, &joe).await);
@@ -523,82 +527,87 @@ pub async fn the_access_of_many_sessions_is_read_at_once(bench: &Bench) {
     assert_eq!(store.session_access(&[], &[], sample::now()).await.unwrap(), []);
 }
 
-pub async fn a_link_is_good_once(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn link_is_redeemed_once(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (jane, joe) = (stored(store, "jane@example.com").await, stored(store, "joe@example.com").await);
     let voided = linked(store, jane.id, LinkPurpose::SetPassword).await;
     let others = linked(store, joe.id, LinkPurpose::SignIn).await;
     let link = linked(store, jane.id, LinkPurpose::SignIn).await;
-    assert_eq!(store.link(voided, sample::now()).await.unwrap(), None, "a later link voids it");
-    assert!(store.link(others, sample::now()).await.unwrap().is_some());
-    let record = LinkRecord { account: jane.clone(), purpose: LinkPurpose::SignIn, expires_at: sample::later(60) };
-    assert_eq!(store.link(link, sample::later(59)).await.unwrap(), Some(record));
-    assert_eq!(store.link(link, sample::later(60)).await.unwrap(), None);
+    assert_eq!(store.find_link(voided, sample::now()).await.unwrap(), None, "a later link voids it");
+    assert!(store.find_link(others, sample::now()).await.unwrap().is_some());
+    let record = OneTimeLink { account: jane.clone(), purpose: LinkPurpose::SignIn, expires_at: sample::later(60) };
+    assert_eq!(store.find_link(link, sample::later(59)).await.unwrap(), Some(record));
+    assert_eq!(store.find_link(link, sample::later(60)).await.unwrap(), None);
 
     let sign_in = async |account: AccountId, at: Timestamp| {
         let session = NewSession { created_at: at, ..session(account, sample::later(600)) };
         let (token, audit) = (session.token, [event(None, account, Action::AccountSignedIn)]);
-        (store.use_link(link, None, session, &audit).await.unwrap(), token)
+        (store.redeem_link(link, None, session, &audit).await.unwrap(), token)
     };
-    assert!(!sign_in(joe.id, sample::now()).await.0, "it is another's");
-    assert!(!sign_in(jane.id, sample::later(60)).await.0, "it is too late");
+    assert!(!sign_in(joe.id, sample::now()).await.0, "the link of another account");
+    assert!(!sign_in(jane.id, sample::later(60)).await.0, "expired");
     let (used, token) = sign_in(jane.id, sample::now()).await;
-    assert!(used && store.session(token, sample::now()).await.unwrap().is_some());
+    assert!(used && store.find_session(token, sample::now()).await.unwrap().is_some());
     let (used, token) = sign_in(jane.id, sample::now()).await;
-    assert!(!used && store.session(token, sample::now()).await.unwrap().is_none());
+    assert!(!used && store.find_session(token, sample::now()).await.unwrap().is_none());
 }
 
-pub async fn of_many_who_use_a_link_one_comes_in(bench: &Bench) {
-    let jane = stored(&*bench.store, "jane@example.com").await;
-    let link = linked(&*bench.store, jane.id, LinkPurpose::SignIn).await;
+pub async fn concurrent_redemptions_of_a_link_succeed_once(fixture: &StoreFixture) {
+    let jane = stored(&*fixture.store, "jane@example.com").await;
+    let link = linked(&*fixture.store, jane.id, LinkPurpose::SignIn).await;
     let tries = (0..8).map(|_| async {
         let audit = [event(None, jane.id, Action::AccountSignedIn)];
-        bench.store.use_link(link, None, session(jane.id, sample::later(60)), &audit).await.unwrap()
+        fixture.store.redeem_link(link, None, session(jane.id, sample::later(60)), &audit).await.unwrap()
     });
     let used = join_all(tries).await;
     assert_eq!(used.into_iter().filter(|used| *used).count(), 1);
 }
 
-pub async fn a_new_password_ends_what_the_old_one_opened(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn new_password_ends_other_sessions_and_links(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let jane = stored(store, "jane@example.com").await;
     let old = signed_in(store, jane.id, sample::later(600)).await;
     let password = PasswordHash("$hash$".to_owned());
     let new = password_set(store, jane.id, &password).await;
-    assert_eq!(store.account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
-    assert_eq!(store.session(old, sample::now()).await.unwrap(), None);
-    assert!(store.session(new, sample::now()).await.unwrap().is_some());
+    assert_eq!(store.find_account(jane.id).await.unwrap().unwrap().password, Some(password.clone()));
+    assert_eq!(store.find_session(old, sample::now()).await.unwrap(), None);
+    assert!(store.find_session(new, sample::now()).await.unwrap().is_some());
 
     let second = session(jane.id, sample::later(600));
     let (elsewhere, audit) = (second.token, event(None, jane.id, Action::AccountSignedIn));
-    assert!(store.begin_session(second, &password, guess(), &audit).await.unwrap());
+    assert!(store.begin_session(second, &password, login_attempt(), &audit).await.unwrap());
     let pending = linked(store, jane.id, LinkPurpose::SetPassword).await;
     let change = async |current: &PasswordHash| {
         let new_hash = PasswordHash("$other$".to_owned());
-        let change =
-            PasswordChange { account: jane.id, current: current.clone(), new: new_hash, session: new, guess: guess() };
+        let change = PasswordChange {
+            account: jane.id,
+            current: current.clone(),
+            new: new_hash,
+            session: new,
+            attempt: login_attempt(),
+        };
         store.change_password(change, &event(None, jane.id, Action::AccountPasswordSet)).await.unwrap()
     };
     assert!(!change(&PasswordHash("$wrong$".to_owned())).await);
     assert!(change(&password).await);
-    assert!(!change(&password).await, "it is another one by now");
-    assert!(store.session(new, sample::now()).await.unwrap().is_some());
-    assert_eq!(store.session(elsewhere, sample::now()).await.unwrap(), None);
-    assert_eq!(store.link(pending, sample::now()).await.unwrap(), None);
+    assert!(!change(&password).await, "the password has changed");
+    assert!(store.find_session(new, sample::now()).await.unwrap().is_some());
+    assert_eq!(store.find_session(elsewhere, sample::now()).await.unwrap(), None);
+    assert_eq!(store.find_link(pending, sample::now()).await.unwrap(), None);
 }
 
-pub async fn expired_sessions_and_links_are_forgotten(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn expired_sessions_and_links_are_deleted(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let jane = stored(store, "jane@example.com").await;
     signed_in(store, jane.id, sample::later(10)).await;
     linked(store, jane.id, LinkPurpose::SignIn).await;
-    assert_eq!(store.forget_expired(sample::later(9)).await.unwrap(), 0);
-    assert_eq!(store.forget_expired(sample::later(10)).await.unwrap(), 1);
-    assert_eq!(store.forget_expired(sample::later(60)).await.unwrap(), 1);
+    assert_eq!(store.delete_expired(sample::later(9)).await.unwrap(), 0);
+    assert_eq!(store.delete_expired(sample::later(10)).await.unwrap(), 1);
+    assert_eq!(store.delete_expired(sample::later(60)).await.unwrap(), 1);
 }
 
-pub async fn unused_accounts_and_invitations_expire(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn unused_accounts_and_invitations_expire(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     let [unused, linked_account, seen, member] =
         ["unused", "linked", "seen", "member"].map(|name| format!("{name}@example.com"));
@@ -608,16 +617,17 @@ pub async fn unused_accounts_and_invitations_expire(bench: &Bench) {
     join_as(store, &member, acme.id, Role::Owner).await;
     signed_in(store, seen.id, sample::later(1)).await;
     let week = SignedDuration::from_hours(7 * 24);
-    let lasting = NewLink { expires_at: sample::now() + week * 2, ..link(linked_account.id, LinkPurpose::SetPassword) };
+    let lasting =
+        NewOneTimeLink { expires_at: sample::now() + week * 2, ..link(linked_account.id, LinkPurpose::SetPassword) };
     store.add_link(lasting, &event(None, linked_account.id, Action::AccountLinkCreated)).await.unwrap();
     let invited = invitation(acme.id, "new@example.com", Role::Viewer);
     invite(store, &invited, 100).await;
 
-    // The session and the invitation.
-    assert_eq!(store.forget_expired(sample::now() + week - SignedDuration::from_secs(1)).await.unwrap(), 2);
-    assert_eq!(store.forget_expired(sample::now() + week).await.unwrap(), 2);
+    // Deletes the session and the invitation.
+    assert_eq!(store.delete_expired(sample::now() + week - SignedDuration::from_secs(1)).await.unwrap(), 2);
+    assert_eq!(store.delete_expired(sample::now() + week).await.unwrap(), 2);
     for (account, is_there) in [(&unused, false), (&member, false), (&linked_account, true), (&seen, true)] {
-        assert_eq!(store.account(account.id).await.unwrap().is_some(), is_there, "{}", account.email);
+        assert_eq!(store.find_account(account.id).await.unwrap().is_some(), is_there, "{}", account.email);
     }
     assert_eq!(members(store, acme.id).await, []);
 }

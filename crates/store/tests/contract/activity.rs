@@ -1,13 +1,13 @@
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{activity::Counts, network::NetworkId, product::Product, tenancy::ProjectId};
-use ringtrue_engine::ports::{ActivityCount, ActivityFilter, ActivityPeriod, Store, Then, WaitingCallbacks};
+use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
+use ringtrue_engine::ports::{ActivityCount, ActivityFilter, ActivityPeriod, AttemptOutcome, Store, WaitingCallbacks};
 
-use crate::{bench::Bench, callbacks::settlement, check_sample, sample};
+use crate::{callbacks::settlement, check_sample, fixture::StoreFixture, sample};
 
 const NETWORKS: [Option<&str>; 3] = [None, Some("23410"), Some("310004")];
 
-fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: Counts) -> ActivityCount {
+fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: ActivityCounts) -> ActivityCount {
     ActivityCount {
         project,
         minute: minute.parse().unwrap(),
@@ -17,11 +17,11 @@ fn count(project: ProjectId, minute: &str, network: Option<&str>, counts: Counts
     }
 }
 
-fn created(created: i64) -> Counts {
-    Counts { created, ..Counts::default() }
+fn created(created: i64) -> ActivityCounts {
+    ActivityCounts { created, ..ActivityCounts::default() }
 }
 
-/// All of a day, in periods of so many minutes.
+/// One day, in periods of `minutes`.
 fn day(minutes: i64) -> ActivityFilter {
     ActivityFilter {
         from: "2026-11-15T00:00:00Z".parse().unwrap(),
@@ -32,7 +32,7 @@ fn day(minutes: i64) -> ActivityFilter {
     }
 }
 
-fn brief(periods: &[ActivityPeriod]) -> Vec<(String, i64)> {
+fn summarize(periods: &[ActivityPeriod]) -> Vec<(String, i64)> {
     periods.iter().map(|period| (period.start.strftime("%dT%H:%M").to_string(), period.counts.created)).collect()
 }
 
@@ -40,10 +40,10 @@ async fn total(store: &dyn Store, project: ProjectId, filter: ActivityFilter) ->
     store.activity(project, filter).await.unwrap().iter().map(|period| period.counts.created).sum()
 }
 
-pub async fn every_count_comes_back_as_it_was_added(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn activity_counts_round_trip(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let shop = ProjectId(sample::uuid());
-    let mut counts = Counts {
+    let mut counts = ActivityCounts {
         created: 1,
         seen: 2,
         completed: 3,
@@ -53,12 +53,12 @@ pub async fn every_count_comes_back_as_it_was_added(bench: &Bench) {
         attempts_delivered: 7,
         attempts_failed: 8,
         given_up: 9,
-        ..Counts::default()
+        ..ActivityCounts::default()
     };
     for (bucket, number) in counts.latency.iter_mut().zip(10..) {
         *bucket = number;
     }
-    counts.unresolved_latency = 99;
+    counts.legacy_latency = 99;
     store.add_activity(vec![]).await.unwrap();
     let minute = "2026-11-15T02:30:00Z";
     store.add_activity(vec![count(shop, minute, Some("23410"), counts)]).await.unwrap();
@@ -71,29 +71,32 @@ pub async fn every_count_comes_back_as_it_was_added(bench: &Bench) {
     assert_eq!(store.activity(shop, day(1)).await.unwrap(), [ActivityPeriod { start, counts: twice }]);
 }
 
-/// A node of an older release has written a row, and knows no classes below 250 ms.
-pub async fn counts_of_older_releases_are_read(bench: &Bench) {
-    let store = &*bench.store;
+/// A release without latency buckets below 250 ms wrote the row.
+pub async fn activity_of_older_releases_is_read(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let shop = ProjectId(sample::uuid());
     let minute = "2026-11-15T02:30:00Z";
     store.add_activity(vec![count(shop, minute, Some("23410"), created(10))]).await.unwrap();
-    bench.database.execute("update activity set completed = 10, took_250 = 10").await;
-    let mut fast = Counts { completed: 30, ..Counts::default() };
-    fast.latency[Counts::bucket(8)] = 30;
+    fixture.database.execute("update activity set completed = 10, within_250_ms_legacy = 10").await;
+    let mut fast = ActivityCounts { completed: 30, ..ActivityCounts::default() };
+    fast.latency[ActivityCounts::latency_bucket(8)] = 30;
     store.add_activity(vec![count(shop, minute, Some("23410"), fast)]).await.unwrap();
-    let expected = Counts { created: 10, completed: 40, unresolved_latency: 10, ..fast };
+    let expected = ActivityCounts { created: 10, completed: 40, legacy_latency: 10, ..fast };
     let found = store.activity(shop, day(1)).await.unwrap();
     assert_eq!(found, [ActivityPeriod { start: minute.parse().unwrap(), counts: expected }]);
-    assert_eq!(Counts::bucket(found[0].counts.latency_of(50).unwrap()), Counts::bucket(8));
-    assert_eq!(found[0].counts.latency_of(100), Some(250));
+    assert_eq!(
+        ActivityCounts::latency_bucket(found[0].counts.latency_percentile(50).unwrap()),
+        ActivityCounts::latency_bucket(8)
+    );
+    assert_eq!(found[0].counts.latency_percentile(100), Some(250));
 
-    // They stay what they are when minutes become hours.
-    store.sum_activity_up("2026-11-16T00:00:00Z".parse().unwrap()).await.unwrap();
+    // The roll-up preserves them.
+    store.roll_up_activity("2026-11-16T00:00:00Z".parse().unwrap()).await.unwrap();
     assert_eq!(store.activity(shop, day(60)).await.unwrap()[0].counts, expected);
 }
 
-pub async fn periods_are_summed_up(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn activity_is_summed_by_period(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let shop = ProjectId(sample::uuid());
     let minutes = ["14T23:59", "15T00:00", "15T02:10", "15T02:14", "15T02:15", "15T23:59", "16T00:00"];
     let counts = minutes.map(|minute| count(shop, &format!("2026-11-{minute}:00Z"), None, created(1)));
@@ -103,14 +106,14 @@ pub async fn periods_are_summed_up(bench: &Bench) {
         (15, vec![("15T00:00", 1), ("15T02:00", 2), ("15T02:15", 1), ("15T23:45", 1)]),
         (24 * 60, vec![("15T00:00", 5)]),
     ] {
-        let found = brief(&store.activity(shop, day(period)).await.unwrap());
+        let found = summarize(&store.activity(shop, day(period)).await.unwrap());
         let expected: Vec<_> = expected.into_iter().map(|(start, count)| (start.to_owned(), count)).collect();
         assert_eq!(found, expected, "{period} minutes");
     }
 }
 
-pub async fn activity_is_found_by_product_and_network(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn activity_is_filtered_by_product_and_network(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let shop = ProjectId(sample::uuid());
     let mut counts = Vec::new();
     for (number, (product, network)) in [Product::ReverseSms, Product::SimSwap]
@@ -141,8 +144,8 @@ pub async fn activity_is_found_by_product_and_network(bench: &Bench) {
     assert_eq!(store.active_networks(shop, to, Timestamp::MAX).await.unwrap(), []);
 }
 
-pub async fn activity_is_a_projects_own(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn activity_is_scoped_by_project(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (shop, bank) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
     for (project, number) in [(shop, 3), (bank, 4)] {
         store.add_activity(vec![count(project, "2026-11-15T02:30:00Z", Some("23410"), created(number))]).await.unwrap();
@@ -155,9 +158,9 @@ pub async fn activity_is_a_projects_own(bench: &Bench) {
     }
 }
 
-/// Nodes that add to the same minutes must not wait for each other, and nothing gets lost.
-pub async fn many_nodes_add_at_once(bench: &Bench) {
-    let stores = [bench.store.clone(), bench.database.open().await];
+/// Nodes that add to the same minutes must not deadlock.
+pub async fn concurrent_activity_is_summed(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
     let projects = [ProjectId(sample::uuid()), ProjectId(sample::uuid())];
     let attempts = (0..100).map(|number: usize| {
         let mut counts: Vec<_> = projects
@@ -170,52 +173,52 @@ pub async fn many_nodes_add_at_once(bench: &Bench) {
     });
     join_all(attempts).await;
     for project in projects {
-        assert_eq!(total(&*bench.store, project, day(1)).await, 300);
+        assert_eq!(total(&*fixture.store, project, day(1)).await, 300);
     }
 }
 
-pub async fn old_minutes_become_hours_and_old_hours_go(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn old_minutes_are_rolled_up_and_old_hours_deleted(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let shop = ProjectId(sample::uuid());
     let mut counts = Vec::new();
     for minute in 0..24 * 60 {
         let at = day(1).from + SignedDuration::from_mins(minute);
-        counts.push(count(shop, &at.to_string(), Some("23410"), Counts { seen: minute, ..created(1) }));
+        counts.push(count(shop, &at.to_string(), Some("23410"), ActivityCounts { seen: minute, ..created(1) }));
     }
     store.add_activity(counts.clone()).await.unwrap();
     let by_day = store.activity(shop, day(24 * 60)).await.unwrap();
 
     let noon: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
     let mut gone = Vec::new();
-    while let minutes @ 1.. = store.sum_activity_up(day(1).to).await.unwrap() {
+    while let minutes @ 1.. = store.roll_up_activity(day(1).to).await.unwrap() {
         gone.push(minutes);
     }
-    assert_eq!(gone, [1_000, 440], "a bounded number at a time");
+    assert_eq!(gone, [1_000, 440], "a limited number at a time");
     let by_hour = store.activity(shop, day(1)).await.unwrap();
     assert_eq!(by_hour.len(), 24);
     assert!(by_hour.iter().all(|hour| hour.counts.created == 60), "{by_hour:?}");
-    assert_eq!(store.activity(shop, day(24 * 60)).await.unwrap(), by_day, "nothing gets lost");
+    assert_eq!(store.activity(shop, day(24 * 60)).await.unwrap(), by_day, "sums are preserved");
 
-    // What comes late is added to its hour.
+    // A late count is added to its hour.
     store.add_activity(vec![counts[0].clone()]).await.unwrap();
-    assert_eq!(store.sum_activity_up(day(1).to).await.unwrap(), 1);
+    assert_eq!(store.roll_up_activity(day(1).to).await.unwrap(), 1);
     assert_eq!(store.activity(shop, day(1)).await.unwrap()[0].counts.created, 61);
 
-    assert_eq!(store.forget_activity(noon).await.unwrap(), 12);
-    assert_eq!(store.forget_activity(noon).await.unwrap(), 0);
-    assert_eq!(brief(&store.activity(shop, day(1)).await.unwrap())[0].0, "15T12:00");
+    assert_eq!(store.delete_activity_before(noon).await.unwrap(), 12);
+    assert_eq!(store.delete_activity_before(noon).await.unwrap(), 0);
+    assert_eq!(summarize(&store.activity(shop, day(1)).await.unwrap())[0].0, "15T12:00");
 }
 
-pub async fn waiting_callbacks_are_counted_by_project(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn waiting_callbacks_are_counted_by_project(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (shop, bank) = (ProjectId(sample::uuid()), ProjectId(sample::uuid()));
     let mut checks = Vec::new();
     for project in [shop, shop, shop, bank] {
-        checks.push(check_sample::ended(store, project, sample::later(9)).await);
+        checks.push(check_sample::concluded(store, project, sample::later(9)).await);
     }
-    let delivered = settlement(checks[0].id, 1, Then::Delivered);
-    assert!(store.settle(delivered).await.unwrap());
-    let waiting = |count, is_cut| WaitingCallbacks { count, is_cut };
+    let delivered = settlement(checks[0].id, 1, AttemptOutcome::Delivered);
+    assert!(store.settle_attempt(delivered).await.unwrap());
+    let waiting = |count, is_cut| WaitingCallbacks { count, is_truncated: is_cut };
     for (project, product, expected) in [
         (shop, None, 2),
         (shop, Some(Product::ReverseSms), 2),
@@ -226,5 +229,8 @@ pub async fn waiting_callbacks_are_counted_by_project(bench: &Bench) {
         let found = store.waiting_callbacks(project, product, 9).await.unwrap();
         assert_eq!(found, waiting(expected, false), "{product:?}");
     }
-    assert!(store.waiting_callbacks(shop, None, 2).await.unwrap().is_cut, "others wait as well");
+    assert!(
+        store.waiting_callbacks(shop, None, 2).await.unwrap().is_truncated,
+        "the scan limit counts other projects too"
+    );
 }

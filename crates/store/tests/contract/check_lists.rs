@@ -5,18 +5,18 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     lifecycle::{AnyVerdict, Check},
     product::Product,
-    reverse_sms::{Origin, ReceivedFrom, ReverseSmsCheck, SEARCH_FIELDS},
-    search::{Choice, Field, Filter, InstantTest, Kind, Test, TextTest, parse},
+    reverse_sms::{HashedSender, ReverseSmsCheck, SEARCH_FIELDS, SmsOrigin},
+    search::{Field, FieldKind, FieldTest, Filter, InstantTest, SetTest, TextTest, parse},
     tenancy::{ProjectId, WorkspaceId},
 };
-use ringtrue_engine::ports::{Admitted, Store, StoreError, UsageFilter, UsageGrouping};
+use ringtrue_engine::ports::{CreateCheckOutcome, Store, StoreError, UsageFilter, UsageGrouping};
 
-use crate::{bench::Bench, check_sample, sample};
+use crate::{check_sample, fixture::StoreFixture, sample};
 
-/// Throws the same numbers in each run.
-struct Dice(u64);
+/// Deterministic pseudo-random numbers.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
@@ -26,7 +26,7 @@ impl Dice {
         from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 
-    /// An instant of some days, often where one hour or day meets the next.
+    /// An instant within some days, often at the boundary of an hour or day.
     fn instant(&mut self) -> Timestamp {
         let start: Timestamp = "2026-11-13T22:00:00Z".parse().unwrap();
         let hours = i64::try_from(self.below(60)).unwrap();
@@ -65,40 +65,47 @@ impl Dice {
     }
 }
 
-/// Checks in all states, created over some days in no order. Newest first.
-async fn checks(store: &dyn Store, project: ProjectId, dice: &mut Dice, number: usize) -> Vec<ReverseSmsCheck> {
+/// Stores checks in all states, created over some days. Returns them newest first.
+async fn checks(store: &dyn Store, project: ProjectId, random: &mut Random, number: usize) -> Vec<ReverseSmsCheck> {
     let mut checks: Vec<_> = (0..number)
         .map(|_| Check {
-            network: dice.pick(&[None, Some("23410"), Some("310004")]).map(|network| network.parse().unwrap()),
-            reference: dice.pick(&[None, Some("a"), Some("bc")]).map(|reference| reference.parse().unwrap()),
-            ..check_sample::check(project, dice.instant())
+            network: random.pick(&[None, Some("23410"), Some("310004")]).map(|network| network.parse().unwrap()),
+            reference: random.pick(&[None, Some("a"), Some("bc")]).map(|reference| reference.parse().unwrap()),
+            ..check_sample::check(project, random.instant())
         })
         .collect();
     let stored = join_all(checks.iter().map(|check| store.create_check(check_sample::new(check.clone())))).await;
-    assert!(stored.into_iter().all(|answer| answer.unwrap() == Admitted::Stored));
-    let mut endings = Vec::new();
+    assert!(stored.into_iter().all(|result| result.unwrap() == CreateCheckOutcome::Created));
+    let mut conclusions = Vec::new();
     for check in &mut checks {
-        if dice.below(3) == 0 {
+        if random.below(3) == 0 {
             let (number, at) = (check.claimed.unwrap().hash, check.created_at + SignedDuration::from_secs(1));
             let marked =
-                store.mark_pending(Origin::Operator, number, &check_sample::receiver(), "acme", at).await.unwrap();
+                store.mark_pending(SmsOrigin::Operator, number, &check_sample::receiver(), "acme", at).await.unwrap();
             assert_eq!(marked.len(), 1);
-            *check = check_sample::found(store, check).await;
+            *check = check_sample::find(store, check).await;
         }
         let at = check.created_at + SignedDuration::from_secs(2);
-        let concluded = match dice.below(5) {
+        let concluded = match random.below(5) {
             0 => continue,
             1 => check.clone().expire().unwrap(),
-            2 => check.clone().receive(ReceivedFrom::Unattributed, at).unwrap().unwrap(),
+            2 => check.clone().evaluate_sms(HashedSender::Unattributed, at).unwrap().unwrap(),
             3 => check_sample::received(check, true),
             _ => check_sample::received(check, false),
         };
-        let (ending, ended) = check_sample::ending(concluded);
-        *check = ended;
-        endings.push(ending);
+        let (conclusion, concluded) = check_sample::conclusion(concluded);
+        *check = concluded;
+        conclusions.push(conclusion);
     }
-    // Twice, since nothing moves a counter twice.
-    join_all(endings.iter().cycle().take(endings.len() * 2).map(|ending| store.conclude(ending.clone(), None))).await;
+    // Twice: the second conclusion must not change a counter.
+    join_all(
+        conclusions
+            .iter()
+            .cycle()
+            .take(conclusions.len() * 2)
+            .map(|conclusion| store.conclude(conclusion.clone(), None)),
+    )
+    .await;
     checks.sort_unstable_by_key(|check| std::cmp::Reverse(check.id));
     checks
 }
@@ -108,11 +115,11 @@ async fn project(store: &dyn Store) -> (WorkspaceId, ProjectId) {
     (acme.id, sample::stored_project(store, acme.id, "Shop").await.0.id)
 }
 
-pub async fn counters_agree_with_the_checks(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn counters_match_the_checks(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, shop) = project(store).await;
     let mut expected = BTreeMap::<_, i64>::new();
-    for check in checks(store, shop, &mut Dice(1), 150).await {
+    for check in checks(store, shop, &mut Random(1), 150).await {
         let hour = check.created_at.as_second() / 3_600;
         let network = check.network.as_ref().map(ToString::to_string);
         let matched = check.verdict().map(|verdict| verdict.0);
@@ -137,23 +144,23 @@ pub async fn counters_agree_with_the_checks(bench: &Bench) {
     assert_eq!(counted, expected);
 }
 
-pub async fn lists_agree_with_an_evaluation_in_memory(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn lists_match_an_evaluation_in_memory(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (_, shop) = project(store).await;
-    let mut dice = Dice(7);
-    let stored = checks(store, shop, &mut dice, 120).await;
-    checks(store, ProjectId(sample::uuid()), &mut dice, 20).await;
+    let mut random = Random(7);
+    let stored = checks(store, shop, &mut random, 120).await;
+    checks(store, ProjectId(sample::uuid()), &mut random, 20).await;
     for round in 0..120 {
-        let text = if round == 0 { String::new() } else { dice.filter() };
+        let text = if round == 0 { String::new() } else { random.filter() };
         let filter =
             (round > 0).then(|| parse(&text, &SEARCH_FIELDS).unwrap_or_else(|error| panic!("{text}: {error}")));
         let expected: Vec<_> =
             stored.iter().filter(|check| filter.as_ref().is_none_or(|filter| holds(filter, check))).collect();
-        let size = dice.pick(&[1, 3, 10, 100]);
+        let size = random.pick(&[1, 3, 10, 100]);
         let last = expected.len() / usize::try_from(size).unwrap() + 1;
         for number in [1, 2, u32::try_from(last).unwrap().div_ceil(2), u32::try_from(last).unwrap(), i32::MAX as u32] {
             let page = sample::page(size, number);
-            let listed = check_sample::listed(store, shop, Product::ReverseSms, filter.clone(), page).await.unwrap();
+            let listed = check_sample::list(store, shop, Product::ReverseSms, filter.clone(), page).await.unwrap();
             assert_eq!(listed.total_items, expected.len() as u64, "{text}");
             let offset = usize::try_from(page.offset()).unwrap();
             let wanted: Vec<_> = expected
@@ -167,11 +174,11 @@ pub async fn lists_agree_with_an_evaluation_in_memory(bench: &Bench) {
     }
 }
 
-pub async fn a_filter_on_a_field_that_is_not_there_is_refused(bench: &Bench) {
-    static UNKNOWN: [Field; 1] = [Field { name: "colour", kind: Kind::Boolean }];
+pub async fn unknown_filter_field_is_rejected(fixture: &StoreFixture) {
+    static UNKNOWN: [Field; 1] = [Field { name: "colour", kind: FieldKind::Boolean }];
     let filter = parse("colour==true", &UNKNOWN).unwrap();
-    let (store, shop) = (&*bench.store, ProjectId(sample::uuid()));
-    let refused = check_sample::listed(store, shop, Product::ReverseSms, Some(filter), sample::whole()).await;
+    let (store, shop) = (&*fixture.store, ProjectId(sample::uuid()));
+    let refused = check_sample::list(store, shop, Product::ReverseSms, Some(filter), sample::first_100()).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
 }
 
@@ -180,38 +187,38 @@ fn holds(filter: &Filter, check: &ReverseSmsCheck) -> bool {
         Filter::And(parts) => parts.iter().all(|part| holds(part, check)),
         Filter::Or(parts) => parts.iter().any(|part| holds(part, check)),
         Filter::Comparison { field, test } => match (field.name, test) {
-            ("status", Test::Keyword(choice)) => among(choice, Some(&check.status().as_str())),
-            ("verified", Test::Boolean(choice)) => among(choice, check.verdict().map(|verdict| &verdict.0)),
-            ("network_id", Test::Text(test)) => text(test, check.network.as_ref().map(ToString::to_string)),
-            ("reference_id", Test::Text(test)) => {
+            ("status", FieldTest::Keyword(choice)) => among(choice, Some(&check.status().as_str())),
+            ("verified", FieldTest::Boolean(choice)) => among(choice, check.verdict().map(|verdict| &verdict.0)),
+            ("network_id", FieldTest::Text(test)) => text(test, check.network.as_ref().map(ToString::to_string)),
+            ("reference_id", FieldTest::Text(test)) => {
                 text(test, check.reference.as_ref().map(|text| text.as_str().to_owned()))
             }
-            ("error_code", Test::Text(test)) => text(test, check.error_code().map(|code| code.to_string())),
-            ("created_at", Test::Instant(test)) => instant(test, Some(check.created_at)),
-            ("updated_at", Test::Instant(test)) => instant(test, check.updated_at()),
+            ("error_code", FieldTest::Text(test)) => text(test, check.error_code().map(|code| code.to_string())),
+            ("created_at", FieldTest::Instant(test)) => instant(test, Some(check.created_at)),
+            ("updated_at", FieldTest::Instant(test)) => instant(test, check.updated_at()),
             other => panic!("{other:?}"),
         },
     }
 }
 
-fn among<T: PartialEq>(choice: &Choice<T>, value: Option<&T>) -> bool {
+fn among<T: PartialEq>(choice: &SetTest<T>, value: Option<&T>) -> bool {
     match choice {
-        Choice::OneOf(values) => value.is_some_and(|value| values.contains(value)),
-        Choice::NoneOf(values) => value.is_none_or(|value| !values.contains(value)),
+        SetTest::OneOf(values) => value.is_some_and(|value| values.contains(value)),
+        SetTest::NoneOf(values) => value.is_none_or(|value| !values.contains(value)),
     }
 }
 
 fn text(test: &TextTest, value: Option<String>) -> bool {
     match test {
-        TextTest::Choice(choice) => among(choice, value.as_ref()),
-        TextTest::Matches(pattern) => value.is_some_and(|value| crate::filters::has_shape(&value, pattern)),
-        TextTest::DiffersFrom(pattern) => value.is_none_or(|value| !crate::filters::has_shape(&value, pattern)),
+        TextTest::Set(choice) => among(choice, value.as_ref()),
+        TextTest::Matches(pattern) => value.is_some_and(|value| crate::filters::matches_pattern(&value, pattern)),
+        TextTest::DiffersFrom(pattern) => value.is_none_or(|value| !crate::filters::matches_pattern(&value, pattern)),
     }
 }
 
 fn instant(test: &InstantTest, value: Option<Timestamp>) -> bool {
     match test {
-        InstantTest::Choice(choice) => among(choice, value.as_ref()),
+        InstantTest::Set(choice) => among(choice, value.as_ref()),
         InstantTest::Before(at) => value.is_some_and(|value| value < *at),
         InstantTest::NotAfter(at) => value.is_some_and(|value| value <= *at),
         InstantTest::After(at) => value.is_some_and(|value| value > *at),

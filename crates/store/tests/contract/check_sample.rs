@@ -1,23 +1,25 @@
-//! Checks to store.
+//! Sample checks.
 
 use std::fmt::Debug;
 
 use jiff::Timestamp;
 use ringtrue_domain::{
-    id::time_ordered,
+    id::uuid_v7,
     lifecycle::{
-        AnyCheck, AnyVerdict, Check, CheckId, ClaimedNumber, Concluded, Ending, Lifecycle, NumberHash, Open, Sealed,
-        Verdict,
+        AnyCheck, AnyVerdict, Check, CheckConclusion, CheckId, ClaimedNumber, Concluded, Lifecycle, NumberHash,
+        OpenState, Sealed, Verdict,
     },
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{NumberGuard, ReceivedFrom, ReverseSmsCheck, SenderMatch},
+    reverse_sms::{HashedSender, NumberLimit, ReverseSmsCheck, SenderMatch},
     search::Filter,
     tenancy::{Mode, ProjectId, WorkspaceId},
 };
 use ringtrue_engine::{
-    ports::{Admitted, Awaits, CheckQuery, CodeHash, Found, NewCallback, NewCheck, Store, StoreError},
+    ports::{
+        CheckQuery, CodeHash, CreateCheckOutcome, Expectation, NewCallback, NewCheck, Store, StoreError, TenantLookup,
+    },
     search_limit::SearchLimiter,
 };
 
@@ -27,10 +29,10 @@ pub fn receiver() -> Msisdn {
     Msisdn::parse("+447700900000", Mode::Live).unwrap()
 }
 
-/// An open check, unlike any other, that waits for five minutes.
+/// A unique open check that expires after five minutes.
 pub fn check(project: ProjectId, created_at: Timestamp) -> ReverseSmsCheck {
     Check {
-        id: CheckId(time_ordered(created_at, sample::random())),
+        id: CheckId(uuid_v7(created_at, sample::random())),
         project,
         product: Product::ReverseSms,
         mode: Mode::Live,
@@ -41,36 +43,34 @@ pub fn check(project: ProjectId, created_at: Timestamp) -> ReverseSmsCheck {
         redirect_url: None,
         created_at,
         expires_at: created_at + jiff::SignedDuration::from_secs(300),
-        state: Lifecycle::Open(Open::Accepted),
+        state: Lifecycle::Open(OpenState::Accepted),
     }
 }
 
 pub fn new(check: ReverseSmsCheck) -> NewCheck {
     NewCheck {
         check: check.map(Into::into),
-        awaits: Awaits::Sms { receiver: receiver(), code: CodeHash(sample::random()) },
-        guard: Some(NumberGuard::default()),
-        completion: None,
+        expectation: Expectation::Sms { receiver: receiver(), code: CodeHash(sample::random()) },
+        number_limit: Some(NumberLimit::default()),
+        idempotent_response: None,
     }
 }
 
-/// The code that a check waits for.
 pub fn code(new: &NewCheck) -> CodeHash {
-    match new.awaits {
-        Awaits::Sms { code, .. } => code,
-        Awaits::Device { .. } => panic!("it waits for no SMS"),
+    match new.expectation {
+        Expectation::Sms { code, .. } => code,
+        Expectation::Device { .. } => panic!("not a Reverse SMS check"),
     }
 }
 
-/// Stores a check that was created now.
-pub async fn stored(store: &dyn Store, project: ProjectId) -> ReverseSmsCheck {
+pub async fn store_check(store: &dyn Store, project: ProjectId) -> ReverseSmsCheck {
     let check = check(project, sample::now());
-    assert_eq!(store.create_check(new(check.clone())).await.unwrap(), Admitted::Stored);
+    assert_eq!(store.create_check(new(check.clone())).await.unwrap(), CreateCheckOutcome::Created);
     check
 }
 
 /// A page of a project's checks.
-pub async fn listed(
+pub async fn list(
     store: &dyn Store,
     project: ProjectId,
     product: Product,
@@ -81,39 +81,39 @@ pub async fn listed(
     store.list_checks(query, &SearchLimiter::default()).await
 }
 
-/// A check as it is now.
-pub async fn found<V>(store: &dyn Store, check: &Check<V>) -> Check<V>
+/// Reads a check.
+pub async fn find<V>(store: &dyn Store, check: &Check<V>) -> Check<V>
 where
     V: TryFrom<AnyVerdict>,
     V::Error: Debug,
 {
     match store.find_check(check.project, check.product, check.id).await.unwrap() {
-        Found::Mine(check) => check.try_map(V::try_from).unwrap(),
+        TenantLookup::Found(check) => check.try_map(V::try_from).unwrap(),
         other => panic!("{other:?}"),
     }
 }
 
-/// The end of a check whose SMS came from the claimed number, or from another.
+/// The conclusion of a check by an SMS from the claimed number, or from another.
 pub fn received(check: &ReverseSmsCheck, is_match: bool) -> Concluded<SenderMatch> {
     let claimed = check.claimed.map(|claimed| claimed.hash).unwrap();
     let sender = if is_match { claimed } else { NumberHash([0; 32]) };
     let at = check.created_at + jiff::SignedDuration::from_secs(7);
-    check.clone().receive(ReceivedFrom::Number(sender), at).unwrap().unwrap()
+    check.clone().evaluate_sms(HashedSender::Number(sender), at).unwrap().unwrap()
 }
 
-/// The end of a check, and the check as it is then.
-pub fn ending<V: Verdict + Clone>(concluded: Concluded<V>) -> (Ending, Check<V>) {
-    (Ending::from(&concluded), concluded.into_check())
+/// Returns the conclusion and the concluded check.
+pub fn conclusion<V: Verdict + Clone>(concluded: Concluded<V>) -> (CheckConclusion, Check<V>) {
+    (CheckConclusion::from(&concluded), concluded.into_check())
 }
 
 pub fn callback(due_at: Timestamp) -> NewCallback {
     NewCallback { url: Sealed(b"sealed url".to_vec()), body: Sealed(b"sealed body".to_vec()), due_at }
 }
 
-/// Stores a check that has ended, with a callback.
-pub async fn ended(store: &dyn Store, project: ProjectId, due_at: Timestamp) -> ReverseSmsCheck {
-    let check = stored(store, project).await;
-    let (ending, ended) = ending(received(&check, true));
-    store.conclude(ending, Some(callback(due_at))).await.unwrap();
-    ended
+/// Stores a concluded check with a callback.
+pub async fn concluded(store: &dyn Store, project: ProjectId, due_at: Timestamp) -> ReverseSmsCheck {
+    let check = store_check(store, project).await;
+    let (conclusion, concluded) = conclusion(received(&check, true));
+    store.conclude(conclusion, Some(callback(due_at))).await.unwrap();
+    concluded
 }

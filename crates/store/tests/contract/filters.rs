@@ -2,28 +2,28 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use ringtrue_domain::{
-    search::{Choice, Field, Filter, InstantTest, Kind, Pattern, Piece, Test, TextTest, parse},
+    search::{Field, FieldKind, FieldTest, Filter, InstantTest, Pattern, PatternPiece, SetTest, TextTest, parse},
     tenancy::{CredentialOwner, Mode, Project, WorkspaceId},
 };
 use ringtrue_engine::ports::{Store, StoreError};
 
-use crate::{bench::Bench, sample};
+use crate::{fixture::StoreFixture, sample};
 
 static FIELDS: [Field; 6] = [
-    Field { name: "project_id", kind: Kind::Identifier },
-    Field { name: "name", kind: Kind::Text },
-    Field { name: "mode", kind: Kind::Keyword(&["sandbox", "live"]) },
-    Field { name: "disabled", kind: Kind::Boolean },
-    Field { name: "created_at", kind: Kind::Instant },
-    Field { name: "updated_at", kind: Kind::Instant },
+    Field { name: "project_id", kind: FieldKind::Identifier },
+    Field { name: "name", kind: FieldKind::Text },
+    Field { name: "mode", kind: FieldKind::Keyword(&["sandbox", "live"]) },
+    Field { name: "disabled", kind: FieldKind::Boolean },
+    Field { name: "created_at", kind: FieldKind::Instant },
+    Field { name: "updated_at", kind: FieldKind::Instant },
 ];
 
-static UNKNOWN: [Field; 1] = [Field { name: "colour", kind: Kind::Boolean }];
+static UNKNOWN: [Field; 1] = [Field { name: "colour", kind: FieldKind::Boolean }];
 
 const NAMES: [&str; 10] =
     ["Shop", "shop", "Shop 50%", "Shop 500", "Sh_p", "back\\slash", "Bücher", "it's; \"quoted\"", "a*b", "*"];
 
-/// Projects that differ in everything that can be asked for.
+/// Stores projects that differ in every filter field.
 async fn projects(store: &dyn Store, workspace: WorkspaceId) -> Vec<Project> {
     let mut projects = Vec::new();
     for (number, name) in (0..).zip(NAMES) {
@@ -44,13 +44,13 @@ async fn projects(store: &dyn Store, workspace: WorkspaceId) -> Vec<Project> {
 
 async fn names_found(store: &dyn Store, workspace: WorkspaceId, text: &str) -> Vec<String> {
     let filter = parse(text, &FIELDS).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let found = store.list_projects(workspace, sample::whole(), Some(&filter)).await.unwrap();
+    let found = store.list_projects(workspace, sample::first_100(), Some(&filter)).await.unwrap();
     assert_eq!(found.total_items, found.items.len() as u64);
     found.items.iter().map(|project| project.name.to_string()).collect()
 }
 
-pub async fn filters_find_what_they_say(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn filters_select_matching_projects(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let stored = projects(store, acme.id).await;
     projects(store, other.id).await;
@@ -86,8 +86,8 @@ pub async fn filters_find_what_they_say(bench: &Bench) {
     assert_eq!(names_found(store, acme.id, "created_at!=2026-11-15T02:30:00.1230001Z").await.len(), NAMES.len());
 }
 
-pub async fn patterns_tell_upper_from_lower_case(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn patterns_are_case_sensitive(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     projects(store, acme.id).await;
     assert_eq!(names_found(store, acme.id, "name==s*").await, ["shop"]);
@@ -95,8 +95,8 @@ pub async fn patterns_tell_upper_from_lower_case(bench: &Bench) {
     assert_eq!(names_found(store, acme.id, "name!=S*;name!=b*;name!=*u*").await, ["*", "a*b", "Bücher", "shop"]);
 }
 
-pub async fn a_page_of_a_filtered_list_knows_its_total(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn filtered_page_has_the_total(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     projects(store, acme.id).await;
     let filter = parse("mode==live", &FIELDS).unwrap();
@@ -104,18 +104,18 @@ pub async fn a_page_of_a_filtered_list_knows_its_total(bench: &Bench) {
     assert_eq!((listed.items.len(), listed.total_items), (1, 5));
 
     let filter = parse("colour==true", &UNKNOWN).unwrap();
-    let refused = store.list_projects(acme.id, sample::whole(), Some(&filter)).await;
+    let refused = store.list_projects(acme.id, sample::first_100(), Some(&filter)).await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
 }
 
-pub async fn filters_agree_with_an_evaluation_in_memory(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn filters_match_an_evaluation_in_memory(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     let stored = projects(store, acme.id).await;
     for _ in 0..300 {
-        let mut dice = Dice(sample::random::<128>().to_vec());
+        let mut random = RandomBytes(sample::random::<128>().to_vec());
         let mut text = String::new();
-        dice.expression(&stored, 3, &mut text);
+        random.expression(&stored, 3, &mut text);
         let filter = parse(&text, &FIELDS).unwrap_or_else(|error| panic!("{text}: {error}"));
         let expected: Vec<_> =
             stored.iter().filter(|project| holds(&filter, project)).map(|project| project.name.to_string()).collect();
@@ -123,10 +123,10 @@ pub async fn filters_agree_with_an_evaluation_in_memory(bench: &Bench) {
     }
 }
 
-/// Randomness, to be used up.
-struct Dice(Vec<u8>);
+/// Random bytes, consumed from the end.
+struct RandomBytes(Vec<u8>);
 
-impl Dice {
+impl RandomBytes {
     fn below(&mut self, bound: usize) -> usize {
         usize::from(self.0.pop().unwrap_or_default()) % bound
     }
@@ -173,27 +173,29 @@ fn holds(filter: &Filter, project: &Project) -> bool {
         Filter::And(parts) => parts.iter().all(|part| holds(part, project)),
         Filter::Or(parts) => parts.iter().any(|part| holds(part, project)),
         Filter::Comparison { field, test } => match (field.name, test) {
-            ("name", Test::Text(TextTest::Choice(choice))) => among(choice, &project.name.to_string()),
-            ("name", Test::Text(TextTest::Matches(pattern))) => has_shape(project.name.as_str(), pattern),
-            ("name", Test::Text(TextTest::DiffersFrom(pattern))) => !has_shape(project.name.as_str(), pattern),
-            ("mode", Test::Keyword(choice)) => among(choice, &project.mode.as_str()),
-            ("disabled", Test::Boolean(choice)) => among(choice, &project.disabled),
-            ("created_at", Test::Instant(test)) => instant(test, project.created_at),
+            ("name", FieldTest::Text(TextTest::Set(choice))) => among(choice, &project.name.to_string()),
+            ("name", FieldTest::Text(TextTest::Matches(pattern))) => matches_pattern(project.name.as_str(), pattern),
+            ("name", FieldTest::Text(TextTest::DiffersFrom(pattern))) => {
+                !matches_pattern(project.name.as_str(), pattern)
+            }
+            ("mode", FieldTest::Keyword(choice)) => among(choice, &project.mode.as_str()),
+            ("disabled", FieldTest::Boolean(choice)) => among(choice, &project.disabled),
+            ("created_at", FieldTest::Instant(test)) => instant(test, project.created_at),
             other => panic!("{other:?}"),
         },
     }
 }
 
-fn among<T: PartialEq>(choice: &Choice<T>, value: &T) -> bool {
+fn among<T: PartialEq>(choice: &SetTest<T>, value: &T) -> bool {
     match choice {
-        Choice::OneOf(values) => values.contains(value),
-        Choice::NoneOf(values) => !values.contains(value),
+        SetTest::OneOf(values) => values.contains(value),
+        SetTest::NoneOf(values) => !values.contains(value),
     }
 }
 
 fn instant(test: &InstantTest, value: Timestamp) -> bool {
     match test {
-        InstantTest::Choice(choice) => among(choice, &value),
+        InstantTest::Set(choice) => among(choice, &value),
         InstantTest::Before(at) => value < *at,
         InstantTest::NotAfter(at) => value <= *at,
         InstantTest::After(at) => value > *at,
@@ -201,17 +203,17 @@ fn instant(test: &InstantTest, value: Timestamp) -> bool {
     }
 }
 
-pub fn has_shape(text: &str, pattern: &Pattern) -> bool {
-    fn rest_fits(text: &str, pieces: &[Piece]) -> bool {
+pub fn matches_pattern(text: &str, pattern: &Pattern) -> bool {
+    fn matches_pieces(text: &str, pieces: &[PatternPiece]) -> bool {
         match pieces {
             [] => text.is_empty(),
-            [Piece::Literal(literal), rest @ ..] => {
-                text.strip_prefix(&**literal).is_some_and(|text| rest_fits(text, rest))
+            [PatternPiece::Literal(literal), rest @ ..] => {
+                text.strip_prefix(&**literal).is_some_and(|text| matches_pieces(text, rest))
             }
-            [Piece::Anything, rest @ ..] => {
-                (0..=text.len()).filter_map(|at| text.get(at..)).any(|text| rest_fits(text, rest))
+            [PatternPiece::Anything, rest @ ..] => {
+                (0..=text.len()).filter_map(|at| text.get(at..)).any(|text| matches_pieces(text, rest))
             }
         }
     }
-    rest_fits(text, pattern.pieces())
+    matches_pieces(text, pattern.pieces())
 }

@@ -2,12 +2,12 @@ use futures_util::future::join_all;
 use jiff::SignedDuration;
 use ringtrue_domain::{
     audit::Action,
-    key_schedule::{KeySchedule, RotationPolicy, rotate_at_once},
+    key_schedule::{KeySchedule, RotationPolicy, rotate_immediately},
     tenancy::{Credential, SecretDigest},
 };
-use ringtrue_engine::ports::{KeyId, KeyPurpose, SealedKey, Store, Version};
+use ringtrue_engine::ports::{ControlPlaneVersion, KeyId, KeyPurpose, SealedKey, Store};
 
-use crate::{bench::Bench, sample};
+use crate::{fixture::StoreFixture, sample};
 
 const POLICY: RotationPolicy =
     RotationPolicy { announce: SignedDuration::from_hours(24), keep: SignedDuration::from_hours(24) };
@@ -26,20 +26,20 @@ async fn rotate(store: &dyn Store, current: &SealedKey, hours: i64) -> (bool, Se
     (done, successor, relieved)
 }
 
-pub async fn a_key_comes_back_as_it_was_stored(bench: &Bench) {
-    let store = &*bench.store;
-    assert_eq!(store.all_keys().await.unwrap(), []);
+pub async fn key_round_trips(fixture: &StoreFixture) {
+    let store = &*fixture.store;
+    assert_eq!(store.list_keys().await.unwrap(), []);
     let mut keys = Vec::new();
     for purpose in KeyPurpose::ALL {
         let key = sample::key(purpose);
         assert!(add(store, &key).await);
         keys.push(key);
     }
-    assert_eq!(store.all_keys().await.unwrap(), keys);
+    assert_eq!(store.list_keys().await.unwrap(), keys);
 }
 
-pub async fn the_first_key_of_a_purpose_is_added_once(bench: &Bench) {
-    let stores = [bench.store.clone(), bench.database.open().await];
+pub async fn first_key_of_a_purpose_is_added_once(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
     let attempts = (0..8).map(|number| {
         let store = stores[number % 2].clone();
         async move {
@@ -49,79 +49,79 @@ pub async fn the_first_key_of_a_purpose_is_added_once(bench: &Bench) {
     });
     let added: Vec<_> = join_all(attempts).await.into_iter().flatten().collect();
     assert_eq!(added.len(), 1);
-    assert_eq!(bench.store.all_keys().await.unwrap(), added);
+    assert_eq!(fixture.store.list_keys().await.unwrap(), added);
 }
 
-pub async fn a_key_is_rotated(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn key_is_rotated(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (first, other) = (sample::key(KeyPurpose::Callback), sample::key(KeyPurpose::Seal));
     assert!(add(store, &first).await && add(store, &other).await);
     let (done, second, relieved) = rotate(store, &first, 1).await;
     assert!(done);
-    let keys = store.all_keys().await.unwrap();
+    let keys = store.list_keys().await.unwrap();
     assert_eq!((keys[0].id, keys[0].schedule), (first.id, relieved));
-    assert_ne!(keys[0].sealed, first.sealed, "it is sealed with its schedule");
+    assert_ne!(keys[0].sealed, first.sealed, "sealed again with its new schedule");
     assert_eq!(keys[1..], [other, second]);
 }
 
-pub async fn a_rotation_of_an_old_reading_does_nothing(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn rotation_of_a_superseded_key_does_nothing(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let first = sample::key(KeyPurpose::Callback);
     add(store, &first).await;
-    // Within the same instant: it is not the clock that says which key is the newest.
-    let (next, relieved) = rotate_at_once(first.schedule, sample::now());
+    // At the same time: the newest key is not determined by the clock.
+    let (next, relieved) = rotate_immediately(first.schedule, sample::now());
     let second = SealedKey { id: KeyId(uuid::Uuid::nil()), schedule: next, ..sample::key(KeyPurpose::Callback) };
     let event = sample::event(None, Action::KeyRotated);
     let relieved = [SealedKey { schedule: relieved, ..first.clone() }];
     assert!(store.rotate_key(first.id, &second, &relieved, &event).await.unwrap());
 
-    let keys = store.all_keys().await.unwrap();
+    let keys = store.list_keys().await.unwrap();
     assert!(!rotate(store, &first, 2).await.0);
     let foreign = SealedKey { purpose: KeyPurpose::Token, ..sample::key(KeyPurpose::Token) };
-    assert!(!rotate(store, &SealedKey { id: second.id, ..foreign }, 2).await.0, "that key is of another purpose");
-    assert_eq!(store.all_keys().await.unwrap(), keys);
+    assert!(!rotate(store, &SealedKey { id: second.id, ..foreign }, 2).await.0, "a key of another purpose");
+    assert_eq!(store.list_keys().await.unwrap(), keys);
     assert!(rotate(store, &second, 2).await.0);
 }
 
-pub async fn of_many_who_rotate_a_key_one_does(bench: &Bench) {
-    let stores = [bench.store.clone(), bench.database.open().await];
+pub async fn concurrent_rotations_succeed_once(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
     let first = sample::key(KeyPurpose::Token);
-    add(&*bench.store, &first).await;
+    add(&*fixture.store, &first).await;
     let attempts = (0..8).map(|number| rotate(&*stores[number % 2], &first, 1));
     let rotated = join_all(attempts).await;
     assert_eq!(rotated.iter().filter(|(done, ..)| *done).count(), 1);
-    assert_eq!(bench.store.all_keys().await.unwrap().len(), 2);
+    assert_eq!(fixture.store.list_keys().await.unwrap().len(), 2);
 }
 
-pub async fn keys_that_were_gone_are_deleted(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn rotation_deletes_expired_keys(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let first = sample::key(KeyPurpose::Callback);
     add(store, &first).await;
     let (_, second, _) = rotate(store, &first, 0).await;
-    // The first is used until hour 24 and published until hour 48.
+    // The first key is active until hour 24 and published until hour 48.
     let (_, third, _) = rotate(store, &second, 47).await;
-    assert_eq!(store.all_keys().await.unwrap().len(), 3);
+    assert_eq!(store.list_keys().await.unwrap().len(), 3);
     let (_, fourth, _) = rotate(store, &third, 48).await;
-    let ids: Vec<_> = store.all_keys().await.unwrap().iter().map(|key| key.id).collect();
+    let ids: Vec<_> = store.list_keys().await.unwrap().iter().map(|key| key.id).collect();
     assert_eq!(ids, [second.id, third.id, fourth.id]);
 }
 
-pub async fn keys_and_digests_are_replaced_as_they_were_read(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn stale_reseal_is_rejected(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let workspace = sample::stored_workspace(store).await;
     let key = sample::key(KeyPurpose::Token);
     assert!(add(store, &key).await);
-    let read = store.changes_since(Version(0), sample::now()).await.unwrap();
+    let read = store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap();
     let credential = read.credentials[0].clone();
     assert_eq!(credential.owner.workspace(), workspace.id);
     let resealed = SealedKey { sealed: sample::random::<40>().to_vec(), ..key.clone() };
     let digests = [(credential.client_id.clone(), SecretDigest(sample::random()))];
     let reseal = async |read_at| {
         let event = sample::event(None, Action::KeysResealed);
-        store.reseal(read_at, std::slice::from_ref(&resealed), &digests, &event).await.unwrap()
+        store.reseal_keys(read_at, std::slice::from_ref(&resealed), &digests, &event).await.unwrap()
     };
-    assert!(!reseal(Version(read.version.0 - 1)).await, "something has changed since");
-    assert_eq!(store.all_keys().await.unwrap(), [key]);
+    assert!(!reseal(ControlPlaneVersion(read.version.0 - 1)).await, "the control plane has changed");
+    assert_eq!(store.list_keys().await.unwrap(), [key]);
 
     assert!(reseal(read.version).await);
     assert!(!reseal(read.version).await);

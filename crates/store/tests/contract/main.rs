@@ -1,31 +1,32 @@
-//! One suite for both databases: whatever a port promises, each of them keeps.
+//! The contract of the store ports, tested against both databases.
 //!
-//! A case takes a [`Bench`] and is run twice, with a fresh `SQLite` file and with a fresh `PostgreSQL` database.
+//! Each case takes a [`StoreFixture`](fixture::StoreFixture) and runs twice: with a `SQLite` file and with a
+//! `PostgreSQL` database.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says by its panic what went wrong")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests report failures by panics")]
 
 mod accounts;
 mod activity;
-mod bench;
 mod callbacks;
 mod check_lists;
 mod check_sample;
 mod checks;
+mod concluded_checks;
 mod control_plane;
 mod credentials;
 mod durability;
-mod ended_checks;
 mod filters;
-mod guards;
-mod guesses;
+mod fixture;
 mod idempotency;
-mod journeys;
 mod keys;
+mod login_throttle;
 mod migrations;
 mod nodes;
+mod number_limits;
 mod outages;
 mod privacy;
 mod projects;
+mod redirect_sessions;
 mod requests;
 mod revocations;
 mod sample;
@@ -34,16 +35,16 @@ mod silent_sample;
 mod usage;
 mod workspaces;
 
-/// Makes a test of each case for each database.
+/// Generates a test of each case for each database.
 macro_rules! contract {
     ($($module:ident: $($case:ident),* $(,)?;)*) => {
         mod sqlite {
             $(mod $module { $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let bench = crate::bench::Bench::sqlite().await;
-                    crate::$module::$case(&bench).await;
-                    bench.clear().await;
+                    let fixture = crate::fixture::StoreFixture::sqlite().await;
+                    crate::$module::$case(&fixture).await;
+                    fixture.clear().await;
                 }
             )* })*
         }
@@ -51,9 +52,9 @@ macro_rules! contract {
             $(mod $module { $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let bench = crate::bench::Bench::postgres().await;
-                    crate::$module::$case(&bench).await;
-                    bench.clear().await;
+                    let fixture = crate::fixture::StoreFixture::postgres().await;
+                    crate::$module::$case(&fixture).await;
+                    fixture.clear().await;
                 }
             )* })*
         }
@@ -62,221 +63,221 @@ macro_rules! contract {
 
 contract! {
     accounts:
-        an_address_has_one_account,
+        email_has_one_account,
         promotion_removes_password_sessions_and_links,
-        a_deployment_keeps_an_administrator,
-        of_administrators_who_remove_each_other_one_stays,
-        a_disabled_account_has_no_access,
-        an_invitation_becomes_a_membership_of_its_address_alone,
-        an_invitation_creates_an_account_where_there_is_none,
-        members_and_invitations_have_a_limit,
+        last_administrator_cannot_be_removed,
+        concurrent_removals_keep_one_administrator,
+        disabled_account_has_no_access,
+        only_the_invited_email_accepts_an_invitation,
+        invitation_creates_a_missing_account,
+        members_and_invitations_are_limited,
         members_belong_to_their_workspace,
-        of_owners_who_remove_each_other_one_stays,
-        accounts_have_addresses,
-        a_session_is_good_until_it_expires_or_ends,
-        an_account_has_so_many_sessions_and_no_more,
-        the_access_of_many_sessions_is_read_at_once,
-        a_link_is_good_once,
-        of_many_who_use_a_link_one_comes_in,
-        a_new_password_ends_what_the_old_one_opened,
-        expired_sessions_and_links_are_forgotten,
+        concurrent_removals_keep_one_owner,
+        emails_of_accounts_are_read,
+        session_is_valid_until_it_expires_or_ends,
+        sessions_per_account_are_limited,
+        access_of_many_sessions_is_read_together,
+        link_is_redeemed_once,
+        concurrent_redemptions_of_a_link_succeed_once,
+        new_password_ends_other_sessions_and_links,
+        expired_sessions_and_links_are_deleted,
         unused_accounts_and_invitations_expire;
-    guesses:
-        who_guesses_wrong_waits_and_nobody_else_does,
-        a_network_address_that_tries_many_accounts_waits_for_all_of_them,
-        a_right_guess_is_taken_back,
-        of_many_guesses_at_once_only_the_free_ones_count,
-        guesses_are_forgotten_after_a_while,
-        so_many_guessers_are_remembered_and_no_more;
+    login_throttle:
+        failed_logins_delay_only_their_account_and_address,
+        address_that_tries_many_accounts_is_delayed,
+        successful_login_resets_the_throttle,
+        concurrent_attempts_pass_only_within_the_free_limit,
+        throttle_entries_expire,
+        throttle_entries_are_limited;
     workspaces:
-        a_workspace_is_found_by_itself_alone,
+        workspace_is_visible_only_to_itself,
         workspaces_are_listed_newest_first,
-        a_workspace_is_renamed_and_limited,
-        what_is_not_there_is_not_renamed,
-        a_workspace_is_renamed_as_it_was_read,
-        a_workspace_is_created_whole_or_not_at_all;
+        workspace_name_and_limits_are_updated,
+        missing_workspace_is_not_updated,
+        stale_workspace_is_not_renamed,
+        workspace_creation_is_atomic;
     projects:
-        a_workspace_has_a_bounded_number_of_projects,
-        a_project_that_goes_live_has_its_new_credential_only,
-        a_project_comes_back_as_it_was_stored,
-        a_project_is_found_by_its_workspace_alone,
-        a_name_is_unique_in_its_workspace,
-        of_many_who_want_a_name_one_gets_it,
-        a_project_is_updated,
-        an_update_of_an_old_reading_is_stale,
-        of_many_who_update_a_reading_one_succeeds,
-        a_name_that_is_taken_is_not_given_by_an_update,
+        projects_per_workspace_are_limited,
+        going_live_replaces_all_credentials,
+        project_round_trips,
+        project_is_visible_only_to_its_workspace,
+        project_name_is_unique_in_its_workspace,
+        concurrent_creations_of_a_name_succeed_once,
+        project_is_updated,
+        update_of_an_old_revision_is_stale,
+        concurrent_updates_of_a_revision_succeed_once,
+        update_to_a_taken_name_is_rejected,
         projects_are_listed_newest_first_and_in_pages,
-        a_change_leaves_its_audit_event,
+        change_inserts_its_audit_event,
         audit_events_are_listed_newest_first,
-        audit_events_are_found_by_what_was_done_and_by_whom;
+        audit_events_are_filtered_by_action_and_actor;
     credentials:
-        a_credential_is_found_by_its_owner_alone,
-        a_deleted_credential_is_nothing,
-        only_the_owner_deletes_a_credential,
-        of_many_who_delete_a_credential_one_does,
-        an_owner_has_a_bounded_number_of_live_credentials,
-        the_newest_dead_credentials_of_a_workspace_are_kept,
-        a_credential_is_deleted_as_it_was_read,
+        credential_is_visible_only_to_its_owner,
+        deleted_credential_is_not_found,
+        credential_is_deleted_only_by_its_owner,
+        concurrent_deletions_of_a_credential_succeed_once,
+        live_credentials_per_owner_are_limited,
+        only_newest_dead_credentials_are_kept,
+        stale_credential_is_not_deleted,
         credentials_are_listed_newest_first_by_owner,
-        a_credential_needs_its_project,
-        a_client_id_is_given_once;
+        credential_of_a_missing_project_is_rejected,
+        client_id_is_unique;
     control_plane:
         an_idle_store_has_no_changes,
-        everything_is_a_change_since_nothing,
-        only_what_changed_is_a_change,
-        a_database_that_went_back_tells_everything,
-        an_empty_database_in_place_of_another_tells_so,
-        a_revocation_that_is_over_is_not_told,
-        a_credential_that_was_deleted_long_ago_is_still_told,
-        a_refused_change_is_no_change,
-        a_change_is_hinted_at,
-        a_reader_that_polls_misses_nothing;
+        changes_since_zero_are_a_full_snapshot,
+        changes_contain_only_changed_rows,
+        older_database_returns_a_full_snapshot,
+        empty_database_returns_a_full_snapshot,
+        expired_revocation_is_not_a_change,
+        deleted_credential_remains_in_changes,
+        rolled_back_change_keeps_the_version,
+        change_triggers_the_notification,
+        polling_reader_misses_no_change;
     keys:
-        a_key_comes_back_as_it_was_stored,
-        the_first_key_of_a_purpose_is_added_once,
-        a_key_is_rotated,
-        a_rotation_of_an_old_reading_does_nothing,
-        of_many_who_rotate_a_key_one_does,
-        keys_that_were_gone_are_deleted,
-        keys_and_digests_are_replaced_as_they_were_read;
+        key_round_trips,
+        first_key_of_a_purpose_is_added_once,
+        key_is_rotated,
+        rotation_of_a_superseded_key_does_nothing,
+        concurrent_rotations_succeed_once,
+        rotation_deletes_expired_keys,
+        stale_reseal_is_rejected;
     revocations:
-        revoking_twice_is_revoking_once,
-        many_revoke_at_once,
-        a_caller_that_goes_away_harms_nobody;
+        revocation_is_idempotent,
+        concurrent_revocations_are_stored,
+        cancelled_caller_does_not_affect_others;
     idempotency:
-        the_first_claims_and_the_others_wait,
-        a_key_stands_for_one_request,
-        a_completed_request_is_answered_again,
-        a_dead_claim_is_taken_over,
-        an_expired_key_is_free,
-        tenants_have_keys_of_their_own,
-        an_abandoned_key_is_free,
-        only_its_holder_abandons_a_claim,
-        of_many_who_claim_a_key_one_gets_it,
-        many_claim_and_abandon_many_keys,
-        a_completion_is_written_with_what_was_done,
-        a_lost_claim_undoes_what_was_done;
+        second_claim_is_in_progress,
+        key_with_another_fingerprint_is_reused,
+        completed_request_returns_the_stored_response,
+        claim_with_an_expired_lease_is_taken_over,
+        expired_key_can_be_claimed,
+        keys_are_scoped_by_tenant,
+        released_key_can_be_claimed,
+        claim_is_released_only_by_its_holder,
+        concurrent_claims_of_a_key_succeed_once,
+        concurrent_claims_and_releases_do_not_deadlock,
+        response_is_stored_with_the_change,
+        lost_claim_rolls_back_the_change;
     usage:
-        counts_add_up,
-        counts_are_grouped_by_period,
-        whole_hours_are_counted,
-        usage_is_a_workspaces_own,
-        many_count_at_once,
-        a_poisonous_count_fails_alone;
+        usage_counts_are_summed,
+        usage_is_grouped_by_period,
+        usage_includes_only_full_hours,
+        usage_is_scoped_by_workspace,
+        concurrent_counts_are_summed,
+        overflowing_count_fails_only_itself;
     activity:
-        every_count_comes_back_as_it_was_added,
-        counts_of_older_releases_are_read,
-        periods_are_summed_up,
-        activity_is_found_by_product_and_network,
-        activity_is_a_projects_own,
-        many_nodes_add_at_once,
-        old_minutes_become_hours_and_old_hours_go,
+        activity_counts_round_trip,
+        activity_of_older_releases_is_read,
+        activity_is_summed_by_period,
+        activity_is_filtered_by_product_and_network,
+        activity_is_scoped_by_project,
+        concurrent_activity_is_summed,
+        old_minutes_are_rolled_up_and_old_hours_deleted,
         waiting_callbacks_are_counted_by_project;
     nodes:
-        a_node_lives_while_it_is_heard_of,
-        the_latest_time_is_kept,
-        a_database_that_went_back_is_noticed,
-        a_node_leaves,
-        many_nodes_are_heard_at_once,
-        nodes_read_what_others_published,
-        a_node_lives_on_while_tenants_keep_the_database_busy,
-        what_has_expired_is_forgotten,
+        node_is_live_until_its_heartbeat_expires,
+        latest_recorded_time_never_decreases,
+        database_rollback_is_detected,
+        deregistered_node_is_not_live,
+        concurrent_heartbeats_do_not_deadlock,
+        demand_is_exchanged_between_nodes,
+        heartbeats_do_not_wait_for_tenants,
+        expired_rows_are_deleted,
         old_audit_events_are_deleted,
-        only_a_bounded_number_is_forgotten_at_once;
+        deletion_of_expired_rows_is_limited;
     filters:
-        filters_find_what_they_say,
-        patterns_tell_upper_from_lower_case,
-        a_page_of_a_filtered_list_knows_its_total,
-        filters_agree_with_an_evaluation_in_memory;
+        filters_select_matching_projects,
+        patterns_are_case_sensitive,
+        filtered_page_has_the_total,
+        filters_match_an_evaluation_in_memory;
     checks:
-        a_check_comes_back_as_it_was_stored,
-        a_check_is_found_by_its_project_alone,
-        many_find_their_checks_at_once,
-        a_check_is_found_by_the_first_known_code,
-        a_check_that_still_waits_goes_before_one_that_has_ended,
-        a_bad_check_fails_nobody_else,
-        an_answer_is_kept_with_its_check,
-        a_check_ends_once,
-        every_end_comes_back_as_it_was_recorded,
-        checks_that_wait_for_a_number_become_pending,
-        a_check_tells_how_it_went,
-        overdue_checks_are_found_longest_overdue_first;
-    ended_checks:
-        a_check_made_with_its_end_comes_back_as_it_was_stored,
-        many_are_made_with_their_end_and_a_bad_one_fails_alone,
-        an_answer_is_kept_with_a_check_made_with_its_end;
-    guards:
-        a_number_is_asked_about_so_often_in_a_while,
-        a_guard_of_nothing_lets_nothing_pass,
-        a_guard_that_was_changed_holds_at_once,
-        many_who_ask_about_a_number_pass_no_more_than_one,
-        what_was_refused_leaves_no_answer,
-        each_product_has_a_count_of_its_own,
-        without_a_guard_nothing_is_counted,
-        what_was_discovered_does_not_count;
-    journeys:
-        a_new_check_waits_for_its_device,
-        a_device_sets_out,
-        a_device_that_sets_out_again_has_a_new_ticket,
-        a_device_that_sets_out_many_times_at_once_has_one_ticket,
-        a_ticket_is_used_once,
-        an_operator_speaks_once,
+        check_round_trips,
+        check_is_visible_only_to_its_project,
+        concurrent_lookups_find_their_checks,
+        first_known_code_selects_the_check,
+        open_check_is_preferred_over_concluded_one,
+        duplicate_check_fails_only_itself,
+        response_is_stored_with_the_check,
+        check_is_concluded_once,
+        conclusions_round_trip,
+        checks_awaiting_a_number_become_pending,
+        check_history_is_stored,
+        overdue_checks_are_listed_oldest_first;
+    concluded_checks:
+        concluded_check_round_trips,
+        duplicate_concluded_check_fails_only_itself,
+        response_is_stored_with_the_concluded_check;
+    number_limits:
+        checks_per_number_are_limited_in_a_window,
+        limit_of_zero_rejects_every_check,
+        changed_limit_applies_immediately,
+        concurrent_creations_respect_the_limit,
+        rejected_check_stores_no_response,
+        limit_is_counted_by_product,
+        check_without_a_limit_is_always_created,
+        discovered_numbers_are_not_counted;
+    redirect_sessions:
+        new_check_has_a_redirect_session,
+        redirect_marks_the_check_pending,
+        second_redirect_replaces_the_state,
+        concurrent_redirects_leave_one_valid_state,
+        state_is_consumed_once,
+        verdict_is_stored_once,
         wrong_codes_are_counted,
-        nothing_is_left_of_a_journey_when_its_check_ends,
-        counters_follow_a_device_from_network_to_network,
-        counters_agree_with_checks_that_end_while_devices_set_out,
-        a_check_is_of_one_product,
-        a_discovered_number_is_kept_with_its_check;
+        conclusion_deletes_the_redirect_session,
+        counters_follow_network_changes,
+        counters_match_checks_after_concurrent_redirects,
+        check_is_scoped_by_product,
+        discovered_number_round_trips;
     callbacks:
-        an_end_queues_its_callback,
-        an_end_that_comes_late_queues_nothing,
-        a_check_does_not_end_without_its_callback,
-        what_is_due_is_leased_longest_due_first,
-        no_two_lease_the_same_callback,
-        an_attempt_is_settled_once,
-        a_callback_is_sent_again_in_a_new_series,
-        projects_can_be_passed_over_when_leasing,
-        resends_and_kept_attempts_are_bounded,
-        many_attempts_are_settled_at_once,
-        callbacks_long_overdue_are_given_up,
-        a_lease_is_given_back;
+        conclusion_queues_its_callback,
+        late_conclusion_queues_no_callback,
+        check_stays_open_if_its_callback_fails,
+        due_callbacks_are_leased_oldest_first,
+        callback_is_leased_once,
+        attempt_is_settled_once,
+        resent_callback_starts_a_new_series,
+        lease_skips_projects,
+        resends_and_logged_attempts_are_limited,
+        concurrent_settlements_are_stored,
+        overdue_callbacks_are_given_up,
+        lease_is_released;
     privacy:
-        a_number_is_erased,
-        what_is_old_is_erased_a_little_at_a_time,
-        what_was_discovered_is_erased_sooner,
-        a_discovered_number_is_erased_by_its_hash,
-        where_a_device_was_sent_is_erased_too,
-        a_callback_that_is_done_is_forgotten_with_its_number,
-        what_was_open_is_erased_when_it_has_ended,
-        what_was_being_told_is_erased_when_it_has_come,
-        what_was_left_is_erased_a_little_at_a_time;
+        number_is_erased,
+        old_checks_are_erased_in_batches,
+        discovered_numbers_are_erased_earlier,
+        discovered_number_is_erased_by_hash,
+        redirect_url_is_erased,
+        settled_callback_is_erased_with_its_number,
+        open_check_is_erased_after_its_conclusion,
+        waiting_callback_is_erased_after_its_settlement,
+        deferred_erasures_run_in_batches;
     requests:
-        requests_come_back_as_they_were_kept,
-        requests_are_found_by_what_they_were_answered,
-        a_projects_oldest_requests_go_first,
-        unauthenticated_requests_displace_no_others,
-        old_requests_are_forgotten_a_bounded_number_at_a_time;
+        requests_round_trip,
+        requests_are_filtered_by_response,
+        trimming_deletes_the_oldest_requests,
+        unauthenticated_requests_are_trimmed_separately,
+        old_requests_are_deleted_in_batches;
     check_lists:
-        counters_agree_with_the_checks,
-        lists_agree_with_an_evaluation_in_memory,
-        a_filter_on_a_field_that_is_not_there_is_refused;
+        counters_match_the_checks,
+        lists_match_an_evaluation_in_memory,
+        unknown_filter_field_is_rejected;
     searches:
-        a_search_is_stopped_at_its_deadline,
-        nothing_else_waits_for_searches,
-        a_workspace_has_two_searches_at_a_time;
+        search_ends_at_its_deadline,
+        searches_do_not_delay_other_queries,
+        searches_per_workspace_are_limited;
     durability:
-        what_was_answered_is_there_after_opening_again,
+        completed_writes_survive_a_reopen,
         two_processes_share_a_database;
     migrations:
-        an_empty_database_is_not_opened,
-        migrating_twice_is_migrating_once,
-        many_migrate_at_once,
-        a_database_that_is_behind_is_not_opened,
-        a_database_of_a_newer_release_is_not_opened,
-        a_node_notices_that_the_schema_went_back,
-        an_edited_migration_is_noticed;
+        empty_database_is_rejected,
+        migration_is_idempotent,
+        concurrent_migrations_are_serialised,
+        database_with_pending_migrations_is_rejected,
+        database_of_a_newer_release_is_rejected,
+        ping_detects_missing_migrations,
+        edited_migration_is_rejected;
     outages:
-        a_read_only_database_is_unavailable,
-        a_database_that_comes_back_is_used_again;
+        read_only_database_is_unavailable,
+        store_recovers_after_lost_connections;
 }

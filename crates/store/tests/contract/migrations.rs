@@ -1,10 +1,10 @@
 use futures_util::future::join_all;
-use ringtrue_engine::ports::{StoreError, Version};
+use ringtrue_engine::ports::{ControlPlaneVersion, StoreError};
 use ringtrue_store::{MigrateError, OpenError, SchemaState, StoreOptions, migrate, open, schema_state};
 
-use crate::{bench::Bench, sample};
+use crate::{fixture::StoreFixture, sample};
 
-const NAMES: [&str; 31] = [
+const NAMES: [&str; 32] = [
     "0001_control_plane",
     "0002_idempotency",
     "0003_usage",
@@ -36,15 +36,16 @@ const NAMES: [&str; 31] = [
     "0029_invitations",
     "0030_node_demand",
     "0031_live_since",
+    "0032_plain_names",
 ];
 
-pub async fn an_empty_database_is_not_opened(bench: &Bench) {
-    let database = bench.database.another().await;
+pub async fn empty_database_is_rejected(fixture: &StoreFixture) {
+    let database = fixture.database.another().await;
     assert_eq!(schema_state(&database.url()).await.unwrap(), SchemaState::Empty);
     let refused = open(&database.url(), &StoreOptions::default()).await.map(drop).unwrap_err();
     assert!(matches!(refused, OpenError::Empty), "{refused}");
     assert!(refused.to_string().contains("ringtrue migrate"), "{refused}");
-    assert_eq!(schema_state(&database.url()).await.unwrap(), SchemaState::Empty, "looking changed nothing");
+    assert_eq!(schema_state(&database.url()).await.unwrap(), SchemaState::Empty, "schema_state changes nothing");
 
     assert_eq!(migrate(&database.url(), sample::now()).await.unwrap(), NAMES);
     assert_eq!(schema_state(&database.url()).await.unwrap(), SchemaState::Current);
@@ -52,66 +53,66 @@ pub async fn an_empty_database_is_not_opened(bench: &Bench) {
     database.clear().await;
 }
 
-pub async fn migrating_twice_is_migrating_once(bench: &Bench) {
-    sample::stored_workspace(&*bench.store).await;
-    assert_eq!(migrate(&bench.database.url(), sample::now()).await.unwrap(), [] as [&str; 0]);
-    assert_eq!(bench.store.changes_since(Version(0), sample::now()).await.unwrap().workspaces.len(), 1);
+pub async fn migration_is_idempotent(fixture: &StoreFixture) {
+    sample::stored_workspace(&*fixture.store).await;
+    assert_eq!(migrate(&fixture.database.url(), sample::now()).await.unwrap(), [] as [&str; 0]);
+    assert_eq!(fixture.store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap().workspaces.len(), 1);
 }
 
-pub async fn many_migrate_at_once(bench: &Bench) {
-    let database = bench.database.another().await;
+pub async fn concurrent_migrations_are_serialised(fixture: &StoreFixture) {
+    let database = fixture.database.another().await;
     let url = database.url();
     let migrated = join_all((0..6).map(|_| migrate(&url, sample::now()))).await;
     let mut names: Vec<_> = migrated.into_iter().flat_map(Result::unwrap).collect();
     names.sort_unstable();
-    assert_eq!(names, NAMES, "each step was applied by one of them");
+    assert_eq!(names, NAMES, "each migration is applied once");
     assert_eq!(schema_state(&url).await.unwrap(), SchemaState::Current);
     database.clear().await;
 }
 
-pub async fn a_database_that_is_behind_is_not_opened(bench: &Bench) {
-    let url = bench.database.url();
-    bench.database.execute("drop table nodes; drop table roll_call").await;
-    bench.database.execute("delete from schema_migrations where version = 4").await;
-    let missing = vec!["0004_nodes".to_owned()];
+pub async fn database_with_pending_migrations_is_rejected(fixture: &StoreFixture) {
+    let url = fixture.database.url();
+    fixture.database.execute("drop table node_demand").await;
+    fixture.database.execute("delete from schema_migrations where version = 30").await;
+    let missing = vec!["0030_node_demand".to_owned()];
     assert_eq!(schema_state(&url).await.unwrap(), SchemaState::Behind { missing });
     let refused = open(&url, &StoreOptions::default()).await.map(drop).unwrap_err().to_string();
-    assert!(refused.contains("0004_nodes") && refused.contains("ringtrue migrate"), "{refused}");
-    assert_eq!(migrate(&url, sample::now()).await.unwrap(), ["0004_nodes"]);
-    bench.database.open().await.ping().await.unwrap();
+    assert!(refused.contains("0030_node_demand") && refused.contains("ringtrue migrate"), "{refused}");
+    assert_eq!(migrate(&url, sample::now()).await.unwrap(), ["0030_node_demand"]);
+    fixture.database.open().await.ping().await.unwrap();
 }
 
-pub async fn a_database_of_a_newer_release_is_not_opened(bench: &Bench) {
-    let url = bench.database.url();
-    bench.database.execute("insert into schema_migrations values (99, '0099_tomorrow', '', 0)").await;
+pub async fn database_of_a_newer_release_is_rejected(fixture: &StoreFixture) {
+    let url = fixture.database.url();
+    fixture.database.execute("insert into schema_migrations values (99, '0099_tomorrow', '', 0)").await;
     let names = vec!["0099_tomorrow".to_owned()];
     assert_eq!(schema_state(&url).await.unwrap(), SchemaState::Unknown { names });
     let refused = open(&url, &StoreOptions::default()).await.map(drop).unwrap_err().to_string();
     assert!(refused.contains("0099_tomorrow") && refused.contains("newer"), "{refused}");
     let refused = migrate(&url, sample::now()).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Unknown { .. }), "{refused}");
-    // Who had opened it before goes on: the schema is expanded first, and then the nodes are replaced.
-    bench.store.ping().await.unwrap();
+    // Open stores keep working: upgrades expand the schema before nodes are replaced.
+    fixture.store.ping().await.unwrap();
 }
 
-pub async fn a_node_notices_that_the_schema_went_back(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn ping_detects_missing_migrations(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     store.ping().await.unwrap();
     for lost in ["version = 2", "version >= 1"] {
-        bench.database.execute(&format!("delete from schema_migrations where {lost}")).await;
+        fixture.database.execute(&format!("delete from schema_migrations where {lost}")).await;
         let refused = store.ping().await;
-        let steps = format!("of the {} migrations", NAMES.len());
-        let is_told = |reason: &str| reason.contains(&steps) && reason.contains("ringtrue migrate");
-        assert!(matches!(&refused, Err(StoreError::Refused(reason)) if is_told(reason)), "{refused:?}");
+        let expected = format!("of the {} migrations", NAMES.len());
+        let is_explained = |reason: &str| reason.contains(&expected) && reason.contains("ringtrue migrate");
+        assert!(matches!(&refused, Err(StoreError::Refused(reason)) if is_explained(reason)), "{refused:?}");
     }
-    bench.database.execute("drop table schema_migrations").await;
+    fixture.database.execute("drop table schema_migrations").await;
     let refused = store.ping().await;
     assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
 }
 
-pub async fn an_edited_migration_is_noticed(bench: &Bench) {
-    let url = bench.database.url();
-    bench.database.execute("update schema_migrations set checksum = 'edited' where version = 2").await;
+pub async fn edited_migration_is_rejected(fixture: &StoreFixture) {
+    let url = fixture.database.url();
+    fixture.database.execute("update schema_migrations set checksum = 'edited' where version = 2").await;
     let names = vec!["0002_idempotency".to_owned()];
     assert_eq!(schema_state(&url).await.unwrap(), SchemaState::Altered { names });
     let refused = open(&url, &StoreOptions::default()).await.map(drop).unwrap_err();

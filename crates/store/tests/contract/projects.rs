@@ -7,17 +7,19 @@ use ringtrue_domain::{
     product::Product,
     tenancy::{Configuration, CredentialOwner, Mode, Name, Project, ProjectId},
 };
-use ringtrue_engine::ports::{AuditFilter, Found, KeyPurpose, ProjectUpdated, ProjectWritten, Version};
+use ringtrue_engine::ports::{
+    AuditFilter, ControlPlaneVersion, CreateProjectOutcome, KeyPurpose, TenantLookup, UpdateProjectOutcome,
+};
 
-use crate::{bench::Bench, sample};
+use crate::{fixture::StoreFixture, sample};
 
-pub async fn a_project_comes_back_as_it_was_stored(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn project_round_trips(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     let (project, credential) = sample::stored_project(store, acme.id, "Shop").await;
-    assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), Found::Mine(project.clone()));
+    assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), TenantLookup::Found(project.clone()));
     let found = store.find_credential(credential.owner, &credential.client_id).await.unwrap();
-    assert_eq!(found, Found::Mine(credential));
+    assert_eq!(found, TenantLookup::Found(credential));
 
     let bare = Project {
         mode: Mode::Live,
@@ -29,20 +31,20 @@ pub async fn a_project_comes_back_as_it_was_stored(bench: &Bench) {
     };
     let credential = sample::credential(CredentialOwner::Project(acme.id, bare.id));
     store.create_project(&bare, &credential, &[], None, 1_000).await.unwrap();
-    assert_eq!(store.find_project(acme.id, bare.id).await.unwrap(), Found::Mine(bare));
+    assert_eq!(store.find_project(acme.id, bare.id).await.unwrap(), TenantLookup::Found(bare));
 }
 
-pub async fn a_project_is_found_by_its_workspace_alone(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn project_is_visible_only_to_its_workspace(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (project, _) = sample::stored_project(store, acme.id, "Shop").await;
-    assert_eq!(store.find_project(other.id, project.id).await.unwrap(), Found::SomeoneElses);
+    assert_eq!(store.find_project(other.id, project.id).await.unwrap(), TenantLookup::OtherTenant);
     let nothing = store.find_project(acme.id, ProjectId(sample::uuid())).await.unwrap();
-    assert_eq!(nothing, Found::Nothing);
+    assert_eq!(nothing, TenantLookup::NotFound);
 }
 
-pub async fn a_name_is_unique_in_its_workspace(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn project_name_is_unique_in_its_workspace(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     sample::stored_project(store, acme.id, "Shop").await;
     sample::stored_project(store, other.id, "Shop").await;
@@ -51,17 +53,17 @@ pub async fn a_name_is_unique_in_its_workspace(bench: &Bench) {
     let twin = sample::project(acme.id, "Shop");
     let credential = sample::credential(CredentialOwner::Project(acme.id, twin.id));
     let event = sample::event(acme.id, Action::ProjectCreated);
-    let before = store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap();
+    let before = store.list_audit_events(acme.id, sample::ANY, sample::first_100()).await.unwrap();
     let written = store.create_project(&twin, &credential, &[event], None, 1_000).await.unwrap();
-    assert_eq!(written, ProjectWritten::NameTaken);
-    assert_eq!(store.find_project(acme.id, twin.id).await.unwrap(), Found::Nothing);
-    assert_eq!(store.find_credential(credential.owner, &credential.client_id).await.unwrap(), Found::Nothing);
-    assert_eq!(store.audit_events(acme.id, sample::ANY, sample::whole()).await.unwrap(), before);
+    assert_eq!(written, CreateProjectOutcome::NameTaken);
+    assert_eq!(store.find_project(acme.id, twin.id).await.unwrap(), TenantLookup::NotFound);
+    assert_eq!(store.find_credential(credential.owner, &credential.client_id).await.unwrap(), TenantLookup::NotFound);
+    assert_eq!(store.list_audit_events(acme.id, sample::ANY, sample::first_100()).await.unwrap(), before);
 }
 
-pub async fn of_many_who_want_a_name_one_gets_it(bench: &Bench) {
-    let stores = [bench.store.clone(), bench.database.open().await];
-    let acme = sample::stored_workspace(&*bench.store).await;
+pub async fn concurrent_creations_of_a_name_succeed_once(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
+    let acme = sample::stored_workspace(&*fixture.store).await;
     let attempts = (0..16).map(|number| {
         let store = stores[number % 2].clone();
         async move {
@@ -72,12 +74,12 @@ pub async fn of_many_who_want_a_name_one_gets_it(bench: &Bench) {
         }
     });
     let written = join_all(attempts).await;
-    assert_eq!(written.iter().filter(|&&written| written == ProjectWritten::Done).count(), 1);
-    assert_eq!(bench.store.list_projects(acme.id, sample::whole(), None).await.unwrap().total_items, 1);
+    assert_eq!(written.iter().filter(|&&written| written == CreateProjectOutcome::Created).count(), 1);
+    assert_eq!(fixture.store.list_projects(acme.id, sample::first_100(), None).await.unwrap().total_items, 1);
 }
 
-pub async fn a_project_is_updated(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn project_is_updated(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     let (project, _) = sample::stored_project(store, acme.id, "Shop").await;
     let changed = Project {
@@ -92,13 +94,16 @@ pub async fn a_project_is_updated(bench: &Bench) {
         ..project
     };
     let event = sample::event(acme.id, Action::ProjectUpdated);
-    assert_eq!(store.update_project(&changed, None, std::slice::from_ref(&event)).await.unwrap(), ProjectUpdated::Done);
-    assert_eq!(store.find_project(acme.id, changed.id).await.unwrap(), Found::Mine(changed));
-    assert_eq!(store.audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items, [event]);
+    assert_eq!(
+        store.update_project(&changed, None, std::slice::from_ref(&event)).await.unwrap(),
+        UpdateProjectOutcome::Updated
+    );
+    assert_eq!(store.find_project(acme.id, changed.id).await.unwrap(), TenantLookup::Found(changed));
+    assert_eq!(store.list_audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items, [event]);
 }
 
-pub async fn an_update_of_an_old_reading_is_stale(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn update_of_an_old_revision_is_stale(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (project, _) = sample::stored_project(store, acme.id, "Shop").await;
     let event = sample::event(acme.id, Action::ProjectUpdated);
@@ -108,17 +113,23 @@ pub async fn an_update_of_an_old_reading_is_stale(bench: &Bench) {
     for stale in [&project, &foreign, &unknown] {
         assert_eq!(
             store.update_project(stale, None, std::slice::from_ref(&event)).await.unwrap(),
-            ProjectUpdated::Stale
+            UpdateProjectOutcome::Stale
         );
     }
-    assert_eq!(store.update_project(&next, None, std::slice::from_ref(&event)).await.unwrap(), ProjectUpdated::Done);
-    assert_eq!(store.update_project(&next, None, std::slice::from_ref(&event)).await.unwrap(), ProjectUpdated::Stale);
+    assert_eq!(
+        store.update_project(&next, None, std::slice::from_ref(&event)).await.unwrap(),
+        UpdateProjectOutcome::Updated
+    );
+    assert_eq!(
+        store.update_project(&next, None, std::slice::from_ref(&event)).await.unwrap(),
+        UpdateProjectOutcome::Stale
+    );
 }
 
-pub async fn of_many_who_update_a_reading_one_succeeds(bench: &Bench) {
-    let stores = [bench.store.clone(), bench.database.open().await];
-    let acme = sample::stored_workspace(&*bench.store).await;
-    let (project, _) = sample::stored_project(&*bench.store, acme.id, "Shop").await;
+pub async fn concurrent_updates_of_a_revision_succeed_once(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
+    let acme = sample::stored_workspace(&*fixture.store).await;
+    let (project, _) = sample::stored_project(&*fixture.store, acme.id, "Shop").await;
     let attempts = (0..16).map(|number| {
         let store = stores[number % 2].clone();
         let changed = Project {
@@ -133,14 +144,14 @@ pub async fn of_many_who_update_a_reading_one_succeeds(bench: &Bench) {
     });
     let updated = join_all(attempts).await;
     let winners: Vec<&Name> =
-        updated.iter().filter(|(_, answer)| *answer == ProjectUpdated::Done).map(|(name, _)| name).collect();
+        updated.iter().filter(|(_, result)| *result == UpdateProjectOutcome::Updated).map(|(name, _)| name).collect();
     assert_eq!(winners.len(), 1);
-    let Found::Mine(found) = bench.store.find_project(acme.id, project.id).await.unwrap() else { panic!() };
+    let TenantLookup::Found(found) = fixture.store.find_project(acme.id, project.id).await.unwrap() else { panic!() };
     assert_eq!((&found.name, found.revision), (winners[0], project.revision.next()));
 }
 
-pub async fn a_name_that_is_taken_is_not_given_by_an_update(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn update_to_a_taken_name_is_rejected(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     sample::stored_project(store, acme.id, "Shop").await;
     let (project, _) = sample::stored_project(store, acme.id, "Store").await;
@@ -148,18 +159,18 @@ pub async fn a_name_that_is_taken_is_not_given_by_an_update(bench: &Bench) {
     let renamed = Project { name: "Shop".parse().unwrap(), revision: project.revision.next(), ..project.clone() };
     assert_eq!(
         store.update_project(&renamed, None, std::slice::from_ref(&event)).await.unwrap(),
-        ProjectUpdated::NameTaken
+        UpdateProjectOutcome::NameTaken
     );
-    assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), Found::Mine(project));
+    assert_eq!(store.find_project(acme.id, project.id).await.unwrap(), TenantLookup::Found(project));
 }
 
-pub async fn projects_are_listed_newest_first_and_in_pages(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn projects_are_listed_newest_first_and_in_pages(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     sample::stored_project(store, other.id, "Not ours").await;
     let mut ids = Vec::new();
     for number in 0..5 {
-        // The last two are of the same instant: then the later id is the newer one.
+        // The last two have the same time and are sorted by id.
         let project =
             Project { created_at: sample::later(number.min(3)), ..sample::project(acme.id, &format!("Shop {number}")) };
         let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
@@ -174,34 +185,37 @@ pub async fn projects_are_listed_newest_first_and_in_pages(bench: &Bench) {
     }
 }
 
-pub async fn a_change_leaves_its_audit_event(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn change_inserts_its_audit_event(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let acme = sample::stored_workspace(store).await;
     let mut event = sample::event(acme.id, Action::WorkspaceUpdated);
     for (actor, request_id) in [(Actor::Operator, None), (Actor::System, Some("r".to_owned()))] {
         event = AuditEvent { id: sample::uuid(), actor, request_id, changes: vec![], ..event };
         store.rename_workspace(acme.id, &acme.name, None, sample::now(), &event).await.unwrap();
-        assert_eq!(store.audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items, [event.clone()]);
+        assert_eq!(
+            store.list_audit_events(acme.id, sample::ANY, sample::page(1, 1)).await.unwrap().items,
+            [event.clone()]
+        );
     }
 }
 
-pub async fn audit_events_are_listed_newest_first(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn audit_events_are_listed_newest_first(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     for seconds in [3, 1, 2] {
         let event = AuditEvent { at: sample::later(seconds), ..sample::event(acme.id, Action::WorkspaceUpdated) };
         store.rename_workspace(acme.id, &acme.name, None, sample::now(), &event).await.unwrap();
     }
-    let listed = store.audit_events(acme.id, sample::ANY, sample::page(3, 1)).await.unwrap();
+    let listed = store.list_audit_events(acme.id, sample::ANY, sample::page(3, 1)).await.unwrap();
     let instants: Vec<_> = listed.items.iter().map(|event| event.at).collect();
     assert_eq!(instants, [sample::later(3), sample::later(2), sample::later(1)]);
     assert_eq!(listed.total_items, 4);
     assert_eq!(listed.items.iter().map(|event| event.id).collect::<HashSet<_>>().len(), 3);
-    assert_eq!(store.audit_events(other.id, sample::ANY, sample::whole()).await.unwrap().total_items, 1);
+    assert_eq!(store.list_audit_events(other.id, sample::ANY, sample::first_100()).await.unwrap().total_items, 1);
 }
 
-pub async fn audit_events_are_found_by_what_was_done_and_by_whom(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn audit_events_are_filtered_by_action_and_actor(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, other) = (sample::stored_workspace(store).await, sample::stored_workspace(store).await);
     let (client, jane) = (sample::client_id(), AccountId(sample::uuid()));
     let actors = [Actor::Operator, Actor::Credential(client.clone()), Actor::Account(jane)];
@@ -225,48 +239,49 @@ pub async fn audit_events_are_found_by_what_was_done_and_by_whom(bench: &Bench) 
         (AuditFilter { action: updated, actor: None }, 5, 5),
         (AuditFilter::ANY, 6, 8),
     ] {
-        let own = store.audit_events(acme.id, &filter, sample::page(1, 1)).await.unwrap();
-        let all = store.all_audit_events(&filter, sample::page(1, 1)).await.unwrap();
+        let own = store.list_audit_events(acme.id, &filter, sample::page(1, 1)).await.unwrap();
+        let all = store.list_all_audit_events(&filter, sample::page(1, 1)).await.unwrap();
         assert_eq!((own.total_items, all.total_items), (of_acme, of_all), "{filter:?}");
     }
-    let all = store.all_audit_events(sample::ANY, sample::whole()).await.unwrap().items;
+    let all = store.list_all_audit_events(sample::ANY, sample::first_100()).await.unwrap().items;
     assert_eq!(all[0], key, "newest first");
     assert!(all.iter().any(|event| event.workspace == Some(other.id)));
 }
 
-pub async fn a_workspace_has_a_bounded_number_of_projects(bench: &Bench) {
-    let stores = [bench.store.clone(), bench.database.open().await];
-    let (acme, other) = (sample::stored_workspace(&*bench.store).await, sample::stored_workspace(&*bench.store).await);
-    sample::stored_project(&*bench.store, other.id, "Shop").await;
+pub async fn projects_per_workspace_are_limited(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
+    let (acme, other) =
+        (sample::stored_workspace(&*fixture.store).await, sample::stored_workspace(&*fixture.store).await);
+    sample::stored_project(&*fixture.store, other.id, "Shop").await;
     let create = async |number: usize| {
         let project = sample::project(acme.id, &format!("Shop {number}"));
         let credential = sample::credential(CredentialOwner::Project(acme.id, project.id));
         stores[number % 2].create_project(&project, &credential, &[], None, 3).await.unwrap()
     };
     let written = join_all((0..9).map(create)).await;
-    assert_eq!(written.iter().filter(|written| **written == ProjectWritten::Done).count(), 3, "{written:?}");
-    assert_eq!(written.iter().filter(|written| **written == ProjectWritten::LimitReached).count(), 6);
-    assert_eq!(bench.store.list_projects(acme.id, sample::whole(), None).await.unwrap().total_items, 3);
+    assert_eq!(written.iter().filter(|written| **written == CreateProjectOutcome::Created).count(), 3, "{written:?}");
+    assert_eq!(written.iter().filter(|written| **written == CreateProjectOutcome::LimitReached).count(), 6);
+    assert_eq!(fixture.store.list_projects(acme.id, sample::first_100(), None).await.unwrap().total_items, 3);
 }
 
-pub async fn a_project_that_goes_live_has_its_new_credential_only(bench: &Bench) {
-    let stores = [bench.store.clone(), bench.database.open().await];
-    let acme = sample::stored_workspace(&*bench.store).await;
-    let (shop, old) = sample::stored_project(&*bench.store, acme.id, "Shop").await;
-    let (_, of_bank) = sample::stored_project(&*bench.store, acme.id, "Bank").await;
+pub async fn going_live_replaces_all_credentials(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
+    let acme = sample::stored_workspace(&*fixture.store).await;
+    let (shop, old) = sample::stored_project(&*fixture.store, acme.id, "Shop").await;
+    let (_, of_bank) = sample::stored_project(&*fixture.store, acme.id, "Bank").await;
     let live = Project { mode: Mode::Live, revision: shop.revision.next(), ..shop };
     let go_live = async |number: usize| {
         let replacement = sample::credential(old.owner);
         let events = [sample::event(acme.id, Action::ProjectUpdated)];
         let updated = stores[number % 2].update_project(&live, Some(&replacement), &events).await.unwrap();
-        (updated == ProjectUpdated::Done).then_some(replacement)
+        (updated == UpdateProjectOutcome::Updated).then_some(replacement)
     };
     let replacements: Vec<_> = join_all((0..6).map(go_live)).await.into_iter().flatten().collect();
     assert_eq!(replacements.len(), 1, "a project goes live once");
-    let left = bench.store.list_credentials(old.owner, sample::whole()).await.unwrap().items;
+    let left = fixture.store.list_credentials(old.owner, sample::first_100()).await.unwrap().items;
     assert_eq!(left, replacements);
-    let told = bench.store.changes_since(Version(0), sample::now()).await.unwrap().credentials;
-    assert!(told.iter().any(|credential| credential.client_id == old.client_id && credential.deleted_at.is_some()));
-    let found = bench.store.find_credential(of_bank.owner, &of_bank.client_id).await.unwrap();
-    assert_eq!(found, Found::Mine(of_bank), "other projects keep theirs");
+    let changed = fixture.store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap().credentials;
+    assert!(changed.iter().any(|credential| credential.client_id == old.client_id && credential.deleted_at.is_some()));
+    let found = fixture.store.find_credential(of_bank.owner, &of_bank.client_id).await.unwrap();
+    assert_eq!(found, TenantLookup::Found(of_bank), "other projects keep their credentials");
 }

@@ -1,12 +1,12 @@
 use jiff::SignedDuration;
 use ringtrue_domain::{page::PageRequest, tenancy::ProjectId};
-use ringtrue_engine::ports::{KeptRequests, Rejection, RequestFilter, RequestRecord, StatusClass, Store};
+use ringtrue_engine::ports::{Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, StatusClass, Store};
 
-use crate::{bench::Bench, sample};
+use crate::{fixture::StoreFixture, sample};
 
-fn record(project: ProjectId, status: u16, request_id: &str) -> RequestRecord {
+fn record(project: ProjectId, status: u16, request_id: &str) -> RequestLogEntry {
     let rejection = Rejection { error_code: "bad_request".to_owned(), detail: "`/x`: not known".to_owned() };
-    RequestRecord {
+    RequestLogEntry {
         id: sample::uuid(),
         project,
         at: sample::now(),
@@ -17,7 +17,7 @@ fn record(project: ProjectId, status: u16, request_id: &str) -> RequestRecord {
         rejection: (status >= 400).then_some(rejection),
         client: "prj_shop".parse().unwrap(),
         authenticated: true,
-        micros: 1_234,
+        duration_micros: 1_234,
         query: Some("size=10".to_owned()),
         body: (status >= 400).then(|| "{\n}".to_owned()),
         skipped: 7,
@@ -29,45 +29,45 @@ async fn project(store: &dyn Store, name: &str) -> ProjectId {
     sample::stored_project(store, workspace.id, name).await.0.id
 }
 
-async fn ids(store: &dyn Store, project: ProjectId, filter: &RequestFilter) -> Vec<String> {
-    let page = store.requests(project, filter, PageRequest::new(100, 1).unwrap()).await.unwrap();
+async fn ids(store: &dyn Store, project: ProjectId, filter: &RequestLogFilter) -> Vec<String> {
+    let page = store.list_requests(project, filter, PageRequest::new(100, 1).unwrap()).await.unwrap();
     assert_eq!(page.total_items, page.items.len() as u64);
     page.items.into_iter().map(|request| request.request_id).collect()
 }
 
-pub async fn requests_come_back_as_they_were_kept(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn requests_round_trip(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (shop, other) = (project(store, "Shop").await, project(store, "Other").await);
-    store.keep_requests(vec![]).await.unwrap();
+    store.append_requests(vec![]).await.unwrap();
     let kept = vec![record(shop, 201, "one"), record(shop, 400, "two"), record(other, 200, "three")];
-    store.keep_requests(kept.clone()).await.unwrap();
-    let page = store.requests(shop, &RequestFilter::default(), PageRequest::default()).await.unwrap();
-    assert_eq!(page.items, [kept[1].clone(), kept[0].clone()], "newest first, and of one project");
-    let bad = RequestRecord { status: 99, ..record(shop, 200, "four") };
-    assert!(store.keep_requests(vec![record(shop, 200, "five"), bad]).await.is_err());
-    assert_eq!(ids(store, shop, &RequestFilter::default()).await, ["two", "one"], "all or nothing");
+    store.append_requests(kept.clone()).await.unwrap();
+    let page = store.list_requests(shop, &RequestLogFilter::default(), PageRequest::default()).await.unwrap();
+    assert_eq!(page.items, [kept[1].clone(), kept[0].clone()], "newest first, of one project");
+    let bad = RequestLogEntry { status: 99, ..record(shop, 200, "four") };
+    assert!(store.append_requests(vec![record(shop, 200, "five"), bad]).await.is_err());
+    assert_eq!(ids(store, shop, &RequestLogFilter::default()).await, ["two", "one"], "all or nothing");
 }
 
-pub async fn requests_are_found_by_what_they_were_answered(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn requests_are_filtered_by_response(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let shop = project(store, "Shop").await;
-    let mut wrong = record(shop, 403, "a");
-    wrong.rejection = Some(Rejection { error_code: "forbidden".to_owned(), detail: String::new() });
+    let mut forbidden = record(shop, 403, "a");
+    forbidden.rejection = Some(Rejection { error_code: "forbidden".to_owned(), detail: String::new() });
     store
-        .keep_requests(vec![record(shop, 200, "a"), wrong, record(shop, 400, "b"), record(shop, 503, "c")])
+        .append_requests(vec![record(shop, 200, "a"), forbidden, record(shop, 400, "b"), record(shop, 503, "c")])
         .await
         .unwrap();
-    let class = |class| RequestFilter { class: Some(class), ..RequestFilter::default() };
-    let code = |code: &str| RequestFilter { error_code: Some(code.to_owned()), ..RequestFilter::default() };
-    let named = |id: &str| RequestFilter { request_id: Some(id.to_owned()), ..RequestFilter::default() };
+    let class = |class| RequestLogFilter { class: Some(class), ..RequestLogFilter::default() };
+    let code = |code: &str| RequestLogFilter { error_code: Some(code.to_owned()), ..RequestLogFilter::default() };
+    let named = |id: &str| RequestLogFilter { request_id: Some(id.to_owned()), ..RequestLogFilter::default() };
     for (filter, found) in [
-        (RequestFilter::default(), vec!["c", "b", "a", "a"]),
-        (class(StatusClass::Served), vec!["a"]),
-        (class(StatusClass::CallersFault), vec!["b", "a"]),
-        (class(StatusClass::OurFault), vec!["c"]),
+        (RequestLogFilter::default(), vec!["c", "b", "a", "a"]),
+        (class(StatusClass::Success), vec!["a"]),
+        (class(StatusClass::ClientError), vec!["b", "a"]),
+        (class(StatusClass::ServerError), vec!["c"]),
         (code("forbidden"), vec!["a"]),
         (code("Forbidden"), vec![]),
-        (RequestFilter { class: Some(StatusClass::OurFault), ..code("forbidden") }, vec![]),
+        (RequestLogFilter { class: Some(StatusClass::ServerError), ..code("forbidden") }, vec![]),
         (named("a"), vec!["a", "a"]),
         (named("%"), vec![]),
     ] {
@@ -75,44 +75,44 @@ pub async fn requests_are_found_by_what_they_were_answered(bench: &Bench) {
     }
 }
 
-pub async fn a_projects_oldest_requests_go_first(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn trimming_deletes_the_oldest_requests(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (shop, other) = (project(store, "Shop").await, project(store, "Other").await);
-    store.keep_requests((0..5).map(|n| record(shop, 200, &n.to_string())).collect()).await.unwrap();
-    store.keep_requests(vec![record(other, 200, "x")]).await.unwrap();
+    store.append_requests((0..5).map(|n| record(shop, 200, &n.to_string())).collect()).await.unwrap();
+    store.append_requests(vec![record(other, 200, "x")]).await.unwrap();
     assert_eq!(store.trim_requests(shop, kept(5, 0)).await.unwrap(), 0);
     assert_eq!(store.trim_requests(shop, kept(2, 0)).await.unwrap(), 3);
-    assert_eq!(ids(store, shop, &RequestFilter::default()).await, ["4", "3"]);
-    assert_eq!(ids(store, other, &RequestFilter::default()).await, ["x"]);
+    assert_eq!(ids(store, shop, &RequestLogFilter::default()).await, ["4", "3"]);
+    assert_eq!(ids(store, other, &RequestLogFilter::default()).await, ["x"]);
 }
 
-fn kept(authenticated: u32, unauthenticated: u32) -> KeptRequests {
-    KeptRequests { authenticated, unauthenticated }
+fn kept(authenticated: u32, unauthenticated: u32) -> RequestLogRetention {
+    RequestLogRetention { authenticated, unauthenticated }
 }
 
-pub async fn unauthenticated_requests_displace_no_others(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn unauthenticated_requests_are_trimmed_separately(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let shop = project(store, "Shop").await;
-    let named = |id: &str| RequestRecord { authenticated: false, ..record(shop, 401, id) };
+    let named = |id: &str| RequestLogEntry { authenticated: false, ..record(shop, 401, id) };
     let flood = (0..5).map(|n| named(&format!("flood {n}")));
-    store.keep_requests([record(shop, 200, "own")].into_iter().chain(flood).collect()).await.unwrap();
-    let page = store.requests(shop, &RequestFilter::default(), PageRequest::default()).await.unwrap();
+    store.append_requests([record(shop, 200, "own")].into_iter().chain(flood).collect()).await.unwrap();
+    let page = store.list_requests(shop, &RequestLogFilter::default(), PageRequest::default()).await.unwrap();
     assert!(!page.items[0].authenticated && page.items[5].authenticated, "{:?}", page.items);
     assert_eq!(store.trim_requests(shop, kept(3, 2)).await.unwrap(), 3);
-    assert_eq!(ids(store, shop, &RequestFilter::default()).await, ["flood 4", "flood 3", "own"]);
+    assert_eq!(ids(store, shop, &RequestLogFilter::default()).await, ["flood 4", "flood 3", "own"]);
 }
 
-pub async fn old_requests_are_forgotten_a_bounded_number_at_a_time(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn old_requests_are_deleted_in_batches(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let shop = project(store, "Shop").await;
     let old = sample::now() - SignedDuration::from_hours(25);
-    let aged = |n: usize| RequestRecord { at: old, ..record(shop, 200, &n.to_string()) };
-    // More than one statement takes.
-    store.keep_requests((0..1_200).map(aged).collect()).await.unwrap();
-    store.keep_requests(vec![record(shop, 200, "new")]).await.unwrap();
+    let old_request = |n: usize| RequestLogEntry { at: old, ..record(shop, 200, &n.to_string()) };
+    // More rows than one statement inserts.
+    store.append_requests((0..1_200).map(old_request).collect()).await.unwrap();
+    store.append_requests(vec![record(shop, 200, "new")]).await.unwrap();
     let before = sample::now() - SignedDuration::from_hours(24);
-    for gone in [1_000, 200, 0] {
-        assert_eq!(store.forget_requests(before).await.unwrap(), gone);
+    for deleted in [1_000, 200, 0] {
+        assert_eq!(store.delete_requests_before(before).await.unwrap(), deleted);
     }
-    assert_eq!(ids(store, shop, &RequestFilter::default()).await, ["new"]);
+    assert_eq!(ids(store, shop, &RequestLogFilter::default()).await, ["new"]);
 }

@@ -1,11 +1,11 @@
-//! Things to store.
+//! Sample data.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
     audit::{Action, Actor, AuditEvent},
-    id::time_ordered,
+    id::uuid_v7,
     key_schedule::KeySchedule,
     network::AllowedNetwork,
     page::PageRequest,
@@ -18,12 +18,12 @@ use ringtrue_domain::{
     web_url::{CallbackUrl, RedirectUrl},
 };
 use ringtrue_engine::ports::{
-    AuditFilter, ClaimRequest, CredentialLimits, Entropy, KeyId, KeyPurpose, Revocation, SealedKey, Store,
+    AuditFilter, CredentialLimits, Entropy, IdempotencyClaim, KeyId, KeyPurpose, Revocation, SealedKey, Store,
     SystemEntropy, TokenId,
 };
 use uuid::Uuid;
 
-/// The tests' now. It never moves.
+/// The fixed current time of the tests.
 pub fn now() -> Timestamp {
     "2026-11-15T02:30:00.123Z".parse().unwrap()
 }
@@ -36,21 +36,20 @@ pub fn random<const N: usize>() -> [u8; N] {
     (&SystemEntropy::default() as &dyn Entropy).bytes()
 }
 
-/// Unlike any other, and after any that was made before in this process.
+/// A unique UUID that sorts after all earlier ones of this process.
 pub fn uuid() -> Uuid {
-    static MADE: AtomicI64 = AtomicI64::new(0);
-    let at = now() + SignedDuration::from_millis(MADE.fetch_add(1, Ordering::SeqCst));
-    time_ordered(at, random())
+    static COUNT: AtomicI64 = AtomicI64::new(0);
+    let at = now() + SignedDuration::from_millis(COUNT.fetch_add(1, Ordering::SeqCst));
+    uuid_v7(at, random())
 }
 
-/// Whatever happened.
 pub const ANY: &AuditFilter = &AuditFilter::ANY;
 
 pub fn page(size: u32, number: u32) -> PageRequest {
     PageRequest::new(size, number).unwrap()
 }
 
-pub fn whole() -> PageRequest {
+pub fn first_100() -> PageRequest {
     page(100, 1)
 }
 
@@ -113,8 +112,8 @@ pub fn credential(owner: CredentialOwner) -> Credential {
     }
 }
 
-/// That no test reaches by chance.
-pub const LIMITS: CredentialLimits = CredentialLimits { live: 100, dead: 100 };
+/// Limits that tests do not reach by accident.
+pub const LIMITS: CredentialLimits = CredentialLimits { max_live: 100, max_dead: 100 };
 
 pub fn client_id() -> ClientId {
     format!("cl_{}", uuid().simple()).parse().unwrap()
@@ -137,7 +136,7 @@ pub fn key(purpose: KeyPurpose) -> SealedKey {
     SealedKey {
         id: KeyId(uuid()),
         purpose,
-        schedule: KeySchedule::active_at_once(now()),
+        schedule: KeySchedule::active_immediately(now()),
         sealed: random::<48>().to_vec(),
     }
 }
@@ -146,12 +145,12 @@ pub fn revocation() -> Revocation {
     Revocation { token: TokenId(uuid()), expires_at: later(3600) }
 }
 
-pub fn claim(tenant: Uuid, key: u8, fingerprint: u8) -> ClaimRequest {
-    ClaimRequest {
+pub fn claim(tenant: Uuid, key: u8, fingerprint: u8) -> IdempotencyClaim {
+    IdempotencyClaim {
         tenant,
         key_digest: [key; 32],
         fingerprint: [fingerprint; 32],
-        claim: uuid(),
+        claim_id: uuid(),
         now: now(),
         lease_until: later(30),
         expires_at: later(86_400),
@@ -173,6 +172,6 @@ pub async fn stored_project(store: &dyn Store, workspace: WorkspaceId, name: &st
     let credential = credential(CredentialOwner::Project(workspace, project.id));
     let events = [event(workspace, Action::ProjectCreated)];
     let written = store.create_project(&project, &credential, &events, None, 1_000).await.unwrap();
-    assert_eq!(written, ringtrue_engine::ports::ProjectWritten::Done);
+    assert_eq!(written, ringtrue_engine::ports::CreateProjectOutcome::Created);
     (project, credential)
 }

@@ -11,21 +11,21 @@ use ringtrue_domain::{
     tenancy::{ProjectId, WorkspaceId},
 };
 use ringtrue_engine::{
-    ports::{CheckQuery, Found, Store, StoreError, Version},
+    ports::{CheckQuery, ControlPlaneVersion, Store, StoreError, TenantLookup},
     search_limit::SearchLimiter,
 };
 use ringtrue_store::StoreOptions;
 use tokio::{task::yield_now, time::timeout};
 
-use crate::{bench::Bench, check_sample, sample};
+use crate::{check_sample, fixture::StoreFixture, sample};
 
-/// One search at a time, stopped after a moment.
+/// One concurrent search, with a short timeout.
 const OPTIONS: StoreOptions =
     StoreOptions { connections: 4, readers: 2, searches: 1, search_timeout: Duration::from_millis(300) };
 const CHECKS: usize = 12;
 
-/// A filter that makes so many comparisons that a dozen checks are too many for a list.
-fn expensive() -> Filter {
+/// A filter with so many comparisons that a dozen checks exceed the budget of a list.
+fn expensive_filter() -> Filter {
     let references = vec!["x"; 100].join(",");
     parse(&vec![format!("reference_id=out=({references})"); 9].join(";"), &SEARCH_FIELDS).unwrap()
 }
@@ -43,25 +43,25 @@ fn query(workspace: WorkspaceId, project: ProjectId, filter: Option<Filter>) -> 
 
 async fn project_with_checks(store: &dyn Store) -> ProjectId {
     let project = ProjectId(sample::uuid());
-    join_all((0..CHECKS).map(|_| check_sample::stored(store, project))).await;
+    join_all((0..CHECKS).map(|_| check_sample::store_check(store, project))).await;
     project
 }
 
-pub async fn a_search_is_stopped_at_its_deadline(bench: &Bench) {
-    let shop = project_with_checks(&*bench.store).await;
+pub async fn search_ends_at_its_deadline(fixture: &StoreFixture) {
+    let shop = project_with_checks(&*fixture.store).await;
     let acme = WorkspaceId(sample::uuid());
-    bench.database.make_references_endless(shop).await;
-    let store = bench.database.open_with(OPTIONS).await;
+    fixture.database.make_references_endless(shop).await;
+    let store = fixture.database.open_with(OPTIONS).await;
     let limiter = SearchLimiter::default();
     for _ in 0..2 {
-        let stopped = store.list_checks(query(acme, shop, Some(expensive())), &limiter).await;
+        let stopped = store.list_checks(query(acme, shop, Some(expensive_filter())), &limiter).await;
         assert!(matches!(stopped, Err(StoreError::DeadlineExceeded(_))), "{stopped:?}");
         assert_eq!(limiter.running(), 0);
     }
 
-    // A caller that goes away keeps its permit until the statement has ended.
+    // A cancelled call holds its permit until the statement ends.
     {
-        let mut abandoned = pin!(store.list_checks(query(acme, shop, Some(expensive())), &limiter));
+        let mut abandoned = pin!(store.list_checks(query(acme, shop, Some(expensive_filter())), &limiter));
         while limiter.running() == 0 {
             assert!(poll!(abandoned.as_mut()).is_pending());
             yield_now().await;
@@ -74,56 +74,56 @@ pub async fn a_search_is_stopped_at_its_deadline(bench: &Bench) {
     };
     timeout(Duration::from_secs(10), ended).await.expect("the statement is stopped");
 
-    // The only connection for searches is free: an endless statement does not run on.
-    bench.database.make_references_end().await;
-    let found = store.list_checks(query(acme, shop, Some(expensive())), &limiter).await.unwrap();
+    // The only search connection is free: the endless statement was cancelled.
+    fixture.database.make_references_end().await;
+    let found = store.list_checks(query(acme, shop, Some(expensive_filter())), &limiter).await.unwrap();
     assert_eq!((found.items.len(), found.total_items), (5, CHECKS as u64));
 }
 
-pub async fn nothing_else_waits_for_searches(bench: &Bench) {
-    let shop = project_with_checks(&*bench.store).await;
-    let bank = project_with_checks(&*bench.store).await;
-    let known = check_sample::stored(&*bench.store, bank).await;
-    bench.database.make_references_endless(shop).await;
-    let store = bench.database.open_with(OPTIONS).await;
+pub async fn searches_do_not_delay_other_queries(fixture: &StoreFixture) {
+    let shop = project_with_checks(&*fixture.store).await;
+    let bank = project_with_checks(&*fixture.store).await;
+    let known = check_sample::store_check(&*fixture.store, bank).await;
+    fixture.database.make_references_endless(shop).await;
+    let store = fixture.database.open_with(OPTIONS).await;
     let (limiter, workspace) = (SearchLimiter::default(), WorkspaceId(sample::uuid()));
 
-    // More than there are connections or threads of any kind.
+    // More than there are connections or threads.
     let searches = join_all((0..12).map(|_| {
-        let query = query(WorkspaceId(sample::uuid()), shop, Some(expensive()));
+        let query = query(WorkspaceId(sample::uuid()), shop, Some(expensive_filter()));
         store.list_checks(query, &limiter)
     }));
     let others = async {
         let found = store.find_check(bank, Product::ReverseSms, known.id).await.unwrap();
-        assert!(matches!(found, Found::Mine(_)), "{found:?}");
-        assert_eq!(store.overdue(sample::now(), 9).await.unwrap(), []);
-        store.changes_since(Version(0), sample::now()).await.unwrap();
+        assert!(matches!(found, TenantLookup::Found(_)), "{found:?}");
+        assert_eq!(store.overdue_checks(sample::now(), 9).await.unwrap(), []);
+        store.changes_since(ControlPlaneVersion(0), sample::now()).await.unwrap();
         for filter in [None, Some("reference_id==x"), Some("status==ACCEPTED")] {
             let filter = filter.map(|text| parse(text, &SEARCH_FIELDS).unwrap());
             store.list_checks(query(workspace, bank, filter), &limiter).await.unwrap();
         }
     };
     match select(searches, Box::pin(others)).await {
-        Either::Left(_) => panic!("the others waited for the searches"),
+        Either::Left(_) => panic!("other queries waited for the searches"),
         Either::Right(((), searches)) => drop(searches),
     }
 }
 
-pub async fn a_workspace_has_two_searches_at_a_time(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn searches_per_workspace_are_limited(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let shop = project_with_checks(store).await;
     let [acme, other] = [(); 2].map(|()| WorkspaceId(sample::uuid()));
     let limiter = SearchLimiter::default();
     let permits = [(); 2].map(|()| limiter.try_acquire(acme).unwrap());
-    let rejected = store.list_checks(query(acme, shop, Some(expensive())), &limiter).await;
+    let rejected = store.list_checks(query(acme, shop, Some(expensive_filter())), &limiter).await;
     assert!(matches!(rejected, Err(StoreError::TooManySearches)), "{rejected:?}");
-    store.list_checks(query(other, shop, Some(expensive())), &limiter).await.unwrap();
-    // What counters, an index or a few rows answer is no search.
+    store.list_checks(query(other, shop, Some(expensive_filter())), &limiter).await.unwrap();
+    // Queries answered by counters, an index or a few rows are not searches.
     for text in ["status==ACCEPTED", "reference_id==x", "error_code==a"] {
         let filter = parse(text, &SEARCH_FIELDS).unwrap();
         store.list_checks(query(acme, shop, Some(filter)), &limiter).await.unwrap();
     }
     drop(permits);
-    let found = store.list_checks(query(acme, shop, Some(expensive())), &limiter).await.unwrap();
+    let found = store.list_checks(query(acme, shop, Some(expensive_filter())), &limiter).await.unwrap();
     assert_eq!(found.total_items, CHECKS as u64);
 }

@@ -1,24 +1,27 @@
-//! Checks that wait for a device, and its steps.
+//! Sample silent checks and redirects.
 
 use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::{
-    id::time_ordered,
+    id::uuid_v7,
     lifecycle::{Check, CheckId, ClaimedNumber, DiscoveredNumber, NumberHash, Sealed},
     product::Product,
-    reverse_sms::NumberGuard,
-    silent::{Proof, SilentCheck},
+    reverse_sms::NumberLimit,
+    silent::{OperatorVerdict, SilentCheck},
     tenancy::ProjectId,
 };
-use ringtrue_engine::ports::{Admitted, Awaits, Decision, JourneyRecord, NewCheck, Recorded, SetOut, Store, TokenHash};
+use ringtrue_engine::ports::{
+    BeginRedirect, ConcludeOutcome, CreateCheckOutcome, Expectation, NewCheck, RedirectSessionRecord, SealedVerdict,
+    Store, TokenHash,
+};
 
 use crate::{check_sample, sample};
 
-/// An open check, unlike any other, that waits for two minutes. Discovery has neither number nor network yet.
+/// A unique open check that expires after two minutes. Discovery checks have no number or network.
 pub fn check(project: ProjectId, product: Product, created_at: Timestamp) -> SilentCheck {
     let is_claimed = product == Product::SecureSna;
-    let check = check_sample::check(project, created_at).map(|_| Proof::Match(true));
+    let check = check_sample::check(project, created_at).map(|_| OperatorVerdict::Match(true));
     Check {
-        id: CheckId(time_ordered(created_at, sample::random())),
+        id: CheckId(uuid_v7(created_at, sample::random())),
         product,
         network: check.network.filter(|_| is_claimed),
         claimed: check.claimed.filter(|_| is_claimed),
@@ -31,57 +34,56 @@ pub fn check(project: ProjectId, product: Product, created_at: Timestamp) -> Sil
 pub fn new(check: SilentCheck) -> NewCheck {
     NewCheck {
         check: check.map(Into::into),
-        awaits: Awaits::Device { brief: sealed("brief") },
-        guard: Some(NumberGuard::default()),
-        completion: None,
+        expectation: Expectation::Device { input: sealed("input") },
+        number_limit: Some(NumberLimit::default()),
+        idempotent_response: None,
     }
 }
 
-/// Stores a check that was created now.
-pub async fn stored(store: &dyn Store, project: ProjectId, product: Product) -> SilentCheck {
+pub async fn store_check(store: &dyn Store, project: ProjectId, product: Product) -> SilentCheck {
     let check = check(project, product, sample::now());
-    assert_eq!(store.create_check(new(check.clone())).await.unwrap(), Admitted::Stored);
+    assert_eq!(store.create_check(new(check.clone())).await.unwrap(), CreateCheckOutcome::Created);
     check
 }
 
-pub async fn journey(store: &dyn Store, check: &SilentCheck) -> JourneyRecord {
-    store.journey(check.id).await.unwrap().expect("a check")
+pub async fn redirect_session(store: &dyn Store, check: &SilentCheck) -> RedirectSessionRecord {
+    store.redirect_session(check.id).await.unwrap().expect("a check")
 }
 
-/// The device is sent to this network, a second after the check was made.
-pub fn set_out(check: &SilentCheck, network: &str) -> SetOut {
-    SetOut {
+/// A redirect to a network, one second after the creation of the check.
+pub fn redirect(check: &SilentCheck, network: &str) -> BeginRedirect {
+    BeginRedirect {
         check: check.id,
         network: network.parse().unwrap(),
-        ticket: TokenHash(sample::random()),
-        leg: Sealed(sample::random::<40>().to_vec()),
+        state_hash: TokenHash(sample::random()),
+        pending_redirect: Sealed(sample::random::<40>().to_vec()),
         at: check.created_at + SignedDuration::from_secs(1),
     }
 }
 
-pub fn decision() -> Decision {
-    Decision { code: TokenHash(sample::random()), proof: Sealed(sample::random::<40>().to_vec()) }
+pub fn sealed_verdict() -> SealedVerdict {
+    SealedVerdict { code_hash: TokenHash(sample::random()), verdict: Sealed(sample::random::<40>().to_vec()) }
 }
 
-/// What is found out of a device, by the product.
-pub fn proof(product: Product) -> Proof {
+/// The verdict of an operator for a product.
+pub fn verdict(product: Product) -> OperatorVerdict {
     if product == Product::SecureSna {
-        return Proof::Match(true);
+        return OperatorVerdict::Match(true);
     }
     let number = ClaimedNumber { hash: NumberHash(sample::random()), tail: "07".parse().unwrap() };
-    Proof::Number(DiscoveredNumber { number: Some(number), sealed: Some(sealed("number")) })
+    OperatorVerdict::Number(DiscoveredNumber { number: Some(number), sealed: Some(sealed("number")) })
 }
 
-/// Stores a check whose code was redeemed, with a callback.
+/// Stores a check that is concluded by its code, with a callback.
 pub async fn redeemed(store: &dyn Store, project: ProjectId, product: Product) -> SilentCheck {
-    let check = stored(store, project, product).await;
+    let check = store_check(store, project, product).await;
     let at = check.created_at + SignedDuration::from_secs(7);
-    let (ending, ended) = check_sample::ending(check.redeem(proof(product), at).unwrap());
-    let recorded = store.conclude(ending, Some(check_sample::callback(sample::now()))).await.unwrap();
-    assert_eq!(recorded, Recorded::Now { was_pending: false });
-    ended
+    let (conclusion, concluded) = check_sample::conclusion(check.conclude_with_verdict(verdict(product), at).unwrap());
+    let recorded = store.conclude(conclusion, Some(check_sample::callback(sample::now()))).await.unwrap();
+    assert_eq!(recorded, ConcludeOutcome::Concluded { was_pending: false });
+    concluded
 }
 
-fn sealed(what: &str) -> Sealed {
-    Sealed(format!("sealed {what}").into_bytes())
+fn sealed(content: &str) -> Sealed {
+    Sealed(format!("sealed {content}").into_bytes())
 }

@@ -1,19 +1,19 @@
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use ringtrue_domain::{lifecycle::Status, product::Product, tenancy::ProjectId};
-use ringtrue_engine::ports::{Store, StoreError, UsageCount, UsageFilter, UsageGrouping, UsageRow};
+use ringtrue_domain::{lifecycle::CheckStatus, product::Product, tenancy::ProjectId};
+use ringtrue_engine::ports::{Store, StoreError, UsageDelta, UsageFilter, UsageGrouping, UsageRow};
 
-use crate::{bench::Bench, sample};
+use crate::{fixture::StoreFixture, sample};
 
-fn count(project: ProjectId, at: &str, status: Status, change: i64) -> UsageCount {
-    UsageCount {
+fn count(project: ProjectId, at: &str, status: CheckStatus, change: i64) -> UsageDelta {
+    UsageDelta {
         project,
         product: Product::ReverseSms,
         at: at.parse().unwrap(),
         status,
         matched: None,
         network: None,
-        change,
+        delta: change,
     }
 }
 
@@ -25,7 +25,7 @@ fn all_of_2026(grouping: UsageGrouping) -> UsageFilter {
     filter("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", grouping)
 }
 
-fn brief(rows: &[UsageRow]) -> Vec<(Timestamp, Status, i64)> {
+fn summarize(rows: &[UsageRow]) -> Vec<(Timestamp, CheckStatus, i64)> {
     rows.iter().map(|row| (row.period_start, row.status, row.count)).collect()
 }
 
@@ -35,43 +35,43 @@ async fn project(store: &dyn Store) -> (ringtrue_domain::tenancy::WorkspaceId, P
     (acme.id, project.id)
 }
 
-pub async fn counts_add_up(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn usage_counts_are_summed(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, shop) = project(store).await;
     let at = "2026-11-15T02:30:00.123Z";
-    let matched = UsageCount {
+    let matched = UsageDelta {
         matched: Some(true),
         network: Some("23410".parse().unwrap()),
-        ..count(shop, at, Status::Completed, 1)
+        ..count(shop, at, CheckStatus::Completed, 1)
     };
-    let missed = UsageCount { matched: Some(false), ..matched.clone() };
-    store.count(&[]).await.unwrap();
-    // One caller may name a counter twice.
-    let accepted = count(shop, at, Status::Accepted, 2);
-    store.count(&[accepted.clone(), accepted.clone(), missed]).await.unwrap();
-    store.count(&[count(shop, at, Status::Accepted, -4), matched.clone(), matched.clone()]).await.unwrap();
+    let missed = UsageDelta { matched: Some(false), ..matched.clone() };
+    store.add_usage(&[]).await.unwrap();
+    // One call may change a counter twice.
+    let accepted = count(shop, at, CheckStatus::Accepted, 2);
+    store.add_usage(&[accepted.clone(), accepted.clone(), missed]).await.unwrap();
+    store.add_usage(&[count(shop, at, CheckStatus::Accepted, -4), matched.clone(), matched.clone()]).await.unwrap();
 
     let rows = store.usage(acme, all_of_2026(UsageGrouping::Hour)).await.unwrap();
     let row = |matched, count| UsageRow {
         period_start: "2026-11-15T02:00:00Z".parse().unwrap(),
         project: shop,
         product: Product::ReverseSms,
-        status: Status::Completed,
+        status: CheckStatus::Completed,
         matched: Some(matched),
         network: Some("23410".parse().unwrap()),
         count,
     };
-    assert_eq!(rows, [row(false, 1), row(true, 2)], "what is zero is left out");
+    assert_eq!(rows, [row(false, 1), row(true, 2)], "zero counts are omitted");
 }
 
-pub async fn counts_are_grouped_by_period(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn usage_is_grouped_by_period(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, shop) = project(store).await;
-    let status = Status::Expired;
+    let status = CheckStatus::Expired;
     for at in ["2026-11-15T02:10:00Z", "2026-11-15T02:50:00Z", "2026-11-15T03:00:00Z", "2026-11-30T23:59:59.999Z"] {
-        store.count(&[count(shop, at, status, 1)]).await.unwrap();
+        store.add_usage(&[count(shop, at, status, 1)]).await.unwrap();
     }
-    store.count(&[count(shop, "2026-12-01T00:00:00Z", Status::Error, 1)]).await.unwrap();
+    store.add_usage(&[count(shop, "2026-12-01T00:00:00Z", CheckStatus::Error, 1)]).await.unwrap();
     for (grouping, expected) in [
         (
             UsageGrouping::Hour,
@@ -89,17 +89,17 @@ pub async fn counts_are_grouped_by_period(bench: &Bench) {
         (UsageGrouping::Month, vec![("2026-11-01T00:00:00Z", 4), ("2026-12-01T00:00:00Z", 1)]),
     ] {
         let rows = store.usage(acme, all_of_2026(grouping)).await.unwrap();
-        let found: Vec<_> = brief(&rows).into_iter().map(|(start, _, count)| (start.to_string(), count)).collect();
+        let found: Vec<_> = summarize(&rows).into_iter().map(|(start, _, count)| (start.to_string(), count)).collect();
         let expected: Vec<_> = expected.into_iter().map(|(start, count)| (start.to_owned(), count)).collect();
         assert_eq!(found, expected, "{grouping:?}");
     }
 }
 
-pub async fn whole_hours_are_counted(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn usage_includes_only_full_hours(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, shop) = project(store).await;
     for hour in ["01", "02", "03", "04"] {
-        store.count(&[count(shop, &format!("2026-11-15T{hour}:30:00Z"), Status::Pending, 1)]).await.unwrap();
+        store.add_usage(&[count(shop, &format!("2026-11-15T{hour}:30:00Z"), CheckStatus::Pending, 1)]).await.unwrap();
     }
     for (from, to, hours) in [
         ("2026-11-15T02:00:00Z", "2026-11-15T04:00:00Z", "02 03"),
@@ -113,20 +113,20 @@ pub async fn whole_hours_are_counted(bench: &Bench) {
     }
 }
 
-pub async fn usage_is_a_workspaces_own(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn usage_is_scoped_by_workspace(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let ((acme, shop), (other, bank)) = (project(store).await, project(store).await);
     let (second, _) = sample::stored_project(store, acme, "Second").await;
     let at = "2026-11-15T02:00:00Z";
-    let sim_swap = UsageCount { product: Product::SimSwap, ..count(shop, at, Status::Accepted, 9) };
+    let sim_swap = UsageDelta { product: Product::SimSwap, ..count(shop, at, CheckStatus::Accepted, 9) };
     let counts = [
         sim_swap,
-        count(second.id, at, Status::Completed, 3),
-        count(bank, at, Status::Completed, 4),
-        count(shop, at, Status::Error, 2),
-        count(shop, at, Status::Accepted, 1),
+        count(second.id, at, CheckStatus::Completed, 3),
+        count(bank, at, CheckStatus::Completed, 4),
+        count(shop, at, CheckStatus::Error, 2),
+        count(shop, at, CheckStatus::Accepted, 1),
     ];
-    store.count(&counts).await.unwrap();
+    store.add_usage(&counts).await.unwrap();
     let usage = all_of_2026(UsageGrouping::Month);
     let of = |rows: Vec<UsageRow>| rows.iter().map(|row| row.count).collect::<Vec<_>>();
     assert_eq!(of(store.usage(acme, usage).await.unwrap()), [1, 2, 9, 3], "by project, product, status");
@@ -136,39 +136,39 @@ pub async fn usage_is_a_workspaces_own(bench: &Bench) {
     assert_eq!(of(store.usage(acme, of_project(bank)).await.unwrap()), [] as [i64; 0]);
 }
 
-/// Batches of two nodes with the same counters in different orders must not wait for each other.
-pub async fn many_count_at_once(bench: &Bench) {
-    let stores = [bench.store.clone(), bench.database.open().await];
-    let (acme, shop) = project(&*bench.store).await;
+/// Batches of two nodes with the same counters in different orders must not deadlock.
+pub async fn concurrent_counts_are_summed(fixture: &StoreFixture) {
+    let stores = [fixture.store.clone(), fixture.database.open().await];
+    let (acme, shop) = project(&*fixture.store).await;
     let at = "2026-11-15T02:00:00Z";
     let attempts = (0..400).map(|number: usize| {
-        let mut counts: Vec<_> = Status::ALL.map(|status| count(shop, at, status, 1)).to_vec();
+        let mut counts: Vec<_> = CheckStatus::ALL.map(|status| count(shop, at, status, 1)).to_vec();
         counts.rotate_left(number % 5);
         if number.is_multiple_of(2) {
             counts.reverse();
         }
         let store = stores[number % 2].clone();
-        async move { store.count(&counts).await.unwrap() }
+        async move { store.add_usage(&counts).await.unwrap() }
     });
     join_all(attempts).await;
-    let rows = bench.store.usage(acme, all_of_2026(UsageGrouping::Day)).await.unwrap();
+    let rows = fixture.store.usage(acme, all_of_2026(UsageGrouping::Day)).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.count).collect::<Vec<_>>(), [400; 5]);
 }
 
-pub async fn a_poisonous_count_fails_alone(bench: &Bench) {
-    let store = &*bench.store;
+pub async fn overflowing_count_fails_only_itself(fixture: &StoreFixture) {
+    let store = &*fixture.store;
     let (acme, shop) = project(store).await;
     let at = "2026-11-15T02:00:00Z";
-    store.count(&[count(shop, at, Status::Error, i64::MAX - 1)]).await.unwrap();
-    // Every tenth one would make that counter overflow, and must not count anything at all.
+    store.add_usage(&[count(shop, at, CheckStatus::Error, i64::MAX - 1)]).await.unwrap();
+    // Every tenth call overflows that counter, and must not change any counter.
     let attempts = (0..200).map(|number| {
-        let poison = count(shop, at, Status::Error, 2);
-        let good = count(shop, at, Status::Accepted, 1);
-        let counts = if number % 10 == 3 { vec![good, poison] } else { vec![good] };
-        async move { (number, store.count(&counts).await) }
+        let overflowing = count(shop, at, CheckStatus::Error, 2);
+        let valid = count(shop, at, CheckStatus::Accepted, 1);
+        let counts = if number % 10 == 3 { vec![valid, overflowing] } else { vec![valid] };
+        async move { (number, store.add_usage(&counts).await) }
     });
-    for (number, answer) in join_all(attempts).await {
-        match answer {
+    for (number, result) in join_all(attempts).await {
+        match result {
             Ok(()) => assert_ne!(number % 10, 3, "{number}"),
             Err(StoreError::Refused(_)) => assert_eq!(number % 10, 3, "{number}"),
             Err(other) => panic!("{number}: {other}"),

@@ -4,9 +4,11 @@ use proptest::sample::select;
 use uuid::Uuid;
 
 use super::super::{MAX_BYTES, MAX_COMPARISONS, MAX_DEPTH, MAX_LIST_ITEMS};
-use super::{Choice, FIELDS, Field, Filter, InstantTest, Kind, Pattern, Piece, Test, TextTest, parse};
+use super::{
+    FIELDS, Field, FieldKind, FieldTest, Filter, InstantTest, Pattern, PatternPiece, SetTest, TextTest, parse,
+};
 
-/// The freedom that a writer of RSQL has.
+/// Equivalent spellings of RSQL.
 #[derive(Debug, Clone)]
 struct Style {
     quote: char,
@@ -35,30 +37,32 @@ impl Style {
         }
     }
 
-    fn write_test(&self, test: &Test) -> String {
+    fn write_test(&self, test: &FieldTest) -> String {
         let order =
             |operators: [&str; 2], instant: &Timestamp| format!("{}{instant}", operators[usize::from(self.symbols)]);
         match test {
-            Test::Text(TextTest::Choice(texts)) => self.write_choice(texts, |text| self.quoted(&self.escaped(text))),
-            Test::Text(TextTest::Matches(pattern)) => format!("=={}", self.write_pattern(pattern)),
-            Test::Text(TextTest::DiffersFrom(pattern)) => format!("!={}", self.write_pattern(pattern)),
-            Test::Keyword(keywords) => self.write_choice(keywords, |&keyword| keyword.to_owned()),
-            Test::Boolean(booleans) => self.write_choice(booleans, bool::to_string),
-            Test::Identifier(ids) => self.write_choice(ids, Uuid::to_string),
-            Test::Instant(InstantTest::Choice(instants)) => {
-                self.write_choice(instants, |instant| self.quoted(&instant.to_string()))
+            FieldTest::Text(TextTest::Set(texts)) => {
+                self.write_set_test(texts, |text| self.quoted(&self.escaped(text)))
             }
-            Test::Instant(InstantTest::Before(instant)) => order(["=lt=", "<"], instant),
-            Test::Instant(InstantTest::NotAfter(instant)) => order(["=le=", "<="], instant),
-            Test::Instant(InstantTest::After(instant)) => order(["=gt=", ">"], instant),
-            Test::Instant(InstantTest::NotBefore(instant)) => order(["=ge=", ">="], instant),
+            FieldTest::Text(TextTest::Matches(pattern)) => format!("=={}", self.write_pattern(pattern)),
+            FieldTest::Text(TextTest::DiffersFrom(pattern)) => format!("!={}", self.write_pattern(pattern)),
+            FieldTest::Keyword(keywords) => self.write_set_test(keywords, |&keyword| keyword.to_owned()),
+            FieldTest::Boolean(booleans) => self.write_set_test(booleans, bool::to_string),
+            FieldTest::Identifier(ids) => self.write_set_test(ids, Uuid::to_string),
+            FieldTest::Instant(InstantTest::Set(instants)) => {
+                self.write_set_test(instants, |instant| self.quoted(&instant.to_string()))
+            }
+            FieldTest::Instant(InstantTest::Before(instant)) => order(["=lt=", "<"], instant),
+            FieldTest::Instant(InstantTest::NotAfter(instant)) => order(["=le=", "<="], instant),
+            FieldTest::Instant(InstantTest::After(instant)) => order(["=gt=", ">"], instant),
+            FieldTest::Instant(InstantTest::NotBefore(instant)) => order(["=ge=", ">="], instant),
         }
     }
 
-    fn write_choice<T>(&self, choice: &Choice<T>, write: impl Fn(&T) -> String) -> String {
+    fn write_set_test<T>(&self, choice: &SetTest<T>, write: impl Fn(&T) -> String) -> String {
         let (single, list, values) = match choice {
-            Choice::OneOf(values) => ("==", "=in=", values),
-            Choice::NoneOf(values) => ("!=", "=out=", values),
+            SetTest::OneOf(values) => ("==", "=in=", values),
+            SetTest::NoneOf(values) => ("!=", "=out=", values),
         };
         match values.as_slice() {
             [value] if !self.lists_of_one => format!("{single}{}", write(value)),
@@ -68,8 +72,8 @@ impl Style {
 
     fn write_pattern(&self, pattern: &Pattern) -> String {
         let pieces = pattern.pieces().iter().map(|piece| match piece {
-            Piece::Literal(text) => self.escaped(text),
-            Piece::Anything => "*".to_owned(),
+            PatternPiece::Literal(text) => self.escaped(text),
+            PatternPiece::Anything => "*".to_owned(),
         });
         self.quoted(&pieces.collect::<String>())
     }
@@ -110,41 +114,43 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
             }
             text.push_str(literal);
         }
-        Pattern::cut(&text, &gaps)
+        Pattern::split(&text, &gaps)
     })
 }
 
-fn any_choice<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Choice<T>> {
+fn any_set_test<T: std::fmt::Debug + Clone>(value: impl Strategy<Value = T>) -> impl Strategy<Value = SetTest<T>> {
     (prop::collection::vec(value, 1..4), any::<bool>())
-        .prop_map(|(values, negated)| if negated { Choice::NoneOf(values) } else { Choice::OneOf(values) })
+        .prop_map(|(values, negated)| if negated { SetTest::NoneOf(values) } else { SetTest::OneOf(values) })
 }
 
-/// From the year 0 to the last instant that can be told, which is what RFC 3339 can write.
+/// The instants that RFC 3339 can represent.
 fn any_instant() -> impl Strategy<Value = Timestamp> {
     (-62_167_219_200_i64..253_402_207_200, 0..1_000_000_000_i32)
         .prop_filter_map("is an instant", |(second, nanosecond)| Timestamp::new(second, nanosecond).ok())
 }
 
-fn any_test(kind: Kind) -> BoxedStrategy<Test> {
+fn any_test(kind: FieldKind) -> BoxedStrategy<FieldTest> {
     match kind {
-        Kind::Text => prop_oneof![
-            any_choice(any_text()).prop_map(TextTest::Choice),
+        FieldKind::Text => prop_oneof![
+            any_set_test(any_text()).prop_map(TextTest::Set),
             any_pattern().prop_map(TextTest::Matches),
             any_pattern().prop_map(TextTest::DiffersFrom),
         ]
-        .prop_map(Test::Text)
+        .prop_map(FieldTest::Text)
         .boxed(),
-        Kind::Keyword(allowed) => any_choice(select(allowed)).prop_map(Test::Keyword).boxed(),
-        Kind::Boolean => any_choice(any::<bool>()).prop_map(Test::Boolean).boxed(),
-        Kind::Identifier => any_choice(any::<u128>().prop_map(Uuid::from_u128)).prop_map(Test::Identifier).boxed(),
-        Kind::Instant => prop_oneof![
-            any_choice(any_instant()).prop_map(InstantTest::Choice),
+        FieldKind::Keyword(allowed) => any_set_test(select(allowed)).prop_map(FieldTest::Keyword).boxed(),
+        FieldKind::Boolean => any_set_test(any::<bool>()).prop_map(FieldTest::Boolean).boxed(),
+        FieldKind::Identifier => {
+            any_set_test(any::<u128>().prop_map(Uuid::from_u128)).prop_map(FieldTest::Identifier).boxed()
+        }
+        FieldKind::Instant => prop_oneof![
+            any_set_test(any_instant()).prop_map(InstantTest::Set),
             any_instant().prop_map(InstantTest::Before),
             any_instant().prop_map(InstantTest::NotAfter),
             any_instant().prop_map(InstantTest::After),
             any_instant().prop_map(InstantTest::NotBefore),
         ]
-        .prop_map(Test::Instant)
+        .prop_map(FieldTest::Instant)
         .boxed(),
     }
 }
@@ -158,7 +164,7 @@ fn any_filter() -> impl Strategy<Value = Filter> {
     })
 }
 
-/// Pieces of the language in any order: mostly wrong, often nearly right.
+/// Tokens in any order: mostly invalid, often nearly valid.
 fn any_fragments() -> impl Strategy<Value = String> {
     let fragments = vec![
         "status",
@@ -202,11 +208,11 @@ fn any_fragments() -> impl Strategy<Value = String> {
     prop::collection::vec(select(fragments), 0..60).prop_map(|fragments| fragments.concat())
 }
 
-/// The comparisons, the deepest group and the longest list of a filter.
+/// Number of comparisons, nesting depth and longest list of a filter.
 fn extent(filter: &Filter) -> (usize, usize, usize) {
-    fn items(test: &Test) -> usize {
+    fn items(test: &FieldTest) -> usize {
         match test {
-            Test::Text(TextTest::Choice(Choice::OneOf(texts) | Choice::NoneOf(texts))) => texts.len(),
+            FieldTest::Text(TextTest::Set(SetTest::OneOf(texts) | SetTest::NoneOf(texts))) => texts.len(),
             _ => 1,
         }
     }
@@ -221,7 +227,7 @@ fn extent(filter: &Filter) -> (usize, usize, usize) {
     }
 }
 
-fn behaves(text: &str) -> Result<(), TestCaseError> {
+fn assert_parse_is_sound(text: &str) -> Result<(), TestCaseError> {
     match parse(text, &FIELDS) {
         Ok(filter) => {
             let (comparisons, depth, items) = extent(&filter);
@@ -245,29 +251,29 @@ fn behaves(text: &str) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(filter in any_filter(), style in any_style()) {
+    fn written_filters_parse_back(filter in any_filter(), style in any_style()) {
         let text = style.write(&filter);
         prop_assume!(text.len() <= MAX_BYTES);
         prop_assert_eq!(parse(&text, &FIELDS), Ok(filter), "{}", text);
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in any::<String>()) {
-        behaves(&text)?;
+    fn any_text_parses_soundly(text in any::<String>()) {
+        assert_parse_is_sound(&text)?;
     }
 
     #[test]
-    fn any_fragments_are_read_or_refused(text in any_fragments()) {
-        behaves(&text)?;
+    fn any_fragments_parse_soundly(text in any_fragments()) {
+        assert_parse_is_sound(&text)?;
     }
 
     #[test]
-    fn any_ascii_value_is_read_or_refused(value in "[ -~]{0,80}", field in select(FIELDS.to_vec())) {
-        behaves(&format!("{}=={value}", field.name))?;
+    fn any_ascii_value_parses_soundly(value in "[ -~]{0,80}", field in select(FIELDS.to_vec())) {
+        assert_parse_is_sound(&format!("{}=={value}", field.name))?;
     }
 
     #[test]
-    fn a_long_text_is_refused(text in "[(),;=a\\\\\"]{2049,2100}") {
+    fn long_text_is_rejected(text in "[(),;=a\\\\\"]{2049,2100}") {
         let error = parse(&text, &FIELDS).expect_err("it is too long");
         prop_assert_eq!(error.column(), MAX_BYTES + 1);
     }

@@ -1,12 +1,10 @@
-//! URLs, as cases and as properties.
-
 mod policy;
 mod properties;
 mod shape;
 
 use super::{AddressPolicy, CallbackUrl, MAX_CHARS, RedirectUrl, UrlError, UrlPolicy};
 
-/// What `dev` allows: `http`, and the machine itself.
+/// The policy of `dev`: `http` and loopback.
 fn lenient() -> UrlPolicy {
     UrlPolicy { allow_http: true, addresses: allowing(&["127.0.0.0/8", "::1/128"]) }
 }

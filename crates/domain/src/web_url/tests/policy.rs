@@ -3,7 +3,7 @@ use url::Host;
 use super::{AddressPolicy, CallbackUrl, RedirectUrl, UrlError, UrlPolicy, allowing, lenient};
 
 #[test]
-fn http_needs_permission() {
+fn http_requires_permission() {
     let strict = UrlPolicy::default();
     assert_eq!(CallbackUrl::parse("http://example.com/", &strict), Err(UrlError::HttpNotAllowed));
     assert_eq!(RedirectUrl::parse("HTTP://example.com/", &strict), Err(UrlError::HttpNotAllowed));
@@ -12,7 +12,7 @@ fn http_needs_permission() {
 }
 
 #[test]
-fn callbacks_do_not_go_where_they_could_do_harm() {
+fn non_public_callback_hosts_are_rejected() {
     for host in [
         "127.0.0.1",
         "localhost",
@@ -41,7 +41,7 @@ fn callbacks_do_not_go_where_they_could_do_harm() {
     ] {
         let url = format!("https://{host}/");
         assert_eq!(CallbackUrl::parse(&url, &UrlPolicy::default()), Err(UrlError::HostNotAllowed), "{url}");
-        // We never open it, so it may lead anywhere.
+        // The service never connects to a redirect URL.
         assert!(RedirectUrl::parse(&url, &UrlPolicy::default()).is_ok(), "{url}");
         assert!(CallbackUrl::from_stored(&url).is_ok(), "{url}");
     }
@@ -52,7 +52,7 @@ fn callbacks_do_not_go_where_they_could_do_harm() {
 }
 
 #[test]
-fn the_operator_makes_exceptions() {
+fn configured_ranges_and_names_are_permitted() {
     for host in ["127.0.0.1", "0x7f000001", "[::1]", "[::ffff:127.0.0.1]", "localhost", "api.localhost"] {
         let url = format!("http://{host}:8080/");
         assert!(CallbackUrl::parse(&url, &lenient()).is_ok(), "{url}");
@@ -73,7 +73,7 @@ fn the_operator_makes_exceptions() {
 }
 
 #[test]
-fn callbacks_do_not_come_back_to_us() {
+fn callbacks_to_own_host_names_are_rejected() {
     let mut policy = UrlPolicy::default();
     policy.addresses.own_hosts = vec![Host::parse("eu.ringtrue.example").expect("a host")];
     let url = "https://EU.ringtrue.example/v1/";
@@ -84,7 +84,7 @@ fn callbacks_do_not_come_back_to_us() {
 }
 
 #[test]
-fn callbacks_do_not_come_back_to_our_addresses() {
+fn callbacks_to_own_addresses_are_rejected() {
     for (own, host, is_ours) in [
         ("8.8.8.8", "8.8.8.8", true),
         ("8.8.8.8", "134744072", true),
@@ -102,7 +102,7 @@ fn callbacks_do_not_come_back_to_our_addresses() {
         policy.addresses.own_hosts = vec![Host::parse(own).expect("a host")];
         let url = format!("https://{host}/");
         assert_eq!(CallbackUrl::parse(&url, &policy).is_err(), is_ours, "{url} at {own}");
-        // Whoever allows the range means it.
+        // An allowed range overrides the check.
         policy.addresses.allow = allowing(&["8.8.0.0/16", "2606:4700::/32"]).allow;
         assert!(CallbackUrl::parse(&url, &policy).is_ok(), "{url} at {own}");
     }
@@ -204,7 +204,7 @@ fn only_public_addresses_are_permitted() {
 }
 
 #[test]
-fn ranges_open_what_they_contain_and_no_more() {
+fn allowed_ranges_permit_only_their_addresses() {
     let policy = allowing(&["10.1.0.0/16", "fd00:1::/32", "64:ff9b::/96"]);
     let permits = |address: &str| policy.permits(address.parse().expect("an address"));
     for address in ["10.1.2.3", "::ffff:10.1.2.3", "fd00:1::1", "64:ff9b::808:808", "8.8.8.8"] {
@@ -216,7 +216,7 @@ fn ranges_open_what_they_contain_and_no_more() {
 }
 
 #[test]
-fn a_redirect_url_has_none_of_the_parameters_that_it_gets() {
+fn redirect_url_with_result_parameters_is_rejected() {
     let policy = UrlPolicy::default();
     for query in [
         "code=1",
@@ -229,7 +229,7 @@ fn a_redirect_url_has_none_of_the_parameters_that_it_gets() {
     ] {
         let url = format!("https://app.example/done?{query}");
         assert_eq!(RedirectUrl::parse(&url, &policy), Err(UrlError::ResultParameter), "{url}");
-        assert!(RedirectUrl::from_stored(&url).is_ok(), "taken before: {url}");
+        assert!(RedirectUrl::from_stored(&url).is_ok(), "stored: {url}");
         assert!(CallbackUrl::parse(&url, &policy).is_ok(), "{url}");
     }
     for query in ["", "Code=1", "codes=1", "a=code", "a=b%26code=1", "xcode", "state=code%3D1"] {
@@ -238,14 +238,14 @@ fn a_redirect_url_has_none_of_the_parameters_that_it_gets() {
 }
 
 #[test]
-fn a_range_for_receivers_on_this_machine_does_not_open_our_own_listener() {
+fn allowed_loopback_range_does_not_permit_own_listener() {
     let own_listeners = vec!["127.0.0.1:8080".parse().unwrap()];
     let policy = |ranges: &[&str]| {
         let addresses = AddressPolicy { own_listeners: own_listeners.clone(), ..allowing(ranges) };
         UrlPolicy { allow_http: true, addresses }
     };
     let (range, named) = (policy(&["127.0.0.0/8", "::1/128"]), policy(&["127.0.0.1/32"]));
-    for (url, policy, is_taken) in [
+    for (url, policy, is_accepted) in [
         ("http://127.0.0.1:8080/", &range, false),
         ("http://0x7f000001:8080/", &range, false),
         ("http://[::ffff:127.0.0.1]:8080/", &range, false),
@@ -255,6 +255,6 @@ fn a_range_for_receivers_on_this_machine_does_not_open_our_own_listener() {
         ("http://127.0.0.2:8080/", &range, true),
         ("http://127.0.0.1:8080/", &named, true),
     ] {
-        assert_eq!(CallbackUrl::parse(url, policy).is_ok(), is_taken, "{url}");
+        assert_eq!(CallbackUrl::parse(url, policy).is_ok(), is_accepted, "{url}");
     }
 }

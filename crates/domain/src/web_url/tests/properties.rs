@@ -4,7 +4,7 @@ use url::Url;
 
 use super::{AddressPolicy, CallbackUrl, UrlPolicy};
 
-/// Pieces of URLs in any order: mostly wrong, often nearly right.
+/// Fragments of URLs in any order: mostly invalid, often nearly valid.
 fn any_fragments() -> impl Strategy<Value = String> {
     let fragments = vec![
         "https",
@@ -46,8 +46,8 @@ fn any_fragments() -> impl Strategy<Value = String> {
     prop::collection::vec(select(fragments), 0..8).prop_map(|fragments| fragments.concat())
 }
 
-/// What is taken is stable, and means to us what it means to a parser that follows the standard of browsers.
-fn behaves(text: &str) -> Result<(), TestCaseError> {
+/// An accepted URL round-trips, and has the same parts as in the WHATWG URL parser.
+fn assert_parses_like_whatwg(text: &str) -> Result<(), TestCaseError> {
     let Ok(url) = CallbackUrl::from_stored(text) else {
         return Ok(());
     };
@@ -56,12 +56,12 @@ fn behaves(text: &str) -> Result<(), TestCaseError> {
     prop_assert!(url.as_str().bytes().all(|b| b.is_ascii_graphic()));
 
     for text in [text, url.as_str()] {
-        let standard = Url::parse(text).map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
-        prop_assert_eq!(standard.host().map(|host| host.to_owned()), Some(url.host().clone()));
-        prop_assert_eq!(standard.port_or_known_default(), Some(url.port()));
-        prop_assert_eq!(standard.scheme() == "https", url.is_https());
-        // The standard encodes apostrophes in queries; the RFC need not.
-        let target = standard[url::Position::BeforePath..].replace("%27", "'");
+        let whatwg = Url::parse(text).map_err(|error| TestCaseError::fail(format!("{text}: {error}")))?;
+        prop_assert_eq!(whatwg.host().map(|host| host.to_owned()), Some(url.host().clone()));
+        prop_assert_eq!(whatwg.port_or_known_default(), Some(url.port()));
+        prop_assert_eq!(whatwg.scheme() == "https", url.is_https());
+        // WHATWG encodes apostrophes in queries, RFC 3986 does not.
+        let target = whatwg[url::Position::BeforePath..].replace("%27", "'");
         prop_assert_eq!(target, url.target().replace("%27", "'"));
     }
     Ok(())
@@ -69,30 +69,30 @@ fn behaves(text: &str) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn any_text_is_taken_or_refused(text in any::<String>()) {
-        behaves(&text)?;
+    fn any_text_parses_consistently(text in any::<String>()) {
+        assert_parses_like_whatwg(&text)?;
     }
 
     #[test]
-    fn any_fragments_are_taken_or_refused(text in any_fragments()) {
-        behaves(&text)?;
+    fn any_fragments_parse_consistently(text in any_fragments()) {
+        assert_parses_like_whatwg(&text)?;
     }
 
     #[test]
-    fn any_host_is_taken_or_refused(host in any::<String>()) {
-        behaves(&format!("https://{host}/"))?;
+    fn any_host_parses_consistently(host in any::<String>()) {
+        assert_parses_like_whatwg(&format!("https://{host}/"))?;
     }
 
     #[test]
-    fn any_target_is_taken_or_refused(target in "[!-~]{0,60}") {
-        behaves(&format!("https://example.com/{target}"))?;
+    fn any_target_parses_consistently(target in "[!-~]{0,60}") {
+        assert_parses_like_whatwg(&format!("https://example.com/{target}"))?;
     }
 
     #[test]
-    fn a_strict_policy_takes_no_special_address(bits in any::<u32>()) {
+    fn strict_policy_rejects_special_addresses(bits in any::<u32>()) {
         let address = std::net::Ipv4Addr::from(bits);
-        let taken = CallbackUrl::parse(&format!("https://{bits}/"), &UrlPolicy::default());
-        prop_assert_eq!(taken.is_ok(), AddressPolicy::default().permits(address.into()));
+        let parsed = CallbackUrl::parse(&format!("https://{bits}/"), &UrlPolicy::default());
+        prop_assert_eq!(parsed.is_ok(), AddressPolicy::default().permits(address.into()));
         let mapped = AddressPolicy::default().permits(address.to_ipv6_mapped().into());
         prop_assert!(!mapped);
     }

@@ -1,8 +1,8 @@
 use super::{CallbackUrl, MAX_CHARS, RedirectUrl, UrlError, UrlPolicy, allowing, lenient};
 
-/// Both kinds of URL read this, and keep it in the expected form.
+/// Both kinds of URL accept the text and canonicalise it.
 #[track_caller]
-fn becomes(text: &str, expected: &str) {
+fn assert_canonical(text: &str, expected: &str) {
     let policy = UrlPolicy { allow_http: true, ..UrlPolicy::default() };
     let callback = CallbackUrl::parse(text, &policy).unwrap_or_else(|error| panic!("{text}: {error}"));
     let redirect = RedirectUrl::parse(text, &policy).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -12,34 +12,34 @@ fn becomes(text: &str, expected: &str) {
     assert_eq!(RedirectUrl::from_stored(expected), Ok(redirect));
 }
 
-/// Both kinds of URL refuse this, even where everything is allowed that can be.
+/// Both kinds of URL reject the text, even with the most permissive policy.
 #[track_caller]
-fn fails(text: &str, expected: UrlError) {
+fn assert_rejected(text: &str, expected: UrlError) {
     let policy = UrlPolicy { allow_http: true, addresses: allowing(&["0.0.0.0/0", "::/0"]) };
     assert_eq!(CallbackUrl::parse(text, &policy), Err(expected), "{text}");
     assert_eq!(RedirectUrl::parse(text, &policy), Err(expected), "{text}");
 }
 
 #[test]
-fn the_origin_becomes_canonical() {
-    becomes("https://example.com", "https://example.com/");
-    becomes("https://example.com/", "https://example.com/");
-    becomes("HTTPS://Example.COM/Path", "https://example.com/Path");
-    becomes("https://example.com:443/", "https://example.com/");
-    becomes("http://example.com:80/", "http://example.com/");
-    becomes("https://example.com:80/", "https://example.com:80/");
-    becomes("https://example.com:65535/", "https://example.com:65535/");
-    becomes("https://bücher.example/", "https://xn--bcher-kva.example/");
-    becomes("https://ｅxample.com/", "https://example.com/");
-    becomes("https://my_host-1.example/", "https://my_host-1.example/");
-    becomes("https://receiver/", "https://receiver/");
-    becomes("https://8.8.8.8/", "https://8.8.8.8/");
-    becomes("https://134744072/", "https://8.8.8.8/");
-    becomes("https://[2606:4700:0:0::1111]:8443/", "https://[2606:4700::1111]:8443/");
+fn origin_is_canonicalised() {
+    assert_canonical("https://example.com", "https://example.com/");
+    assert_canonical("https://example.com/", "https://example.com/");
+    assert_canonical("HTTPS://Example.COM/Path", "https://example.com/Path");
+    assert_canonical("https://example.com:443/", "https://example.com/");
+    assert_canonical("http://example.com:80/", "http://example.com/");
+    assert_canonical("https://example.com:80/", "https://example.com:80/");
+    assert_canonical("https://example.com:65535/", "https://example.com:65535/");
+    assert_canonical("https://bücher.example/", "https://xn--bcher-kva.example/");
+    assert_canonical("https://ｅxample.com/", "https://example.com/");
+    assert_canonical("https://my_host-1.example/", "https://my_host-1.example/");
+    assert_canonical("https://receiver/", "https://receiver/");
+    assert_canonical("https://8.8.8.8/", "https://8.8.8.8/");
+    assert_canonical("https://134744072/", "https://8.8.8.8/");
+    assert_canonical("https://[2606:4700:0:0::1111]:8443/", "https://[2606:4700::1111]:8443/");
 }
 
 #[test]
-fn path_and_query_stay_as_they_are() {
+fn path_and_query_are_unchanged() {
     for target in [
         "/a//b/",
         "/a%2Fb%2fc",
@@ -54,15 +54,15 @@ fn path_and_query_stay_as_they_are() {
         "/a.b/..c/...",
     ] {
         let url = format!("https://example.com{target}");
-        becomes(&url, &url);
-        let url = CallbackUrl::from_stored(&url).expect("it was read before");
+        assert_canonical(&url, &url);
+        let url = CallbackUrl::from_stored(&url).expect("a stored URL");
         assert_eq!(url.target(), target);
     }
-    becomes("https://example.com?a=1", "https://example.com/?a=1");
+    assert_canonical("https://example.com?a=1", "https://example.com/?a=1");
 }
 
 #[test]
-fn nothing_is_repaired() {
+fn malformed_urls_are_rejected() {
     use UrlError::*;
     for (text, expected) in [
         ("", NotAbsolute),
@@ -146,35 +146,35 @@ fn nothing_is_repaired() {
         ("https://example.com/a/%2e%2E/b", DotSegment),
         ("https://example.com/a/.%2e?x", DotSegment),
     ] {
-        fails(text, expected);
+        assert_rejected(text, expected);
     }
 }
 
 #[test]
-fn length_is_bounded() {
+fn length_is_limited() {
     let origin = "https://example.com";
     let sized = |chars: usize| format!("{origin}/{}", "x".repeat(chars - origin.len() - 1));
-    becomes(&sized(MAX_CHARS), &sized(MAX_CHARS));
-    fails(&sized(MAX_CHARS + 1), UrlError::TooLong);
-    fails(&"x".repeat(10_000_000), UrlError::TooLong);
-    // It counts the slash that an empty path gets.
-    fails(&format!("{origin}?{}", "x".repeat(MAX_CHARS - origin.len() - 1)), UrlError::TooLong);
+    assert_canonical(&sized(MAX_CHARS), &sized(MAX_CHARS));
+    assert_rejected(&sized(MAX_CHARS + 1), UrlError::TooLong);
+    assert_rejected(&"x".repeat(10_000_000), UrlError::TooLong);
+    // The slash of an empty path counts.
+    assert_rejected(&format!("{origin}?{}", "x".repeat(MAX_CHARS - origin.len() - 1)), UrlError::TooLong);
 
     let label = "a".repeat(63);
-    becomes(&format!("https://{label}.example/"), &format!("https://{label}.example/"));
-    fails(&format!("https://{label}a.example/"), UrlError::HostInvalid);
-    fails(&format!("https://{}.example/", [label.as_str(); 4].join(".")), UrlError::HostInvalid);
+    assert_canonical(&format!("https://{label}.example/"), &format!("https://{label}.example/"));
+    assert_rejected(&format!("https://{label}a.example/"), UrlError::HostInvalid);
+    assert_rejected(&format!("https://{}.example/", [label.as_str(); 4].join(".")), UrlError::HostInvalid);
 }
 
 #[test]
-fn a_callback_url_says_how_to_reach_it() {
+fn parts_of_a_callback_url() {
     for (text, is_https, host, port, authority, target) in [
         ("https://Example.com/cb?x=1", true, "example.com", 443, "example.com", "/cb?x=1"),
         ("https://example.com:8443", true, "example.com", 8443, "example.com:8443", "/"),
         ("http://example.com:443/", false, "example.com", 443, "example.com:443", "/"),
         ("http://[2606:4700::1111]:8080/a", false, "[2606:4700::1111]", 8080, "[2606:4700::1111]:8080", "/a"),
     ] {
-        let url = CallbackUrl::parse(text, &lenient()).expect("it is right");
+        let url = CallbackUrl::parse(text, &lenient()).expect("a valid URL");
         assert_eq!(url.is_https(), is_https, "{text}");
         assert_eq!(url.host().to_string(), host, "{text}");
         assert_eq!(url.port(), port, "{text}");
@@ -184,10 +184,10 @@ fn a_callback_url_says_how_to_reach_it() {
 }
 
 #[test]
-fn debug_shows_no_path_and_no_query() {
+fn debug_output_masks_path_and_query() {
     let text = "https://example.com:8443/secret?token=secret";
-    let callback = CallbackUrl::from_stored(text).expect("it is right");
-    let redirect = RedirectUrl::from_stored(text).expect("it is right");
+    let callback = CallbackUrl::from_stored(text).expect("a valid URL");
+    let redirect = RedirectUrl::from_stored(text).expect("a valid URL");
     assert_eq!(format!("{callback:?}"), "CallbackUrl(https://example.com)");
     assert_eq!(format!("{redirect:?}"), "RedirectUrl(https://example.com)");
 }

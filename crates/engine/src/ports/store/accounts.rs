@@ -1,4 +1,4 @@
-//! People who sign in to the console: accounts, memberships, sessions and one-time links.
+//! Console accounts, memberships, sessions and one-time links.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use ringtrue_domain::{
 
 use super::{StoreError, TokenHash};
 
-/// A password as it is kept: salted, hashed, with the cost that it was hashed at.
+/// A salted password hash with its cost parameters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(pub String);
 
@@ -23,11 +23,11 @@ impl fmt::Debug for PasswordHash {
     }
 }
 
-/// An account that somebody wants to sign in to.
+/// An account with its login data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountRecord {
     pub account: Account,
-    /// `None` until one is set.
+    /// `None` until a password is set.
     pub password: Option<PasswordHash>,
     pub is_disabled: bool,
 }
@@ -38,41 +38,39 @@ pub struct AccountSummary {
     pub account: Account,
     pub is_disabled: bool,
     pub has_password: bool,
-    /// The last sign-in. `None`: nobody has signed in yet.
+    /// Last sign-in.
     pub signed_in_at: Option<Timestamp>,
     pub workspaces: u64,
 }
 
-/// Where a session was begun.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOrigin {
-    /// The network of the browser's address, such as `203.0.113.0/24`.
+    /// IP network of the browser, such as `203.0.113.0/24`.
     pub network: String,
     pub user_agent: String,
 }
 
-/// Who guesses at passwords, known by a keyed hash.
+/// Keyed hash of an account and address, or of an address, whose logins are throttled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Guesser(pub [u8; 32]);
+pub struct LoginThrottleKey(pub [u8; 32]);
 
-/// A guess at a password, as it is counted.
+/// A login attempt, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guess {
-    /// The account, from this network address.
-    pub account: Guesser,
-    /// The network address, whatever the account.
-    pub address: Guesser,
+pub struct LoginAttempt {
+    /// Key of account and network address.
+    pub account: LoginThrottleKey,
+    /// Key of the network address alone.
+    pub address: LoginThrottleKey,
     pub at: Timestamp,
 }
 
-/// Whose guesses are not looked at for a while.
+/// The delay before the next login attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wait {
-    pub who: Guesser,
+pub struct LoginBlocked {
+    pub key: LoginThrottleKey,
     pub until: Timestamp,
 }
 
-/// A session that is to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSession {
     pub token: TokenHash,
@@ -82,7 +80,7 @@ pub struct NewSession {
     pub expires_at: Timestamp,
 }
 
-/// A session that is good, with who has it and where they belong.
+/// A valid session with its account and memberships.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord {
     pub account: Account,
@@ -91,7 +89,7 @@ pub struct SessionRecord {
     pub seen_at: Timestamp,
 }
 
-/// A session as its account's owner sees it.
+/// A session in the list of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSummary {
     pub token: TokenHash,
@@ -100,20 +98,20 @@ pub struct SessionSummary {
     pub seen_at: Timestamp,
 }
 
-/// What a valid session may see.
+/// The access rights of a valid session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionAccess {
     pub token: TokenHash,
     pub is_admin: bool,
-    /// Those of the workspaces in question that its account is a member of.
+    /// The requested workspaces that the account is a member of.
     pub workspaces: Vec<WorkspaceId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkPurpose {
-    /// Whoever has it chooses a password, and is signed in.
+    /// Sets a password, and signs in.
     SetPassword,
-    /// Whoever has it is signed in.
+    /// Signs in.
     SignIn,
 }
 
@@ -128,61 +126,59 @@ impl LinkPurpose {
     }
 }
 
-/// A link that is good once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewLink {
+pub struct NewOneTimeLink {
     pub token: TokenHash,
     pub account: AccountId,
     pub purpose: LinkPurpose,
     pub expires_at: Timestamp,
 }
 
-/// A link that is still good.
+/// A valid, unused link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkRecord {
+pub struct OneTimeLink {
     pub account: Account,
     pub purpose: LinkPurpose,
     pub expires_at: Timestamp,
 }
 
-/// A new password in place of the current one.
 #[derive(Clone, Debug)]
 pub struct PasswordChange {
     pub account: AccountId,
-    /// The hash that the given current password was compared with.
+    /// The hash that the current password was verified with.
     pub current: PasswordHash,
     pub new: PasswordHash,
-    /// The session that stays; every other one ends.
+    /// The session to keep; all others end.
     pub session: TokenHash,
-    pub guess: Guess,
+    pub attempt: LoginAttempt,
 }
 
 /// The outcome of an invitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Invited {
-    /// It is pending, in place of any earlier one for the same address and workspace.
+pub enum InviteOutcome {
+    /// The invitation replaces any pending one for the same address and workspace.
     Pending,
     AlreadyMember,
-    /// The inviting account is no longer an owner of the workspace or an administrator.
+    /// The inviter is neither an owner of the workspace nor an administrator.
     NotAllowed,
-    /// The workspace has as many members and pending invitations as it may.
+    /// The workspace has reached its maximum number of members and pending invitations.
     LimitReached,
 }
 
 /// The outcome of accepting an invitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Acceptance {
+pub enum AcceptOutcome {
     Accepted,
-    /// The invitation has expired, was withdrawn or accepted, or is for another address.
+    /// The invitation is expired, withdrawn, already accepted or for another address.
     NotValid,
-    /// There is an account with this address, which must sign in.
+    /// An account with this address exists and must sign in.
     AccountExists,
 }
 
-/// The outcome of a change of a member's role, or of a removal.
+/// The outcome of a role change or removal of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberChange {
-    Done,
+pub enum MemberChangeOutcome {
+    Changed,
     NotAMember,
     /// The workspace would have no owner who can sign in.
     LastOwner,
@@ -190,8 +186,8 @@ pub enum MemberChange {
 
 /// The outcome of a change of an account by an administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccountChange {
-    Done,
+pub enum AccountChangeOutcome {
+    Changed,
     /// The account is in that state already, or does not exist.
     Unchanged,
     /// The deployment would have no administrator.
@@ -200,46 +196,52 @@ pub enum AccountChange {
 
 #[async_trait]
 pub trait AccountStore: Send + Sync {
-    /// `false`: there is an account with this address, and nothing was written.
+    /// `false`: an account with this address exists, and nothing was written.
     async fn add_account(&self, account: &Account, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    async fn account(&self, id: AccountId) -> Result<Option<AccountRecord>, StoreError>;
+    async fn find_account(&self, id: AccountId) -> Result<Option<AccountRecord>, StoreError>;
 
-    async fn account_by_email(&self, email: &Email) -> Result<Option<AccountRecord>, StoreError>;
+    async fn find_account_by_email(&self, email: &Email) -> Result<Option<AccountRecord>, StoreError>;
 
-    /// All accounts, by their addresses.
-    async fn accounts(&self, page: PageRequest) -> Result<Page<AccountSummary>, StoreError>;
+    /// Lists all accounts by address.
+    async fn list_accounts(&self, page: PageRequest) -> Result<Page<AccountSummary>, StoreError>;
 
-    /// The addresses of these accounts. Those that are none are left out.
-    async fn emails(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, Email)>, StoreError>;
+    /// Unknown accounts are omitted.
+    async fn emails_of_accounts(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, Email)>, StoreError>;
 
-    /// Makes an account an administrator, and removes its password, sessions and links: the address may be unproved.
-    /// `false`: it is one already, or does not exist, and nothing was written.
+    /// Makes an account an administrator, and removes its password, sessions and links, because its address may be
+    /// unverified. `false`: it is an administrator or does not exist, and nothing was written.
     async fn make_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// Makes an administrator an account like any other, and voids its invitations to workspaces that it does not own.
-    async fn remove_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChange, StoreError>;
+    /// Removes the administrator role, and voids the account's invitations to workspaces that it does not own.
+    async fn remove_admin(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError>;
 
-    /// Disables an account at the time of the event, ends its sessions and links, and voids its invitations of others.
-    async fn disable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChange, StoreError>;
+    /// Disables an account at the time of the audit event, ends its sessions and links, and voids its invitations.
+    async fn disable_account(&self, account: AccountId, audit: &AuditEvent)
+    -> Result<AccountChangeOutcome, StoreError>;
 
-    async fn enable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChange, StoreError>;
+    async fn enable_account(&self, account: AccountId, audit: &AuditEvent) -> Result<AccountChangeOutcome, StoreError>;
 
-    /// Stores an invitation, unless the workspace has `limit` members and invitations that are pending at its creation.
-    async fn invite(&self, invitation: &Invitation, limit: u32, audit: &AuditEvent) -> Result<Invited, StoreError>;
+    /// Stores an invitation, unless the workspace already has `limit` members and pending invitations.
+    async fn create_invitation(
+        &self,
+        invitation: &Invitation,
+        limit: u32,
+        audit: &AuditEvent,
+    ) -> Result<InviteOutcome, StoreError>;
 
-    /// An invitation that is pending at `now`.
-    async fn invitation(&self, id: InvitationId, now: Timestamp) -> Result<Option<Invitation>, StoreError>;
+    /// Finds an invitation that is pending at `now`.
+    async fn find_invitation(&self, id: InvitationId, now: Timestamp) -> Result<Option<Invitation>, StoreError>;
 
-    /// The invitations of a workspace that are pending at `now`, by their addresses.
-    async fn invitations(
+    /// Lists the invitations of a workspace that are pending at `now`, by address.
+    async fn list_invitations(
         &self,
         workspace: WorkspaceId,
         now: Timestamp,
         page: PageRequest,
     ) -> Result<Page<Invitation>, StoreError>;
 
-    /// `false`: the workspace has no such invitation, and nothing was written.
+    /// `false`: the invitation does not exist in the workspace, and nothing was written.
     async fn withdraw_invitation(
         &self,
         workspace: WorkspaceId,
@@ -247,15 +249,15 @@ pub trait AccountStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Makes an account a member by an invitation for its address that is pending at the time of the event.
+    /// Accepts an invitation that is pending at the time of the audit event and addressed to the account.
     async fn accept_invitation(
         &self,
         id: InvitationId,
         account: AccountId,
         audit: &AuditEvent,
-    ) -> Result<Acceptance, StoreError>;
+    ) -> Result<AcceptOutcome, StoreError>;
 
-    /// Creates an account for the address of an invitation, makes it a member and begins a session.
+    /// Creates an account for the address of an invitation, adds it as a member and begins a session.
     async fn accept_with_new_account(
         &self,
         id: InvitationId,
@@ -263,37 +265,41 @@ pub trait AccountStore: Send + Sync {
         password: &PasswordHash,
         session: NewSession,
         audit: &[AuditEvent],
-    ) -> Result<Acceptance, StoreError>;
+    ) -> Result<AcceptOutcome, StoreError>;
 
-    /// Changes the role of a member. The invitations by somebody who is no owner any more are void.
-    async fn set_role(
+    /// Changes the role of a member. Voids the invitations of a former owner.
+    async fn change_member_role(
         &self,
         account: AccountId,
         membership: Membership,
         audit: &AuditEvent,
-    ) -> Result<MemberChange, StoreError>;
+    ) -> Result<MemberChangeOutcome, StoreError>;
 
-    /// Removes a member, whose invitations to the workspace are void.
-    async fn withdraw(
+    /// Removes a member, and voids the member's invitations to the workspace.
+    async fn remove_member(
         &self,
         account: AccountId,
         workspace: WorkspaceId,
         audit: &AuditEvent,
-    ) -> Result<MemberChange, StoreError>;
+    ) -> Result<MemberChangeOutcome, StoreError>;
 
-    /// The members of a workspace by their addresses.
-    async fn members(&self, workspace: WorkspaceId, page: PageRequest) -> Result<Page<(Account, Role)>, StoreError>;
+    /// Lists the members of a workspace by address.
+    async fn list_members(
+        &self,
+        workspace: WorkspaceId,
+        page: PageRequest,
+    ) -> Result<Page<(Account, Role)>, StoreError>;
 
-    /// Stores a link, and voids earlier ones of the same account. `false`: the account is disabled or does not exist,
-    /// and nothing was written.
-    async fn add_link(&self, link: NewLink, audit: &AuditEvent) -> Result<bool, StoreError>;
+    /// Stores a link, and voids earlier links of the account. `false`: the account is disabled or does not exist, and
+    /// nothing was written.
+    async fn add_link(&self, link: NewOneTimeLink, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// A link that is good at `now`, without using it up.
-    async fn link(&self, token: TokenHash, now: Timestamp) -> Result<Option<LinkRecord>, StoreError>;
+    /// Finds a link that is valid at `now`, without redeeming it.
+    async fn find_link(&self, token: TokenHash, now: Timestamp) -> Result<Option<OneTimeLink>, StoreError>;
 
-    /// Uses a link up, and begins a session. A new password ends every other session and link of its account. `false`:
-    /// the link is not good, and nothing was written.
-    async fn use_link(
+    /// Redeems a link, and begins a session. A new password ends all other sessions and links of the account. `false`:
+    /// the link is invalid, and nothing was written.
+    async fn redeem_link(
         &self,
         token: TokenHash,
         password: Option<&PasswordHash>,
@@ -301,31 +307,31 @@ pub trait AccountStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<bool, StoreError>;
 
-    /// Counts a guess as a wrong one, by the rules of [`guessing`](ringtrue_domain::guessing), whichever node it was made
-    /// at. `Some`: who has to wait for the longest, and nothing was counted.
-    async fn count_guess(&self, guess: Guess) -> Result<Option<Wait>, StoreError>;
+    /// Counts an attempt as failed before the password is verified, by the rules of
+    /// [`login_throttle`](ringtrue_domain::login_throttle). `Some`: the longest delay; nothing was counted.
+    async fn count_login_attempt(&self, attempt: LoginAttempt) -> Result<Option<LoginBlocked>, StoreError>;
 
-    /// Begins a session of somebody whose guess was right, and takes the guess back. `false`: the account has been
-    /// disabled, or has another password than the one that was compared, and nothing was written.
+    /// Begins a session after a successful login, and undoes the count of the attempt. `false`: the account was
+    /// disabled or its password changed meanwhile, and nothing was written.
     async fn begin_session(
         &self,
         session: NewSession,
         password: &PasswordHash,
-        guess: Guess,
+        attempt: LoginAttempt,
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Replaces a password, and ends every other session and every link of its account. `false`: the current password is
-    /// another one by now, and nothing was written.
+    /// Replaces a password, and ends all other sessions and links of the account. `false`: the password changed
+    /// meanwhile, and nothing was written.
     async fn change_password(&self, change: PasswordChange, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// A session that is good at `now`.
-    async fn session(&self, token: TokenHash, now: Timestamp) -> Result<Option<SessionRecord>, StoreError>;
+    /// Finds a session that is valid at `now`.
+    async fn find_session(&self, token: TokenHash, now: Timestamp) -> Result<Option<SessionRecord>, StoreError>;
 
-    /// The sessions of an account that are good at `now`, the last used first.
-    async fn sessions(&self, account: AccountId, now: Timestamp) -> Result<Vec<SessionSummary>, StoreError>;
+    /// Lists the sessions of an account that are valid at `now`, last used first.
+    async fn list_sessions(&self, account: AccountId, now: Timestamp) -> Result<Vec<SessionSummary>, StoreError>;
 
-    /// Those of the sessions that are good at `now`, with those of the workspaces that each may see.
+    /// The sessions that are valid at `now`, each with the workspaces that it may access.
     async fn session_access(
         &self,
         tokens: &[TokenHash],
@@ -333,10 +339,14 @@ pub trait AccountStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Vec<SessionAccess>, StoreError>;
 
-    /// Says that a session is in use, and until when it is good.
-    async fn keep_session(&self, token: TokenHash, seen_at: Timestamp, expires_at: Timestamp)
-    -> Result<(), StoreError>;
+    /// Records the use of a session, and extends it.
+    async fn extend_session(
+        &self,
+        token: TokenHash,
+        seen_at: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<(), StoreError>;
 
-    /// `false`: there was none, and nothing was written.
+    /// `false`: the session does not exist, and nothing was written.
     async fn end_session(&self, token: TokenHash, audit: &AuditEvent) -> Result<bool, StoreError>;
 }

@@ -1,20 +1,20 @@
-//! What is counted for people who look after a project.
+//! Activity counts of projects, for the console.
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use ringtrue_domain::{activity::Counts, network::NetworkId, product::Product, tenancy::ProjectId};
+use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
 
 use super::StoreError;
 
-/// What is to be added to the counts of a minute.
+/// An increment of the counts of one minute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityCount {
     pub project: ProjectId,
-    /// The beginning of the minute.
+    /// Start of the minute.
     pub minute: Timestamp,
     pub product: Product,
     pub network: Option<NetworkId>,
-    pub counts: Counts,
+    pub counts: ActivityCounts,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,39 +22,38 @@ pub struct ActivityFilter {
     /// Minutes that begin at or after `from` and before `to`.
     pub from: Timestamp,
     pub to: Timestamp,
-    /// How long a period is: whole minutes, and whole hours for what is older than a day.
+    /// Length of a period: whole minutes; whole hours for data older than a day.
     pub period: SignedDuration,
-    /// `None`: all of them.
+    /// `None`: all products.
     pub product: Option<Product>,
-    /// `None`: all of them, and what has none.
+    /// `None`: all networks, and checks without a network.
     pub network: Option<NetworkId>,
 }
 
-/// What was counted in one period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActivityPeriod {
     pub start: Timestamp,
-    pub counts: Counts,
+    pub counts: ActivityCounts,
 }
 
-/// Callbacks that wait for their next attempt, or are being sent.
+/// Number of undelivered callbacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitingCallbacks {
     pub count: u64,
-    /// Not all callbacks of the deployment were looked at: there may be more.
-    pub is_cut: bool,
+    /// The scan limit was reached; there may be more.
+    pub is_truncated: bool,
 }
 
 #[async_trait]
 pub trait ActivityStore: Send + Sync {
-    /// Adds to what is there: all of it or nothing. Each minute of a project, product and network is named once, in
+    /// Increments counts atomically. `counts` has at most one entry per project, minute, product and network, sorted in
     /// this order.
     async fn add_activity(&self, counts: Vec<ActivityCount>) -> Result<(), StoreError>;
 
-    /// A project's periods in which something was counted, in their order.
+    /// The non-empty periods of a project, in order.
     async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<ActivityPeriod>, StoreError>;
 
-    /// The networks that something was counted for, in their order.
+    /// The networks with activity, in order.
     async fn active_networks(
         &self,
         project: ProjectId,
@@ -62,18 +61,18 @@ pub trait ActivityStore: Send + Sync {
         to: Timestamp,
     ) -> Result<Vec<NetworkId>, StoreError>;
 
-    /// A project's callbacks that wait, among the first so many of the deployment: a count must not take longer the
-    /// worse things are.
+    /// Counts the undelivered callbacks of a project. Scans a limited number of the deployment's callbacks, so that a
+    /// long queue does not slow the query down.
     async fn waiting_callbacks(
         &self,
         project: ProjectId,
         product: Option<Product>,
-        among: u32,
+        scan_limit: u32,
     ) -> Result<WaitingCallbacks, StoreError>;
 
-    /// Sums minutes that begin before an instant up into hours, a bounded number at a time. Gives how many went.
-    async fn sum_activity_up(&self, before: Timestamp) -> Result<u64, StoreError>;
+    /// Rolls a batch of minutes before an instant up into hours. Returns the number of replaced rows.
+    async fn roll_up_activity(&self, before: Timestamp) -> Result<u64, StoreError>;
 
-    /// Deletes hours that begin before an instant, a bounded number at a time. Gives how many rows went.
-    async fn forget_activity(&self, before: Timestamp) -> Result<u64, StoreError>;
+    /// Deletes a batch of hours before an instant. Returns the number of deleted rows.
+    async fn delete_activity_before(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Callbacks: leased, sent, settled.
+//! Callback queue: leases, attempts, retries.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -9,89 +9,87 @@ use ringtrue_domain::{
     tenancy::{Mode, ProjectId},
 };
 
-use super::{Completion, Found, StoreError};
+use super::{IdempotentResponse, StoreError, TenantLookup};
 
-/// A callback that somebody holds the lease of.
+/// A callback under lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeasedCallback {
     pub check: CheckId,
     pub project: ProjectId,
     pub product: Product,
-    /// That of its check, whatever the project is now. It decides which key signs.
+    /// Mode of the check, which selects the signing key. The project may have changed its mode since.
     pub mode: Mode,
     pub url: Sealed,
     pub body: Sealed,
-    /// How many attempts have failed, or were made before it was sent again.
+    /// Failed attempts, plus all attempts before the last resend.
     pub failed_attempts: u32,
-    /// How many of them were made before it was sent again, whatever came of them.
+    /// Attempts before the last resend, with any outcome.
     pub earlier_attempts: u32,
 }
 
-/// How often a callback may be sent again by hand.
+/// Maximum number of manual resends of a callback.
 pub const MAX_RESENDS: u32 = 20;
-/// How many attempts of a callback are kept.
-pub const MAX_ATTEMPTS_KEPT: u32 = 20;
+/// Maximum number of stored attempts of a callback.
+pub const MAX_LOGGED_ATTEMPTS: u32 = 20;
 
-/// Whether a callback is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resent {
+pub enum ResendOutcome {
     Queued,
-    /// It is still being tried, and nothing was written.
+    /// The callback is still being delivered; nothing was written.
     StillWaiting,
-    /// What it said has been erased, and nothing was written.
+    /// The body has been erased; nothing was written.
     Erased,
-    /// It was sent again as often as is allowed, and nothing was written.
+    /// [`MAX_RESENDS`] is reached; nothing was written.
     LimitReached,
 }
 
-/// How an attempt ended, and what follows. The last line of an attempt is also what releases its lease.
+/// The result of an attempt. Storing it also releases the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settlement {
+pub struct AttemptSettlement {
     pub check: CheckId,
-    /// The attempt that is settled, from 1. An attempt that was settled before is not settled again.
+    /// Attempt number, from 1. An attempt is settled once.
     pub attempt: u32,
-    pub then: Then,
+    pub outcome: AttemptOutcome,
     pub log: AttemptLog,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub enum AttemptOutcome {
     Delivered,
     RetryAt(Timestamp),
     GivenUp,
 }
 
-/// What is remembered of an attempt.
+/// The stored log of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptLog {
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
-    /// The status that was answered.
+    /// HTTP status of the response.
     pub status: Option<u16>,
-    /// Why there was no answer, in one word: `timeout`, `blocked_address`, `refused` …
+    /// Reason for a missing response: `timeout`, `blocked_address`, `connection` …
     pub failure: Option<String>,
-    /// What was sent and answered, sealed: headers without credentials, the beginning of the answer's body. `None` once it
-    /// has been erased.
+    /// Request and response, sealed: headers without credentials, truncated response body. `None` after erasure.
     pub exchange: Option<Sealed>,
 }
 
-/// A callback as it stands, for its log.
+/// A callback with its log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackRecord {
     pub check: CheckId,
     pub product: Product,
-    /// Empty once it has been erased.
+    /// Empty after erasure.
     pub url: Sealed,
-    /// `None` once it has been erased.
+    /// `None` after erasure.
     pub body: Option<Sealed>,
     pub state: CallbackState,
-    /// The newest [`MAX_ATTEMPTS_KEPT`], oldest first, each with its number.
+    /// The newest [`MAX_LOGGED_ATTEMPTS`] with their numbers, oldest first.
     pub attempts: Vec<(u32, AttemptLog)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallbackState {
-    /// Waiting for its next attempt, or being sent.
+    /// Waiting for the next attempt, or being sent.
     Waiting {
         due_at: Timestamp,
     },
@@ -101,9 +99,9 @@ pub enum CallbackState {
 
 #[async_trait]
 pub trait CallbackStore: Send + Sync {
-    /// Takes callbacks that are due at `now`, the longest due first, until `lease_until`; none of the projects in `skip`.
-    /// No two calls get the same callback before its lease has run out.
-    async fn lease_due(
+    /// Leases callbacks that are due at `now`, longest due first, except those of the projects in `skip`. A callback is
+    /// not leased again before `lease_until`.
+    async fn lease_due_callbacks(
         &self,
         now: Timestamp,
         lease_until: Timestamp,
@@ -111,30 +109,33 @@ pub trait CallbackStore: Send + Sync {
         skip: &[ProjectId],
     ) -> Result<Vec<LeasedCallback>, StoreError>;
 
-    /// When the next callback is due, leased ones included.
-    async fn next_due(&self) -> Result<Option<Timestamp>, StoreError>;
+    /// The earliest due time, including the ends of leases.
+    async fn next_callback_due_at(&self) -> Result<Option<Timestamp>, StoreError>;
 
-    /// Records an attempt and what follows it. `false`: the attempt was settled before, and nothing was written.
-    async fn settle(&self, settlement: Settlement) -> Result<bool, StoreError>;
+    /// Records the outcome of an attempt. `false`: the attempt is already settled, and nothing was written.
+    async fn settle_attempt(&self, settlement: AttemptSettlement) -> Result<bool, StoreError>;
 
-    /// Gives up callbacks that have been due since before an instant, or whose checks expired before it, at most
-    /// `limit`. Gives how many.
-    async fn give_up_overdue(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError>;
+    /// Gives up at most `limit` callbacks that were due, or whose checks expired, before `due_before`. Returns their
+    /// number.
+    async fn give_up_overdue_callbacks(&self, due_before: Timestamp, limit: u32) -> Result<u64, StoreError>;
 
-    /// Gives leases back, each by its check and the end that it was given with, so that another node can send at once
-    /// what this one will not. One that has been taken over or settled since is left alone.
-    async fn release(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError>;
+    /// Releases leases, identified by check and lease end, so that other nodes can send the callbacks. Leases that were
+    /// taken over or settled meanwhile are unchanged.
+    async fn release_leases(&self, leases: Vec<(CheckId, Timestamp)>, due_at: Timestamp) -> Result<(), StoreError>;
 
-    /// Sends the same body once more, in a new series of attempts that is due at once. For a request with an idempotency
-    /// key its answer is stored too, if something is sent.
-    async fn resend(
+    /// Queues the same body for a new series of attempts. Stores the idempotent response if the callback is queued.
+    async fn resend_callback(
         &self,
         project: ProjectId,
         check: CheckId,
         due_at: Timestamp,
         audit: &AuditEvent,
-        completion: Option<Completion>,
-    ) -> Result<Found<Resent>, StoreError>;
+        response: Option<IdempotentResponse>,
+    ) -> Result<TenantLookup<ResendOutcome>, StoreError>;
 
-    async fn callback(&self, project: ProjectId, check: CheckId) -> Result<Found<CallbackRecord>, StoreError>;
+    async fn find_callback(
+        &self,
+        project: ProjectId,
+        check: CheckId,
+    ) -> Result<TenantLookup<CallbackRecord>, StoreError>;
 }

@@ -1,24 +1,24 @@
-//! Checks: created, found, ended once, listed.
+//! Creation, lookup, conclusion and listing of checks.
 
 use std::fmt;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, CheckId, Concluded, Ending, NumberHash, Sealed},
+    lifecycle::{AnyCheck, AnyVerdict, CheckConclusion, CheckId, Concluded, NumberHash, Sealed},
     network::NetworkId,
     page::{Page, PageRequest},
     phone::Msisdn,
     product::Product,
-    reverse_sms::{NumberGuard, Origin},
+    reverse_sms::{NumberLimit, SmsOrigin},
     search::Filter,
     tenancy::{ProjectId, WorkspaceId},
 };
 
-use super::{Completion, Found, StoreError};
+use super::{IdempotentResponse, StoreError, TenantLookup};
 use crate::search_limit::SearchLimiter;
 
-/// A keyed hash of a code together with the number that it must be sent to: finding the hash is finding both.
+/// A keyed hash of a code and its receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CodeHash(pub [u8; 32]);
 
@@ -28,70 +28,65 @@ impl fmt::Debug for CodeHash {
     }
 }
 
-/// A check that is to be stored.
 #[derive(Clone, Debug)]
 pub struct NewCheck {
     pub check: AnyCheck,
-    pub awaits: Awaits,
-    /// How often the project may create checks of this product about the number. `None`: as often as it likes.
-    pub guard: Option<NumberGuard>,
-    pub completion: Option<Completion>,
+    pub expectation: Expectation,
+    /// Limit of checks for the number in this project and product. `None`: unlimited.
+    pub number_limit: Option<NumberLimit>,
+    pub idempotent_response: Option<IdempotentResponse>,
 }
 
-/// What a new check waits for.
+/// The event that a new check waits for.
 #[derive(Clone, Debug)]
-pub enum Awaits {
+pub enum Expectation {
     Sms {
-        /// The number that the end-user is told to text: one of ours, so it is no secret.
         receiver: Msisdn,
         code: CodeHash,
     },
-    /// A device that opens the check's URL.
+    /// A device that opens the URL of the check.
     Device {
-        /// What must be known when it comes.
-        brief: Sealed,
+        /// Sealed input of the check, such as the claimed number.
+        input: Sealed,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admitted {
-    Stored,
-    /// The project has asked about this number too often. Nothing was written; one more is taken from this instant on.
-    TooOften {
-        until: Timestamp,
+pub enum CreateCheckOutcome {
+    Created,
+    /// The number limit is reached, and nothing was written. The next check is possible at `retry_at`.
+    TooManyChecks {
+        retry_at: Timestamp,
     },
 }
 
-/// The callback of a check that ends, written in the transaction of its end.
+/// The callback of a check, written in the transaction of its conclusion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewCallback {
     pub url: Sealed,
-    /// Rendered once: every attempt sends these bytes.
+    /// Every attempt sends these bytes.
     pub body: Sealed,
-    /// When somebody may send it. An instant in the future is a lease of whoever writes this, who sends it at once.
+    /// Due time of the first attempt. A future instant is a lease of the writing node, which sends immediately.
     pub due_at: Timestamp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recorded {
-    Now {
-        /// Whether something of the check was seen before.
+pub enum ConcludeOutcome {
+    Concluded {
         was_pending: bool,
     },
-    /// Someone else was first, and nothing was written.
+    /// Another request or node was first, and nothing was written.
     AlreadyConcluded,
 }
 
-/// What is kept of how a check went, besides where it stands: for people.
+/// Details of a check for the console.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Course {
-    /// Since when it was pending, or is.
+pub struct CheckHistory {
     pub pending_at: Option<Timestamp>,
-    /// The connector that brought the last SMS for it.
+    /// The connector that received its last SMS.
     pub connector: Option<String>,
 }
 
-/// A check that has become pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedPending {
     pub project: ProjectId,
@@ -100,33 +95,31 @@ pub struct MarkedPending {
     pub created_at: Timestamp,
 }
 
-/// A page of a project's checks of one product.
+/// Query for a page of a project's checks of one product.
 #[derive(Clone, Debug)]
 pub struct CheckQuery {
-    /// The workspace of the project, whose searches are limited.
+    /// Workspace of the project, whose concurrent searches are limited.
     pub workspace: WorkspaceId,
     pub project: ProjectId,
     pub product: Product,
     pub filter: Option<Filter>,
-    /// Checks created at this instant or earlier are left out.
+    /// Exclusive lower bound of the creation time.
     pub created_after: Option<Timestamp>,
     pub page: PageRequest,
 }
 
 #[async_trait]
 pub trait CheckStore: Send + Sync {
-    /// Stores the check, what it waits for, its count and the answer that its caller gets: all or nothing.
+    /// Stores the check with its expectation, usage count and idempotent response in one transaction.
     ///
-    /// The guard holds across nodes: of any number of concurrent creates for one project and number at most
-    /// `guard.creates` are stored within `guard.within_seconds`. Those that are refused do not count.
-    async fn create_check(&self, new: NewCheck) -> Result<Admitted, StoreError>;
+    /// The number limit holds across nodes and concurrent requests. Rejected checks do not count.
+    async fn create_check(&self, new: NewCheck) -> Result<CreateCheckOutcome, StoreError>;
 
-    /// Stores a check that has ended as soon as it was made, its count and the answer that its caller gets: all or
-    /// nothing. It has no callback.
-    async fn create_ended(
+    /// Stores a check that is concluded on creation, with its usage count and idempotent response. It has no callback.
+    async fn create_concluded_check(
         &self,
         concluded: Concluded<AnyVerdict>,
-        completion: Option<Completion>,
+        response: Option<IdempotentResponse>,
     ) -> Result<(), StoreError>;
 
     async fn find_check(
@@ -134,34 +127,43 @@ pub trait CheckStore: Send + Sync {
         project: ProjectId,
         product: Product,
         id: CheckId,
-    ) -> Result<Found<AnyCheck>, StoreError>;
+    ) -> Result<TenantLookup<AnyCheck>, StoreError>;
 
-    /// `None`: the project has no such check.
-    async fn course_of(&self, project: ProjectId, product: Product, id: CheckId) -> Result<Option<Course>, StoreError>;
+    /// `None`: the check does not exist in the project.
+    async fn check_history(
+        &self,
+        project: ProjectId,
+        product: Product,
+        id: CheckId,
+    ) -> Result<Option<CheckHistory>, StoreError>;
 
-    /// The check of the first of these codes that is still open; of the first that is known, if none is.
-    async fn check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError>;
+    /// Finds the check of the first code with an open check, otherwise of the first known code.
+    async fn find_check_by_code(&self, codes: Vec<CodeHash>) -> Result<Option<AnyCheck>, StoreError>;
 
-    /// Records the end of a check, queues its callback and moves its count: all or nothing, and only if the check is
-    /// still open. What was kept for its device goes.
-    async fn conclude(&self, ending: Ending, callback: Option<NewCallback>) -> Result<Recorded, StoreError>;
+    /// Concludes a check if it is still open: queues its callback, updates its usage count and deletes its redirect
+    /// session, in one transaction.
+    async fn conclude(
+        &self,
+        ending: CheckConclusion,
+        callback: Option<NewCallback>,
+    ) -> Result<ConcludeOutcome, StoreError>;
 
-    /// Marks the open checks within reach of an origin that wait for an SMS from this number to this receiver, that are
-    /// not yet pending and whose time is not up, with the name of the connector that brought something. Gives them.
+    /// Marks open, unexpired checks as pending that expect an SMS of this origin from the number to the receiver, and
+    /// records the connector. Returns the newly pending checks.
     async fn mark_pending(
         &self,
-        origin: Origin,
+        origin: SmsOrigin,
         number: NumberHash,
         receiver: &Msisdn,
         connector: &str,
         at: Timestamp,
     ) -> Result<Vec<MarkedPending>, StoreError>;
 
-    /// Open checks of any project whose time was up at `now`, the longest overdue first.
-    async fn overdue(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError>;
+    /// Open checks of all projects whose deadline is before or at `now`, longest overdue first.
+    async fn overdue_checks(&self, now: Timestamp, limit: u32) -> Result<Vec<AnyCheck>, StoreError>;
 
-    /// As [`overdue`](CheckStore::overdue), of one project and product.
-    async fn overdue_of(
+    /// Like [`overdue_checks`](CheckStore::overdue_checks), for one project and product.
+    async fn overdue_checks_of_project(
         &self,
         project: ProjectId,
         product: Product,
@@ -169,10 +171,10 @@ pub trait CheckStore: Send + Sync {
         limit: u32,
     ) -> Result<Vec<AnyCheck>, StoreError>;
 
-    /// Newest first. Totals and deep pages come from the hourly counters wherever the filter allows it.
+    /// Lists checks, newest first. Totals and deep pages use the hourly counters where the filter allows it.
     ///
-    /// A query that would read more than a few rows besides is a search: it takes a permit of its workspace or fails with
-    /// [`StoreError::TooManySearches`], and runs on connections that nothing else waits for. Lists and searches that run
-    /// too long are stopped, with [`StoreError::DeadlineExceeded`].
+    /// A query that must read more rows is a search: it takes a permit of its workspace, or fails with
+    /// [`StoreError::TooManySearches`], and uses reserved connections. Queries past the deadline fail with
+    /// [`StoreError::DeadlineExceeded`].
     async fn list_checks(&self, query: CheckQuery, limiter: &SearchLimiter) -> Result<Page<AnyCheck>, StoreError>;
 }

@@ -1,4 +1,4 @@
-//! What every node keeps in memory, and how it learns of changes: versions, keys, revocations.
+//! The control plane, which every node caches in memory: versions, keys, revocations.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -14,36 +14,39 @@ use uuid::Uuid;
 
 use super::StoreError;
 
-/// How often the control plane has changed.
+/// Change counter of the control plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub i64);
+pub struct ControlPlaneVersion(pub i64);
 
-/// What has changed since a version, deleted credentials included.
+/// Changes of the control plane since a version, including deleted credentials.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
-    pub version: Version,
-    /// Whether this is the whole control plane, to be taken in place of whatever was known: what is not in it is not
-    /// there.
-    pub is_everything: bool,
+pub struct ControlPlaneChanges {
+    pub version: ControlPlaneVersion,
+    /// Whether this is the whole control plane, which replaces the cached one.
+    pub is_full_snapshot: bool,
     pub workspaces: Vec<Workspace>,
     pub projects: Vec<Project>,
     pub credentials: Vec<Credential>,
-    /// All keys, when any of them has changed or everything is told; `None` when none has.
+    /// All keys, if any has changed or this is a full snapshot.
     pub keys: Option<Vec<SealedKey>>,
     pub revocations: Vec<Revocation>,
 }
 
 #[async_trait]
 pub trait ControlPlaneStore: Send + Sync {
-    /// Everything when `version` is zero, and when the database has not come as far: then it is an older one, restored
-    /// from a backup for instance. One consistent reading.
+    /// Reads the changes since `version` in one consistent snapshot. Returns the full control plane if `version` is
+    /// zero, or greater than the database's version, as after a restore.
     ///
-    /// Left out is what nobody needs any more: revocations that are over by `now` and, where everything is told,
-    /// credentials that were deleted more than a day before.
-    async fn changes_since(&self, version: Version, now: Timestamp) -> Result<Changes, StoreError>;
+    /// Omits revocations that have expired at `now` and, in a full snapshot, credentials deleted more than a day
+    /// before.
+    async fn changes_since(
+        &self,
+        version: ControlPlaneVersion,
+        now: Timestamp,
+    ) -> Result<ControlPlaneChanges, StoreError>;
 
-    /// Notified when another node may have changed something. A hint: it may be late, or never come.
-    fn change_hint(&self) -> Arc<Notify>;
+    /// Notified when another node may have changed the control plane. Notifications may be late or lost.
+    fn change_notification(&self) -> Arc<Notify>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,18 +58,18 @@ pub enum KeyPurpose {
     Token,
     /// Signs callbacks of live checks (RSA).
     Callback,
-    /// Signs callbacks of sandbox checks (RSA): receivers of live ones refuse it.
+    /// Signs callbacks of sandbox checks (RSA). Verifiers of live callbacks reject it.
     SandboxCallback,
-    /// Seals what must be read again (AES-256-GCM).
+    /// Encrypts stored data (AES-256-GCM).
     Seal,
-    /// Hashes what must be found again and never read: numbers and codes (HMAC).
+    /// Hashes numbers and codes for lookups (HMAC).
     Hash,
 }
 
 impl KeyPurpose {
     pub const ALL: [KeyPurpose; 5] =
         [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal, KeyPurpose::Hash];
-    /// Those that can be relieved by a successor. What one hash key has hashed, no other would find.
+    /// The hash key cannot rotate: a new key would not find existing hashes.
     pub const ROTATING: [KeyPurpose; 4] =
         [KeyPurpose::Token, KeyPurpose::Callback, KeyPurpose::SandboxCallback, KeyPurpose::Seal];
 
@@ -88,18 +91,18 @@ impl fmt::Display for KeyPurpose {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a key purpose; use `token`, `callback`, `sandbox_callback`, `seal` or `hash`")]
-pub struct NotAKeyPurpose;
+#[error("unknown key purpose; use `token`, `callback`, `sandbox_callback`, `seal` or `hash`")]
+pub struct InvalidKeyPurpose;
 
 impl FromStr for KeyPurpose {
-    type Err = NotAKeyPurpose;
+    type Err = InvalidKeyPurpose;
 
-    fn from_str(text: &str) -> Result<Self, NotAKeyPurpose> {
-        KeyPurpose::ALL.into_iter().find(|purpose| purpose.as_str() == text).ok_or(NotAKeyPurpose)
+    fn from_str(text: &str) -> Result<Self, InvalidKeyPurpose> {
+        KeyPurpose::ALL.into_iter().find(|purpose| purpose.as_str() == text).ok_or(InvalidKeyPurpose)
     }
 }
 
-/// A key as it is stored: closed by the master key.
+/// A stored key, encrypted with the master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedKey {
     pub id: KeyId,
@@ -110,48 +113,48 @@ pub struct SealedKey {
 
 #[async_trait]
 pub trait KeyStore: Send + Sync {
-    /// In the order in which they were made.
-    async fn all_keys(&self) -> Result<Vec<SealedKey>, StoreError>;
+    /// Lists keys in order of creation.
+    async fn list_keys(&self) -> Result<Vec<SealedKey>, StoreError>;
 
-    /// Stores the first key of its purpose. `false`: there is one already, and nothing was written.
+    /// Stores the first key of its purpose. `false`: a key exists, and nothing was written.
     async fn add_first_key(&self, key: &SealedKey, audit: &AuditEvent) -> Result<bool, StoreError>;
 
-    /// Stores a successor and the keys that it relieves with their new schedules, and deletes keys that were gone at
+    /// Stores a successor and the new schedules of the keys that it retires, and deletes keys that are gone at
     /// `successor.schedule.published_at`. `false`: `newest` is no longer the newest key of this purpose, and nothing
     /// was written.
     async fn rotate_key(
         &self,
         newest: KeyId,
         successor: &SealedKey,
-        relieved: &[SealedKey],
+        retired: &[SealedKey],
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 
-    /// Replaces what keys are sealed as, and digests of credentials, all as they were read at `read_at`. `false`: the
+    /// Replaces the sealed form of keys and the digests of credentials, as read at version `read_at`. `false`: the
     /// control plane has changed since, and nothing was written.
-    async fn reseal(
+    async fn reseal_keys(
         &self,
-        read_at: Version,
+        read_at: ControlPlaneVersion,
         keys: &[SealedKey],
         digests: &[(ClientId, SecretDigest)],
         audit: &AuditEvent,
     ) -> Result<bool, StoreError>;
 }
 
-/// Names an access token.
+/// Identifier of an access token (`jti`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenId(pub Uuid);
 
-/// A token that must not be accepted any more.
+/// Revocation of an access token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revocation {
     pub token: TokenId,
-    /// Until when the revocation is kept: hours after the token has expired.
+    /// End of retention, hours after the expiry of the token.
     pub expires_at: Timestamp,
 }
 
 #[async_trait]
 pub trait RevocationStore: Send + Sync {
-    /// Revoking twice is revoking once.
-    async fn revoke(&self, revocation: Revocation) -> Result<(), StoreError>;
+    /// Idempotent.
+    async fn revoke_token(&self, revocation: Revocation) -> Result<(), StoreError>;
 }

@@ -1,4 +1,4 @@
-//! Idempotency keys: claimed by a lease, completed with what the request did.
+//! Idempotency keys: claimed by a lease, completed with the response of the request.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -6,20 +6,20 @@ use uuid::Uuid;
 
 use super::StoreError;
 
-/// A request that wants to be the first with its idempotency key.
+/// A request's claim of its idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimRequest {
+pub struct IdempotencyClaim {
     /// The project or workspace that the key belongs to.
     pub tenant: Uuid,
     pub key_digest: [u8; 32],
-    /// What the request asks for: method, path and body.
+    /// Digest of method, path and body.
     pub fingerprint: [u8; 32],
-    /// Names this attempt, so that only it can complete or abandon the claim.
-    pub claim: Uuid,
+    /// Identifies the claim, so that only its holder can complete or release it.
+    pub claim_id: Uuid,
     pub now: Timestamp,
-    /// After this instant another attempt may take over: whoever held the claim has died.
+    /// Afterwards another request may take the claim over.
     pub lease_until: Timestamp,
-    /// After this instant the key is free again.
+    /// Afterwards the key is unused again.
     pub expires_at: Timestamp,
 }
 
@@ -28,25 +28,25 @@ pub enum ClaimOutcome {
     Claimed,
     /// The first request with this key is still running.
     InProgress,
-    /// The key stands for another request.
-    Reused,
-    /// The first request was answered: this is the sealed answer.
-    Answered(Vec<u8>),
+    /// The key belongs to a request with another fingerprint.
+    KeyReused,
+    /// The sealed response of the first request.
+    Completed(Vec<u8>),
 }
 
-/// The answer of a request that held a claim, written in the transaction of what the request did.
+/// The response of a request, stored in the transaction of its changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completion {
+pub struct IdempotentResponse {
     pub tenant: Uuid,
     pub key_digest: [u8; 32],
-    pub claim: Uuid,
-    pub sealed_answer: Vec<u8>,
+    pub claim_id: Uuid,
+    pub sealed_response: Vec<u8>,
 }
 
 #[async_trait]
 pub trait IdempotencyStore: Send + Sync {
-    async fn claim(&self, request: &ClaimRequest) -> Result<ClaimOutcome, StoreError>;
+    async fn claim_idempotency_key(&self, request: &IdempotencyClaim) -> Result<ClaimOutcome, StoreError>;
 
-    /// Frees the key after a request that did nothing, unless someone else has taken the claim over.
-    async fn abandon(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError>;
+    /// Releases the key after a request without changes, unless the claim was taken over.
+    async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError>;
 }

@@ -1,58 +1,65 @@
-//! What the engine asks of a database.
+//! Store ports: what the engine requires of a database.
 //!
-//! Every method is one transaction: it happens whole or not at all, and has happened durably when it answers. The
-//! list of methods is the list of things that can happen; there is no `update(row)`.
+//! Every method is one transaction, and its effect is durable when the method returns. Methods are domain operations;
+//! there is no generic `update(row)`.
 //!
-//! A change of the control plane (workspaces, projects, credentials, keys, revocations) raises one counter, the
-//! [`Version`], in its transaction, and marks what it touched with it. The counter's row is locked until the commit,
-//! so versions become visible in their order and `changes_since` misses nothing.
+//! Every change of the control plane (workspaces, projects, credentials, keys, revocations) increments the
+//! [`ControlPlaneVersion`] in its transaction and marks the changed rows with it. The version row stays locked until
+//! the commit, so versions become visible in order and `changes_since` misses nothing.
 
 mod accounts;
 mod activity;
 mod callbacks;
 mod checks;
 mod control_plane;
+mod deployment;
 mod idempotency;
-mod journeys;
-mod operation;
 mod privacy;
-mod requests;
+mod redirect_sessions;
+mod request_log;
 mod tenants;
 mod usage;
 
 use std::time::Duration;
 
 pub use accounts::{
-    Acceptance, AccountChange, AccountRecord, AccountStore, AccountSummary, Guess, Guesser, Invited, LinkPurpose,
-    LinkRecord, MemberChange, NewLink, NewSession, PasswordChange, PasswordHash, SessionAccess, SessionOrigin,
-    SessionRecord, SessionSummary, Wait,
+    AcceptOutcome, AccountChangeOutcome, AccountRecord, AccountStore, AccountSummary, InviteOutcome, LinkPurpose,
+    LoginAttempt, LoginBlocked, LoginThrottleKey, MemberChangeOutcome, NewOneTimeLink, NewSession, OneTimeLink,
+    PasswordChange, PasswordHash, SessionAccess, SessionOrigin, SessionRecord, SessionSummary,
 };
 pub use activity::{ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, WaitingCallbacks};
 pub use callbacks::{
-    AttemptLog, CallbackRecord, CallbackState, CallbackStore, LeasedCallback, MAX_ATTEMPTS_KEPT, MAX_RESENDS, Resent,
-    Settlement, Then,
+    AttemptLog, AttemptOutcome, AttemptSettlement, CallbackRecord, CallbackState, CallbackStore, LeasedCallback,
+    MAX_LOGGED_ATTEMPTS, MAX_RESENDS, ResendOutcome,
 };
 pub use checks::{
-    Admitted, Awaits, CheckQuery, CheckStore, CodeHash, Course, MarkedPending, NewCallback, NewCheck, Recorded,
+    CheckHistory, CheckQuery, CheckStore, CodeHash, ConcludeOutcome, CreateCheckOutcome, Expectation, MarkedPending,
+    NewCallback, NewCheck,
 };
 pub use control_plane::{
-    Changes, ControlPlaneStore, KeyId, KeyPurpose, KeyStore, NotAKeyPurpose, Revocation, RevocationStore, SealedKey,
-    TokenId, Version,
+    ControlPlaneChanges, ControlPlaneStore, ControlPlaneVersion, InvalidKeyPurpose, KeyId, KeyPurpose, KeyStore,
+    Revocation, RevocationStore, SealedKey, TokenId,
 };
-pub use idempotency::{ClaimOutcome, ClaimRequest, Completion, IdempotencyStore};
-pub use journeys::{CameBack, Decision, JourneyRecord, JourneyStore, Progress, SetOut, TokenHash};
-pub use operation::{
-    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, Heartbeat, Housekeeping, KnownDatabase, NodeId, NodeStore,
+pub use deployment::{
+    AuditFilter, AuditStore, DatabaseHistory, DatabaseTime, HeartbeatResult, HousekeepingStore, LastSeenDatabase,
+    NodeId, NodeStore,
 };
-pub use privacy::{Erased, PrivacyStore, StillOpen};
-pub use requests::{KeptRequests, Rejection, RequestFilter, RequestRecord, RequestStore, StatusClass};
+pub use idempotency::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse};
+pub use privacy::{DeferredErasure, ErasureCounts, PrivacyStore};
+pub use redirect_sessions::{
+    BeginRedirect, ConsumedState, RedirectSession, RedirectSessionRecord, RedirectSessionStore, SealedVerdict,
+    TokenHash,
+};
+pub use request_log::{
+    Rejection, RequestLogEntry, RequestLogFilter, RequestLogRetention, RequestLogStore, StatusClass,
+};
 pub use tenants::{
-    CredentialDeleted, CredentialLimits, CredentialStore, CredentialWritten, ProjectStore, ProjectUpdated,
-    ProjectWritten, WorkspaceStore,
+    CreateCredentialOutcome, CreateProjectOutcome, CredentialLimits, CredentialStore, DeleteCredentialOutcome,
+    ProjectStore, UpdateProjectOutcome, WorkspaceStore,
 };
-pub use usage::{UsageCount, UsageFilter, UsageGrouping, UsageRow, UsageStore};
+pub use usage::{UsageDelta, UsageFilter, UsageGrouping, UsageRow, UsageStore};
 
-/// Everything a deployment stores.
+/// All stores of a deployment.
 pub trait Store:
     WorkspaceStore
     + ProjectStore
@@ -64,50 +71,50 @@ pub trait Store:
     + UsageStore
     + AuditStore
     + NodeStore
-    + Housekeeping
+    + HousekeepingStore
     + CheckStore
-    + JourneyStore
+    + RedirectSessionStore
     + CallbackStore
     + PrivacyStore
     + AccountStore
     + ActivityStore
-    + RequestStore
+    + RequestLogStore
 {
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database cannot be asked at the moment. Nothing is known of the outcome; asking again later may help.
+    /// The outcome is unknown. A retry may succeed.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// The database refused for a reason that asking again will not mend.
-    #[error("the database refused: {0}")]
+    /// A retry fails the same way.
+    #[error("the database rejected the statement: {0}")]
     Refused(String),
-    /// A list or search was stopped because it ran longer than it may.
-    #[error("the query ran longer than {} ms and was stopped", .0.as_millis())]
+    #[error("the query was cancelled after {} ms", .0.as_millis())]
     DeadlineExceeded(Duration),
-    /// The workspace has as many searches running on this node as it may.
-    #[error("too many searches of this workspace are running; wait for one to end")]
+    /// The workspace has reached its limit of concurrent searches on this node.
+    #[error("too many concurrent searches in this workspace; retry when one has finished")]
     TooManySearches,
-    /// A row says something that cannot be.
+    /// A stored row cannot be decoded.
     #[error("{table}: row {row}: {problem}")]
-    Inconsistent { table: &'static str, row: String, problem: String },
+    CorruptRow { table: &'static str, row: String, problem: String },
 }
 
-/// What was found under an id, as one tenant sees it.
+/// The result of a lookup by id on behalf of one tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found<T> {
-    Mine(T),
-    SomeoneElses,
-    Nothing,
+pub enum TenantLookup<T> {
+    Found(T),
+    /// The id exists and belongs to another tenant.
+    OtherTenant,
+    NotFound,
 }
 
-impl<T> Found<T> {
-    pub fn map<U>(self, of: impl FnOnce(T) -> U) -> Found<U> {
+impl<T> TenantLookup<T> {
+    pub fn map<U>(self, of: impl FnOnce(T) -> U) -> TenantLookup<U> {
         match self {
-            Found::Mine(thing) => Found::Mine(of(thing)),
-            Found::SomeoneElses => Found::SomeoneElses,
-            Found::Nothing => Found::Nothing,
+            TenantLookup::Found(thing) => TenantLookup::Found(of(thing)),
+            TenantLookup::OtherTenant => TenantLookup::OtherTenant,
+            TenantLookup::NotFound => TenantLookup::NotFound,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Forgetting people: by request, and by time.
+//! Erasure of personal data, on request and by retention.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -6,49 +6,47 @@ use ringtrue_domain::{audit::AuditEvent, lifecycle::NumberHash};
 
 use super::StoreError;
 
-/// What was erased.
+/// Numbers of erased records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Erased {
+pub struct ErasureCounts {
     pub checks: u64,
     pub callbacks: u64,
     pub attempts: u64,
-    /// What was not yet, since it is still needed.
-    pub left: Option<StillOpen>,
+    /// Records that are still needed and erased later.
+    pub deferred: Option<DeferredErasure>,
 }
 
-/// Checks that are still open.
+/// Erasure deferred until open checks conclude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StillOpen {
+pub struct DeferredErasure {
     pub checks: u64,
-    /// When the last of them ends at the latest.
+    /// Latest deadline of these checks.
     pub until: Timestamp,
 }
 
-impl Erased {
-    /// What the audit log tells besides: that there is more to come, and when.
-    pub fn to_be_continued(&self) -> Vec<String> {
-        self.left.map_or_else(Vec::new, |left| {
-            vec![format!("open_checks={}", left.checks), format!("open_until={:.3}", left.until)]
+impl ErasureCounts {
+    /// Details of the audit event: deferred erasures.
+    pub fn audit_details(&self) -> Vec<String> {
+        self.deferred.map_or_else(Vec::new, |deferred| {
+            vec![format!("open_checks={}", deferred.checks), format!("open_until={:.3}", deferred.until)]
         })
     }
 }
 
 #[async_trait]
 pub trait PrivacyStore: Send + Sync {
-    /// Erases what is kept of a number: its hash and last digits in ended checks, where they sent devices and callbacks,
-    /// the bodies and logs of their callbacks. A callback that waits is left what it needs to be sent. Checks that are
-    /// still open keep their hash until they end: they would otherwise end without a verdict. What is left is remembered.
-    /// Writes the audit event in the same transaction, with what is open.
-    async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<Erased, StoreError>;
+    /// Erases the data of a number: its hash and tail in concluded checks, their redirect and callback URLs, and the
+    /// bodies and logs of their callbacks. Data of open checks and undelivered callbacks is still needed: its erasure
+    /// is deferred. Writes the audit event in the same transaction, with the number of open checks.
+    async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<ErasureCounts, StoreError>;
 
-    /// Erases what [`erase_number`](PrivacyStore::erase_number) has left and is needed no more: of checks that have ended
-    /// since, and of callbacks that have come or were given up. A bounded number at a time.
-    async fn erase_left(&self, limit: u32) -> Result<Erased, StoreError>;
+    /// Performs deferred erasures of [`erase_number`](PrivacyStore::erase_number) whose checks have concluded and whose
+    /// callbacks were delivered or given up.
+    async fn erase_deferred(&self, limit: u32) -> Result<ErasureCounts, StoreError>;
 
-    /// Erases the same of checks that have found a number out and ended before `ended_before`, a bounded number at a
-    /// time.
-    async fn erase_discovered(&self, ended_before: Timestamp, limit: u32) -> Result<Erased, StoreError>;
+    /// Erases the same data of checks that discovered a number and concluded before `ended_before`.
+    async fn erase_discovered_numbers(&self, ended_before: Timestamp, limit: u32) -> Result<ErasureCounts, StoreError>;
 
-    /// Erases the same of checks that ended before `ended_before`, a bounded number at a time.
-    async fn erase_old(&self, ended_before: Timestamp, limit: u32) -> Result<Erased, StoreError>;
+    /// Erases the same data of checks that concluded before `ended_before`.
+    async fn erase_old_checks(&self, ended_before: Timestamp, limit: u32) -> Result<ErasureCounts, StoreError>;
 }

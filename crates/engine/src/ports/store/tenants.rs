@@ -9,7 +9,7 @@ use ringtrue_domain::{
     tenancy::{ClientId, Credential, CredentialOwner, Name, Project, ProjectId, RateLimits, Workspace, WorkspaceId},
 };
 
-use super::{Completion, Found, StoreError};
+use super::{IdempotentResponse, StoreError, TenantLookup};
 
 #[async_trait]
 pub trait WorkspaceStore: Send + Sync {
@@ -20,8 +20,8 @@ pub trait WorkspaceStore: Send + Sync {
         audit: &[AuditEvent],
     ) -> Result<(), StoreError>;
 
-    /// Renames a workspace; with `expected`, only while the workspace is still as it was read. `None`: it is not, or does
-    /// not exist, and nothing was written.
+    /// Renames a workspace; with `expected`, only if the workspace is unchanged. `None`: it has changed or does not
+    /// exist, and nothing was written.
     async fn rename_workspace(
         &self,
         id: WorkspaceId,
@@ -31,8 +31,8 @@ pub trait WorkspaceStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<Option<Workspace>, StoreError>;
 
-    /// Replaces the limits. `None`: there is no such workspace, and nothing was written.
-    async fn limit_workspace(
+    /// Replaces the rate limits. `None`: the workspace does not exist.
+    async fn set_workspace_limits(
         &self,
         id: WorkspaceId,
         limits: RateLimits,
@@ -40,58 +40,59 @@ pub trait WorkspaceStore: Send + Sync {
         audit: &AuditEvent,
     ) -> Result<Option<Workspace>, StoreError>;
 
-    async fn find_workspace(&self, caller: WorkspaceId, id: WorkspaceId) -> Result<Found<Workspace>, StoreError>;
+    async fn find_workspace(&self, caller: WorkspaceId, id: WorkspaceId)
+    -> Result<TenantLookup<Workspace>, StoreError>;
 
-    /// All of them, newest first: for whoever runs the deployment, never for a tenant.
-    async fn all_workspaces(&self, page: PageRequest) -> Result<Page<Workspace>, StoreError>;
+    /// Lists all workspaces, newest first. For administrators only.
+    async fn list_all_workspaces(&self, page: PageRequest) -> Result<Page<Workspace>, StoreError>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProjectWritten {
-    Done,
-    /// Another project of the workspace has this name.
+pub enum CreateProjectOutcome {
+    Created,
+    /// Another project in the workspace has this name.
     NameTaken,
-    /// The workspace has as many projects as it may have.
+    /// The workspace has reached its maximum number of projects.
     LimitReached,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CredentialWritten {
-    Done,
-    /// The owner has as many live credentials as it may have.
+pub enum CreateCredentialOutcome {
+    Created,
+    /// The owner has reached its maximum number of active credentials.
     LimitReached,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CredentialDeleted {
-    Done,
+pub enum DeleteCredentialOutcome {
+    Deleted,
     /// The credential has changed since it was read.
     Stale,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProjectUpdated {
-    Done,
+pub enum UpdateProjectOutcome {
+    Updated,
     NameTaken,
-    /// The project has been changed since it was read, or is gone.
+    /// The project has changed since it was read, or does not exist.
     Stale,
 }
 
 #[async_trait]
 pub trait ProjectStore: Send + Sync {
-    /// Stores a project with its first credential and, for a request with an idempotency key, its answer.
+    /// Stores a project with its first credential.
     async fn create_project(
         &self,
         project: &Project,
         credential: &Credential,
         audit: &[AuditEvent],
-        completion: Option<&Completion>,
+        response: Option<&IdempotentResponse>,
         max_projects: u32,
-    ) -> Result<ProjectWritten, StoreError>;
+    ) -> Result<CreateProjectOutcome, StoreError>;
 
-    async fn find_project(&self, workspace: WorkspaceId, id: ProjectId) -> Result<Found<Project>, StoreError>;
+    async fn find_project(&self, workspace: WorkspaceId, id: ProjectId) -> Result<TenantLookup<Project>, StoreError>;
 
-    /// Newest first.
+    /// Lists projects, newest first.
     async fn list_projects(
         &self,
         workspace: WorkspaceId,
@@ -99,47 +100,46 @@ pub trait ProjectStore: Send + Sync {
         filter: Option<&Filter>,
     ) -> Result<Page<Project>, StoreError>;
 
-    /// Stores `project` in place of its previous revision, `project.revision.0 - 1`. A `replacement` takes the place of
-    /// all credentials of the project, which are deleted.
+    /// Replaces the previous revision, `project.revision.0 - 1`. A `replacement` credential replaces all credentials of
+    /// the project.
     async fn update_project(
         &self,
         project: &Project,
         replacement: Option<&Credential>,
         audit: &[AuditEvent],
-    ) -> Result<ProjectUpdated, StoreError>;
+    ) -> Result<UpdateProjectOutcome, StoreError>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CredentialLimits {
-    /// How many live credentials an owner may have.
-    pub live: u32,
-    /// How many dead credentials (deleted or expired) of a workspace are kept, the newest ones.
-    pub dead: u32,
+    /// Active credentials per owner.
+    pub max_live: u32,
+    /// Retained deleted and expired credentials per workspace; the oldest are removed.
+    pub max_dead: u32,
 }
 
-/// Deleted credentials are invisible here; [`changes_since`](super::ControlPlaneStore::changes_since) still tells of them.
+/// Deleted credentials are only visible in [`changes_since`](super::ControlPlaneStore::changes_since).
 #[async_trait]
 pub trait CredentialStore: Send + Sync {
     async fn create_credential(
         &self,
         credential: &Credential,
         audit: &AuditEvent,
-        completion: Option<&Completion>,
+        response: Option<&IdempotentResponse>,
         limits: CredentialLimits,
-    ) -> Result<CredentialWritten, StoreError>;
+    ) -> Result<CreateCredentialOutcome, StoreError>;
 
     async fn find_credential(
         &self,
         owner: CredentialOwner,
         client_id: &ClientId,
-    ) -> Result<Found<Credential>, StoreError>;
+    ) -> Result<TenantLookup<Credential>, StoreError>;
 
-    /// Newest first.
+    /// Lists credentials, newest first.
     async fn list_credentials(&self, owner: CredentialOwner, page: PageRequest)
     -> Result<Page<Credential>, StoreError>;
 
-    /// Marks it deleted, and writes the audit event, only when it is the owner's and not deleted yet; with `expected`,
-    /// only while it is still as it was read.
+    /// Marks a credential as deleted; with `expected`, only if it is unchanged.
     async fn delete_credential(
         &self,
         owner: CredentialOwner,
@@ -147,8 +147,8 @@ pub trait CredentialStore: Send + Sync {
         expected: Option<&Credential>,
         at: Timestamp,
         audit: &AuditEvent,
-    ) -> Result<Found<CredentialDeleted>, StoreError>;
+    ) -> Result<TenantLookup<DeleteCredentialOutcome>, StoreError>;
 
-    /// Records when credentials were last used. No change of the control plane: no node decides anything by it.
+    /// Records the last use of credentials, without a new control plane version.
     async fn record_credential_uses(&self, uses: &[(ClientId, Timestamp)]) -> Result<(), StoreError>;
 }

@@ -1,9 +1,9 @@
-//! Hourly counters.
+//! Hourly usage counters, for billing and list totals.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::Status,
+    lifecycle::CheckStatus,
     network::NetworkId,
     product::Product,
     tenancy::{ProjectId, WorkspaceId},
@@ -11,18 +11,18 @@ use ringtrue_domain::{
 
 use super::StoreError;
 
-/// A change of one hourly counter.
+/// An increment or decrement of one hourly counter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct UsageCount {
+pub struct UsageDelta {
     pub project: ProjectId,
     pub product: Product,
-    /// Any instant of the hour.
+    /// Any instant in the hour.
     pub at: Timestamp,
-    pub status: Status,
+    pub status: CheckStatus,
     pub matched: Option<bool>,
     pub network: Option<NetworkId>,
     /// Negative when a check leaves this status.
-    pub change: i64,
+    pub delta: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum UsageGrouping {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageFilter {
-    /// Whole hours count: those that begin at or after `from` and before `to`.
+    /// Includes the hours that begin at or after `from` and before `to`.
     pub from: Timestamp,
     pub to: Timestamp,
     pub grouping: UsageGrouping,
@@ -46,7 +46,7 @@ pub struct UsageRow {
     pub period_start: Timestamp,
     pub project: ProjectId,
     pub product: Product,
-    pub status: Status,
+    pub status: CheckStatus,
     pub matched: Option<bool>,
     pub network: Option<NetworkId>,
     pub count: i64,
@@ -54,9 +54,9 @@ pub struct UsageRow {
 
 #[async_trait]
 pub trait UsageStore: Send + Sync {
-    /// All of them or none.
-    async fn count(&self, counts: &[UsageCount]) -> Result<(), StoreError>;
+    /// Applies all changes atomically.
+    async fn add_usage(&self, counts: &[UsageDelta]) -> Result<(), StoreError>;
 
-    /// In the order of period, project, product, status; counters that are zero are left out.
+    /// Non-zero counters, ordered by period, project, product and status.
     async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError>;
 }

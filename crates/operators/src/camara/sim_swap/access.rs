@@ -1,54 +1,58 @@
-//! The tokens that questions about SIM cards are asked with.
+//! Access tokens for SIM Swap.
 
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::SimSwapQuestion;
+use ringtrue_engine::ports::SimSwapRequest;
 use serde_json::json;
 use url::form_urlencoded::Serializer;
 
 use super::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
 use crate::{
-    authentication::{Audience, GOOD_FOR},
+    authentication::{ASSERTION_LIFETIME_SECS, Audience},
     camara::{
         Camara,
         config::Endpoints,
-        faults::{Fault, Stage, Symptom},
-        token::Tokens,
+        error::{CamaraError, ErrorCause, Stage},
+        token::TokenResponse,
     },
     jwt::SigningKey,
-    token_keeper::{Fresh, NoToken, TokenKeeper},
+    token_cache::{FetchedToken, TokenCache, TokenError},
 };
 
-const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-const FORM: &str = "application/x-www-form-urlencoded";
+const JWT_BEARER_GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+const FORM_CONTENT_TYPE: &str = "application/x-www-form-urlencoded";
 
-pub struct Access {
-    /// `Bearer …`, as it is sent.
+pub struct SimSwapAccess {
+    /// Value of the `Authorization` header: `Bearer …`.
     pub bearer: HeaderValue,
-    /// The token says which number is meant.
-    pub is_of_the_number: bool,
-    /// The token may be older than the question.
-    pub is_kept: bool,
+    /// The token identifies the number.
+    pub identifies_number: bool,
+    /// The token comes from the cache.
+    pub is_cached: bool,
 }
 
-impl Access {
-    fn of_the_number(tokens: Tokens) -> Self {
-        Access { bearer: tokens.bearer, is_of_the_number: true, is_kept: false }
+impl SimSwapAccess {
+    fn for_number(tokens: TokenResponse) -> Self {
+        SimSwapAccess { bearer: tokens.bearer, identifies_number: true, is_cached: false }
     }
 }
 
-/// The tokens of ours, one for each scope: an operator that refuses one scope may give the other.
-pub(in crate::camara) struct OwnTokens {
-    retrieve_date: TokenKeeper<Fault>,
-    check: TokenKeeper<Fault>,
+/// Client-credentials tokens, one per scope: an operator may refuse one scope and grant the other.
+pub(in crate::camara) struct SimSwapTokenCache {
+    retrieve_date: TokenCache<CamaraError>,
+    check: TokenCache<CamaraError>,
 }
 
-impl OwnTokens {
+impl SimSwapTokenCache {
     pub fn new() -> Self {
-        OwnTokens { retrieve_date: TokenKeeper::new(), check: TokenKeeper::new() }
+        SimSwapTokenCache { retrieve_date: TokenCache::new(), check: TokenCache::new() }
     }
 
-    pub(super) fn of(&self, operation: SimSwapOperation, config: &SimSwapConfig) -> &TokenKeeper<Fault> {
+    pub(super) fn for_operation(
+        &self,
+        operation: SimSwapOperation,
+        config: &SimSwapConfig,
+    ) -> &TokenCache<CamaraError> {
         match operation {
             SimSwapOperation::Check if config.check_scope != config.retrieve_date_scope => &self.check,
             SimSwapOperation::Check | SimSwapOperation::RetrieveDate => &self.retrieve_date,
@@ -57,64 +61,64 @@ impl OwnTokens {
 }
 
 impl Camara {
-    pub(super) async fn access(
+    pub(super) async fn sim_swap_access(
         &self,
         config: &SimSwapConfig,
         operation: SimSwapOperation,
-        question: SimSwapQuestion<'_>,
-    ) -> Result<Access, Fault> {
+        request: SimSwapRequest<'_>,
+    ) -> Result<SimSwapAccess, CamaraError> {
         let scope = config.scope(operation);
         match &config.flow {
             SimSwapFlow::ClientCredentials => {
-                let tokens = self.sim_swap_tokens.of(operation, config);
-                let bearer = match tokens.kept(question.now) {
+                let tokens = self.sim_swap_tokens.for_operation(operation, config);
+                let bearer = match tokens.cached(request.now) {
                     Some(bearer) => bearer,
-                    None => Box::pin(self.renewed(tokens, scope)).await?,
+                    None => Box::pin(self.renew_token(tokens, scope)).await?,
                 };
-                Ok(Access { bearer, is_of_the_number: false, is_kept: true })
+                Ok(SimSwapAccess { bearer, identifies_number: false, is_cached: true })
             }
-            // In boxes, or those that need none of this would carry the room for it along.
+            // Boxed to keep the common future small.
             SimSwapFlow::Ciba => {
-                let endpoints = self.server.endpoints(&self.asking).await?;
-                let scope = self.scope_of_user(&[scope]);
-                let tokens = Box::pin(self.by_backchannel(&scope, question, &endpoints)).await;
-                tokens.map(Access::of_the_number)
+                let endpoints = self.authorization_server.endpoints(&self.client).await?;
+                let scope = self.user_scope(&[scope]);
+                let tokens = Box::pin(self.token_by_ciba(&scope, request, &endpoints)).await;
+                tokens.map(SimSwapAccess::for_number)
             }
             SimSwapFlow::JwtBearer { key, audience } => {
-                let endpoints = self.server.endpoints(&self.asking).await?;
-                let scope = self.scope_of_user(&[scope]);
-                let tokens = Box::pin(self.by_assertion(&scope, question.number, key, *audience, &endpoints)).await;
-                tokens.map(Access::of_the_number)
+                let endpoints = self.authorization_server.endpoints(&self.client).await?;
+                let scope = self.user_scope(&[scope]);
+                let tokens =
+                    Box::pin(self.token_by_assertion(&scope, request.number, key, *audience, &endpoints)).await;
+                tokens.map(SimSwapAccess::for_number)
             }
         }
     }
 
-    async fn renewed(&self, tokens: &TokenKeeper<Fault>, scope: &str) -> Result<HeaderValue, Fault> {
-        let token = tokens.token(&*self.asking.clock, self.own_token(scope)).await;
-        token.map_err(|none| match none {
-            NoToken::Refused(fault) => fault,
-            // What the breaker has learned from.
-            NoToken::RefusedToAnother(fault) => fault.again(),
+    async fn renew_token(&self, tokens: &TokenCache<CamaraError>, scope: &str) -> Result<HeaderValue, CamaraError> {
+        let token = tokens.get_or_fetch(&*self.client.clock, self.fetch_client_token(scope)).await;
+        token.map_err(|error| match error {
+            TokenError::FetchFailed(error) => error,
+            TokenError::SharedFetchFailed(error) => error.already_counted(),
         })
     }
 
-    /// One for all numbers. It has no user, so there is nobody to be told of by the scope `openid`.
-    async fn own_token(&self, scope: &str) -> Result<Fresh, Fault> {
-        let endpoints = self.server.endpoints(&self.asking).await?;
-        let scope = self.purposeful(&[scope]);
-        let tokens = self.grant(&[("grant_type", "client_credentials"), ("scope", &scope)], &endpoints).await?;
-        Ok(Fresh { token: tokens.bearer, good_for: tokens.good_for })
+    /// Valid for all numbers. It has no user, so the scope `openid` does not apply.
+    async fn fetch_client_token(&self, scope: &str) -> Result<FetchedToken, CamaraError> {
+        let endpoints = self.authorization_server.endpoints(&self.client).await?;
+        let scope = self.scope_with_purpose(&[scope]);
+        let tokens = self.request_token(&[("grant_type", "client_credentials"), ("scope", &scope)], &endpoints).await?;
+        Ok(FetchedToken { token: tokens.bearer, expires_in: tokens.expires_in })
     }
 
-    /// The signature says who we are, too: nothing else does.
-    async fn by_assertion(
+    /// The assertion also authenticates the client.
+    async fn token_by_assertion(
         &self,
         scope: &str,
         number: &Msisdn,
         key: &SigningKey,
         audience: Audience,
         endpoints: &Endpoints,
-    ) -> Result<Tokens, Fault> {
+    ) -> Result<TokenResponse, CamaraError> {
         let now = self.now();
         let claims = json!({
             "iss": self.config.client_id,
@@ -124,15 +128,15 @@ impl Camara {
                 Audience::Issuer => &endpoints.issuer,
             },
             "iat": now,
-            "exp": now + GOOD_FOR,
-            "jti": self.identifier(),
+            "exp": now + ASSERTION_LIFETIME_SECS,
+            "jti": self.random_jti(),
             "scope": scope,
         });
-        let assertion = key.sign("JWT", &claims).ok_or(Fault::new(Stage::Token, Symptom::Ours))?;
-        let fields = [("grant_type", JWT_BEARER), ("assertion", &*assertion)];
+        let assertion = key.sign("JWT", &claims).ok_or(CamaraError::new(Stage::Token, ErrorCause::Internal))?;
+        let fields = [("grant_type", JWT_BEARER_GRANT_TYPE), ("assertion", &*assertion)];
         let form = Serializer::new(String::new()).extend_pairs(fields).finish();
-        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(FORM))]);
-        let answer = self.asking.post(Stage::Token, &endpoints.token, headers, form.into_bytes()).await?;
-        Tokens::read(&answer.body)
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(FORM_CONTENT_TYPE))]);
+        let response = self.client.post(Stage::Token, &endpoints.token, headers, form.into_bytes()).await?;
+        TokenResponse::parse(&response.body)
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be known of an operator to ask it about SIM cards.
+//! Configuration of SIM Swap.
 
 use jiff::SignedDuration;
 
@@ -7,18 +7,18 @@ use crate::{authentication::Audience, jwt::SigningKey};
 #[derive(Clone, Debug)]
 pub struct SimSwapConfig {
     pub flow: SimSwapFlow,
-    /// Where under the API root SIM Swap is, and so which version it is.
+    /// Path under the API root; determines the version.
     pub path: String,
-    /// What the operator lets us ask: the first first, the others where that one cannot say.
+    /// Permitted operations, in order of preference.
     pub operations: Vec<SimSwapOperation>,
     pub retrieve_date_scope: String,
     pub check_scope: String,
-    /// For how long a SIM has not changed of which the operator knows no change, and does not say how far back it looks.
+    /// Assumed history if the operator reports neither a change nor its monitored period.
     pub assumed_window: Option<SignedDuration>,
 }
 
 impl SimSwapConfig {
-    /// With what the CAMARA profile asks for.
+    /// Defaults of the CAMARA profile.
     pub fn new(flow: SimSwapFlow) -> Self {
         SimSwapConfig {
             flow,
@@ -30,7 +30,6 @@ impl SimSwapConfig {
         }
     }
 
-    /// What we ask to be allowed.
     pub(super) fn scope(&self, operation: SimSwapOperation) -> &str {
         match operation {
             SimSwapOperation::RetrieveDate => &self.retrieve_date_scope,
@@ -39,21 +38,21 @@ impl SimSwapConfig {
     }
 }
 
-/// How we come by a token. Which one it is, is agreed on with the operator, and follows from the law of its country.
+/// Token flow, as agreed with the operator; depends on national law.
 #[derive(Clone, Debug)]
 pub enum SimSwapFlow {
-    /// A token of ours for all numbers, which is kept. The question says which number is meant.
+    /// One cached token for all numbers; the request contains the number.
     ClientCredentials,
-    /// A token for each number, which the operator gives once it knows that it may (CIBA, by polling).
+    /// One token per number, issued after the operator's approval (CIBA, poll mode).
     Ciba,
-    /// A token for each number, for our signature (RFC 7523).
+    /// One token per number, for a signed assertion (RFC 7523).
     JwtBearer { key: SigningKey, audience: Audience },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimSwapOperation {
-    /// When the SIM was changed.
+    /// Returns the date of the last change.
     RetrieveDate,
-    /// Whether it was, within a time.
+    /// Returns whether the SIM changed within a period.
     Check,
 }

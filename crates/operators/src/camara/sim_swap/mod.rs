@@ -1,10 +1,10 @@
-//! Asking an operator by CAMARA SIM Swap when a number's SIM was changed.
+//! CAMARA SIM Swap: date of the last SIM change of a number.
 //!
-//! No device takes part: a token of ours or of the number's, and one question. Questions change nothing, so one that
-//! did not come through is asked once more.
+//! No device is involved: one token (for the client or the number) and one API call. Calls are idempotent, so they are
+//! retried once.
 
 mod access;
-mod backchannel;
+mod ciba;
 mod config;
 mod history;
 
@@ -13,119 +13,127 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, header::CONTENT_TYPE};
 use ringtrue_domain::{
     lifecycle::ErrorCode,
-    sim_swap::{Period, SimHistory},
+    sim_swap::{SimHistory, SimSwapPeriod},
 };
-use ringtrue_engine::ports::{SimSwapQuestion, SimSwapRoute};
+use ringtrue_engine::ports::{SimSwapConnector, SimSwapRequest};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
-    Camara, Effect, api_headers, correlator,
-    faults::{Fault, Stage, Symptom},
+    CallOutcome, Camara, api_headers, correlator_header,
+    error::{CamaraError, ErrorCause, Stage},
 };
 use crate::client::ClientError;
-use access::Access;
-pub(super) use access::OwnTokens;
+use access::SimSwapAccess;
+pub(super) use access::SimSwapTokenCache;
 pub use config::{SimSwapConfig, SimSwapFlow, SimSwapOperation};
-use history::{of_check, of_date};
+use history::{parse_check, parse_retrieve_date};
 
-/// As far back as an operator may be asked to look.
-const MOST_HOURS: u32 = 2_400;
+/// Maximum `maxAge` of CAMARA SIM Swap.
+const MAX_AGE_HOURS: u32 = 2_400;
 
 impl Camara {
-    /// Whether the operator is asked about SIM cards.
-    pub fn serves_sim_swap(&self) -> bool {
+    pub fn supports_sim_swap(&self) -> bool {
         self.config.sim_swap.is_some()
     }
 
-    /// By the first operation that can say.
-    async fn told(&self, config: &SimSwapConfig, question: SimSwapQuestion<'_>) -> Result<SimHistory, Fault> {
-        let (mut knows_too_little, mut refusal) = (false, None);
+    /// Tries the configured operations in order.
+    async fn fetch_history(
+        &self,
+        config: &SimSwapConfig,
+        request: SimSwapRequest<'_>,
+    ) -> Result<SimHistory, CamaraError> {
+        let (mut has_insufficient_history, mut denial) = (false, None);
         let mut operations = config.operations.iter();
         while let Some(operation) = operations.next() {
-            let fault = match self.told_by(*operation, config, question).await {
-                Err(fault) => fault,
+            let error = match self.fetch_by_operation(*operation, config, request).await {
+                Err(error) => error,
                 history => return history,
             };
-            match Shortcoming::of(&fault) {
-                Some(Shortcoming::KnowsTooLittle) => knows_too_little = true,
-                Some(Shortcoming::MayNotBeAsked) => {
+            match Limitation::from_error(&error) {
+                Some(Limitation::InsufficientHistory) => has_insufficient_history = true,
+                Some(Limitation::NotPermitted) => {
                     if operations.len() > 0 {
-                        let (connector, stage, symptom) = (&*self.config.name, fault.stage.as_str(), fault.symptom());
-                        tracing::warn!(connector, stage, ?symptom, "an operator does not allow one of our questions");
+                        let (connector, stage, cause) = (&*self.config.name, error.stage.as_str(), error.cause());
+                        tracing::warn!(
+                            connector,
+                            stage,
+                            ?cause,
+                            "operator denied a SIM Swap operation; trying the next one"
+                        );
                     }
-                    refusal = Some(fault);
+                    denial = Some(error);
                 }
-                None => return Err(fault),
+                None => return Err(error),
             }
         }
-        // Who answers one question is in order, whatever else it does not let us ask.
-        Err(refusal.filter(|_| !knows_too_little).unwrap_or(Fault::new(Stage::Api, Symptom::NoHistory)))
+        // If one operation was permitted, a refused one is not an error of the operator.
+        Err(denial.filter(|_| !has_insufficient_history).unwrap_or(CamaraError::new(Stage::Api, ErrorCause::NoHistory)))
     }
 
-    async fn told_by(
+    async fn fetch_by_operation(
         &self,
         operation: SimSwapOperation,
         config: &SimSwapConfig,
-        question: SimSwapQuestion<'_>,
-    ) -> Result<SimHistory, Fault> {
-        let mut is_first = true;
+        request: SimSwapRequest<'_>,
+    ) -> Result<SimHistory, CamaraError> {
+        let mut may_retry = true;
         loop {
-            let access = self.access(config, operation, question).await?;
-            match self.history(operation, config, question, &access).await {
-                // A token that is good by its own account may have been revoked: one more is asked for, once.
-                Err(Fault { status: Some(401), .. }) if access.is_kept && is_first => {
-                    self.sim_swap_tokens.of(operation, config).forget(&access.bearer);
-                    is_first = false;
+            let access = self.sim_swap_access(config, operation, request).await?;
+            match self.query_history(operation, config, request, &access).await {
+                // The cached token may have been revoked; retry once with a new one.
+                Err(CamaraError { status: Some(401), .. }) if access.is_cached && may_retry => {
+                    self.sim_swap_tokens.for_operation(operation, config).invalidate(&access.bearer);
+                    may_retry = false;
                 }
                 outcome => return outcome,
             }
         }
     }
 
-    async fn history(
+    async fn query_history(
         &self,
         operation: SimSwapOperation,
         config: &SimSwapConfig,
-        question: SimSwapQuestion<'_>,
-        access: &Access,
-    ) -> Result<SimHistory, Fault> {
-        let hours = hours(question.period);
+        request: SimSwapRequest<'_>,
+        access: &SimSwapAccess,
+    ) -> Result<SimHistory, CamaraError> {
+        let hours = full_hours(request.period);
         let max_age = (operation == SimSwapOperation::Check).then_some(hours);
-        let answer = self.put(operation, max_age, question, access).await?;
+        let response = self.send_query(operation, max_age, request, access).await?;
         let history = match operation {
-            SimSwapOperation::RetrieveDate => of_date(&answer, config.assumed_window, question.now),
-            SimSwapOperation::Check => of_check(&answer, hours),
+            SimSwapOperation::RetrieveDate => parse_retrieve_date(&response, config.assumed_window, request.now),
+            SimSwapOperation::Check => parse_check(&response, hours),
         };
-        history.map_err(|symptom| Fault::new(Stage::Api, symptom))
+        history.map_err(|cause| CamaraError::new(Stage::Api, cause))
     }
 
-    async fn put(
+    async fn send_query(
         &self,
         operation: SimSwapOperation,
         max_age: Option<u32>,
-        question: SimSwapQuestion<'_>,
-        access: &Access,
-    ) -> Result<Bytes, Fault> {
-        let ours = || Fault::new(Stage::Api, Symptom::Ours);
-        let url = self.interfaces.sim_swap(operation).ok_or_else(ours)?;
-        let phone_number = (!access.is_of_the_number).then(|| question.number.as_str());
-        let body = serde_json::to_vec(&Asked { phone_number, max_age }).map_err(|_| ours())?;
-        let correlator = correlator(question.check)?;
+        request: SimSwapRequest<'_>,
+        access: &SimSwapAccess,
+    ) -> Result<Bytes, CamaraError> {
+        let internal_error = || CamaraError::new(Stage::Api, ErrorCause::Internal);
+        let url = self.api_urls.sim_swap(operation).ok_or_else(internal_error)?;
+        let phone_number = (!access.identifies_number).then(|| request.number.as_str());
+        let body = serde_json::to_vec(&SimSwapBody { phone_number, max_age }).map_err(|_| internal_error())?;
+        let correlator = correlator_header(request.check)?;
         let headers = || {
             let mut headers = api_headers(correlator.clone(), access.bearer.clone());
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             headers
         };
-        let answer = self.asking.read(Stage::Api, Method::POST, url, headers, body.into()).await?;
-        Ok(answer.body)
+        let response = self.client.send_idempotent(Stage::Api, Method::POST, url, headers, body.into()).await?;
+        Ok(response.body)
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked<'a> {
-    /// Only where the token does not say it: both is an error, and so is neither.
+struct SimSwapBody<'a> {
+    /// Only if the token does not identify the number: sending both is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     phone_number: Option<&'a str>,
     /// In hours.
@@ -133,81 +141,79 @@ struct Asked<'a> {
     max_age: Option<u32>,
 }
 
-/// Somebody waits for an answer. Who gives up cannot say so: the question is dropped, and if it is late enough, that is
-/// noted as what it is.
-struct Waited<'a> {
+/// A pending query. The engine drops it at its deadline, which counts as a timeout.
+struct PendingQuery<'a> {
     camara: &'a Camara,
     until: Instant,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl Waited<'_> {
-    fn end(mut self) {
-        self.is_over = true;
+impl PendingQuery<'_> {
+    fn finish(mut self) {
+        self.is_finished = true;
     }
 }
 
-impl Drop for Waited<'_> {
+impl Drop for PendingQuery<'_> {
     fn drop(&mut self) {
-        let Waited { camara, until, is_over } = *self;
-        if is_over {
+        let PendingQuery { camara, until, is_finished } = *self;
+        if is_finished {
             return;
         }
         if Instant::now() < until {
-            // Of the operator nothing was learned.
-            camara.sim_swap_breaker.learn(Effect::Nothing, None, camara.asking.clock.now());
+            // Cancelled early: says nothing about the operator.
+            camara.sim_swap_breaker.record_outcome(CallOutcome::Inconclusive, None, camara.client.clock.now());
         } else {
-            let too_late = Fault::new(Stage::Api, Symptom::NoAnswer(ClientError::Timeout));
-            camara.note(&too_late, &camara.sim_swap_breaker);
+            let timeout = CamaraError::new(Stage::Api, ErrorCause::NoResponse(ClientError::Timeout));
+            camara.record_error(&timeout, &camara.sim_swap_breaker);
         }
     }
 }
 
-/// Why one operation does not say what another one may.
-enum Shortcoming {
-    /// It may not look so far back, or knows no change and not for how long.
-    KnowsTooLittle,
-    /// The operator does not let us.
-    MayNotBeAsked,
+/// Why another operation may succeed where one failed.
+enum Limitation {
+    /// The period is too long, or the monitored period is unknown.
+    InsufficientHistory,
+    NotPermitted,
 }
 
-impl Shortcoming {
-    fn of(fault: &Fault) -> Option<Self> {
-        match fault.symptom() {
-            Symptom::NoHistory | Symptom::Camara("OUT_OF_RANGE") => Some(Shortcoming::KnowsTooLittle),
-            Symptom::Camara("PERMISSION_DENIED") | Symptom::OAuth("invalid_scope" | "insufficient_scope") => {
-                Some(Shortcoming::MayNotBeAsked)
+impl Limitation {
+    fn from_error(error: &CamaraError) -> Option<Self> {
+        match error.cause() {
+            ErrorCause::NoHistory | ErrorCause::Camara("OUT_OF_RANGE") => Some(Limitation::InsufficientHistory),
+            ErrorCause::Camara("PERMISSION_DENIED") | ErrorCause::OAuth("invalid_scope" | "insufficient_scope") => {
+                Some(Limitation::NotPermitted)
             }
             _ => None,
         }
     }
 }
 
-/// The whole hours that hold the period.
-fn hours(period: Period) -> u32 {
-    period.minutes().div_ceil(60).clamp(1, MOST_HOURS)
+/// Rounds up to full hours.
+fn full_hours(period: SimSwapPeriod) -> u32 {
+    period.minutes().div_ceil(60).clamp(1, MAX_AGE_HOURS)
 }
 
 #[async_trait]
-impl SimSwapRoute for Camara {
+impl SimSwapConnector for Camara {
     fn name(&self) -> &str {
         &self.config.name
     }
 
-    async fn sim_history(&self, question: SimSwapQuestion<'_>) -> Result<SimHistory, ErrorCode> {
+    async fn sim_history(&self, request: SimSwapRequest<'_>) -> Result<SimHistory, ErrorCode> {
         let config = self.config.sim_swap.as_ref().ok_or(ErrorCode::MnoNotSupported)?;
-        self.sim_swap_breaker.admit(question.now)?;
-        let waited = Waited { camara: self, until: question.until, is_over: false };
-        let told = self.told(config, question).await;
-        waited.end();
-        let history = told.map_err(|fault| match self.note(&fault, &self.sim_swap_breaker) {
-            // There is no device here whose address could be the matter.
+        self.sim_swap_breaker.allow_call(request.now)?;
+        let pending = PendingQuery { camara: self, until: request.deadline, is_finished: false };
+        let result = self.fetch_history(config, request).await;
+        pending.finish();
+        let history = result.map_err(|error| match self.record_error(&error, &self.sim_swap_breaker) {
+            // There is no device whose address could be wrong.
             ErrorCode::NotMobileIp => ErrorCode::MnoResponseError,
             code => code,
         })?;
-        let now = self.asking.clock.now();
-        self.signs.heard(now);
-        self.sim_swap_breaker.learn(Effect::Works, None, now);
+        let now = self.client.clock.now();
+        self.health.record_success(now);
+        self.sim_swap_breaker.record_outcome(CallOutcome::Success, None, now);
         Ok(history)
     }
 }
@@ -217,11 +223,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_period_is_asked_for_in_whole_hours() {
+    fn period_is_rounded_up_to_hours() {
         for (minutes, expected) in
             [(60, 1), (61, 2), (119, 2), (120, 2), (10_080, 168), (144_000, 2_400), (144_001, 2_400), (540_000, 2_400)]
         {
-            assert_eq!(hours(Period::try_from(minutes).unwrap()), expected, "{minutes}");
+            assert_eq!(full_hours(SimSwapPeriod::try_from(minutes).unwrap()), expected, "{minutes}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be known of a number database to ask it by DNS.
+//! Configuration of an ENUM source.
 
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc, time::Duration};
 
@@ -7,26 +7,26 @@ use ringtrue_domain::network::NetworkId;
 
 use crate::{breaker::BreakerSettings, number_lookup::KnownNetworks};
 
-/// How many characters fifteen digits take before the suffix, each with its dot.
-const DIGITS: usize = 30;
-const LONGEST_NAME: usize = 253;
+/// Fifteen digits, each followed by a dot.
+const NUMBER_LABELS_BYTES: usize = 30;
+const MAX_NAME_BYTES: usize = 253;
 
 #[derive(Clone, Debug)]
 pub struct EnumConfig {
-    /// Tells this source from others, in logs.
+    /// Identifies this source in logs.
     pub name: Arc<str>,
-    /// Asked in this order, beginning with the one that answered last.
+    /// Queried in this order, starting with the one that responded last.
     pub servers: Vec<NameServer>,
-    /// What numbers become names under.
+    /// Domain under which number names are built.
     pub suffix: String,
-    /// How long one server may take for one question.
+    /// Per query.
     pub timeout: Duration,
-    /// How often each server is asked.
+    /// Queries per server.
     pub tries: u32,
-    /// Sends letters of the name in random case, as one more thing that whoever forges an answer must guess. A server
-    /// that does not give them back is asked again over TCP.
-    pub mixes_case: bool,
-    pub reading: Reading,
+    /// Randomises the case of letters in the name (DNS 0x20), which makes forged responses harder. If a server does not
+    /// preserve the case, the query is repeated over TCP.
+    pub randomize_case: bool,
+    pub rules: RecordRules,
     pub breaker: BreakerSettings,
 }
 
@@ -38,40 +38,40 @@ impl EnumConfig {
             suffix: "e164.arpa".to_owned(),
             timeout: Duration::from_millis(800),
             tries: 2,
-            mixes_case: true,
-            reading: Reading::default(),
+            randomize_case: true,
+            rules: RecordRules::default(),
             breaker: BreakerSettings::default(),
         }
     }
 
-    /// Says what cannot work, before anything is asked.
-    pub(super) fn checked(mut self) -> Result<Self, BadEnumConfig> {
+    /// Normalises the suffix and rejects invalid settings.
+    pub(super) fn validated(mut self) -> Result<Self, EnumConfigError> {
         self.suffix = self.suffix.trim_matches('.').to_owned();
-        let suffix_fits = self.suffix.len() + DIGITS <= LONGEST_NAME && Name::from_ascii(&self.suffix).is_ok();
+        let suffix_fits =
+            self.suffix.len() + NUMBER_LABELS_BYTES <= MAX_NAME_BYTES && Name::from_ascii(&self.suffix).is_ok();
         if self.suffix.is_empty() || !suffix_fits {
-            return Err(BadEnumConfig::Suffix);
+            return Err(EnumConfigError::Suffix);
         }
         if !(1..=8).contains(&self.servers.len()) {
-            return Err(BadEnumConfig::Servers);
+            return Err(EnumConfigError::Servers);
         }
         if self.timeout.is_zero() || !(1..=5).contains(&self.tries) {
-            return Err(BadEnumConfig::Patience);
+            return Err(EnumConfigError::Timing);
         }
         Ok(self)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadEnumConfig {
-    #[error("the suffix is a domain name, such as e164.arpa")]
+pub enum EnumConfigError {
+    #[error("the suffix must be a domain name, such as e164.arpa")]
     Suffix,
-    #[error("one to eight servers are asked")]
+    #[error("configure one to eight servers")]
     Servers,
-    #[error("a server is asked one to five times, and may take some time for each answer")]
-    Patience,
+    #[error("tries must be 1 to 5, and the timeout must not be zero")]
+    Timing,
 }
 
-/// A name server: an address or a name, and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameServer {
     pub host: Box<str>,
@@ -79,16 +79,16 @@ pub struct NameServer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a name server is a host and a port, such as 192.0.2.53:53, [2001:db8::53]:53 or enum.example.com:5353")]
-pub struct NotAServer;
+#[error("expected a host and a port, such as 192.0.2.53:53, [2001:db8::53]:53 or enum.example.com:5353")]
+pub struct InvalidNameServer;
 
 impl FromStr for NameServer {
-    type Err = NotAServer;
+    type Err = InvalidNameServer;
 
-    fn from_str(text: &str) -> Result<Self, NotAServer> {
-        let (host, port) = text.rsplit_once(':').ok_or(NotAServer)?;
-        let port = port.parse().ok().filter(|port| *port != 0).ok_or(NotAServer)?;
-        let host = match url::Host::parse(host).map_err(|_| NotAServer)? {
+    fn from_str(text: &str) -> Result<Self, InvalidNameServer> {
+        let (host, port) = text.rsplit_once(':').ok_or(InvalidNameServer)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or(InvalidNameServer)?;
+        let host = match url::Host::parse(host).map_err(|_| InvalidNameServer)? {
             url::Host::Ipv6(address) => address.to_string(),
             host => host.to_string(),
         };
@@ -106,28 +106,27 @@ impl fmt::Display for NameServer {
     }
 }
 
-/// What the source's records mean.
+/// Rules for interpreting the source's records.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
-    pub known: KnownNetworks,
-    /// Whose a routing number (`rn`) is.
+pub struct RecordRules {
+    pub known_networks: KnownNetworks,
+    /// Networks by routing number (`rn`).
     pub routing_numbers: CodeTable,
-    /// Whose a service provider number (`spn`) is.
+    /// Networks by service provider number (`spn`).
     pub service_providers: CodeTable,
-    /// Whose numbers are that the source knows and that were never ported. `None`: the source does not tell.
+    /// Network of numbers that are known and not ported. `None`: unknown.
     pub not_ported: Option<NetworkId>,
-    /// The source knows every number that anybody has: what it does not know, nobody has.
+    /// The source is complete: unknown numbers have no subscriber.
     pub is_authoritative: bool,
 }
 
-/// Codes of operators in one country, and their networks.
+/// Networks by an operator's national code.
 ///
-/// A code that ends with `*` stands for all that begin so; of several that fit, the longest counts. Case does not
-/// matter, and neither do `-`, `.` and parentheses.
+/// A code that ends with `*` is a prefix; the longest match wins. Case, `-`, `.`, spaces and parentheses are ignored.
 #[derive(Clone, Debug, Default)]
 pub struct CodeTable {
-    whole: BTreeMap<String, NetworkId>,
-    beginnings: BTreeMap<String, NetworkId>,
+    exact: BTreeMap<String, NetworkId>,
+    prefixes: BTreeMap<String, NetworkId>,
 }
 
 impl<T: AsRef<str>> FromIterator<(T, NetworkId)> for CodeTable {
@@ -135,8 +134,8 @@ impl<T: AsRef<str>> FromIterator<(T, NetworkId)> for CodeTable {
         let mut table = CodeTable::default();
         for (code, network) in entries {
             match code.as_ref().trim().strip_suffix('*') {
-                Some(beginning) => table.beginnings.insert(plain(beginning), network),
-                None => table.whole.insert(plain(code.as_ref()), network),
+                Some(prefix) => table.prefixes.insert(normalize_code(prefix), network),
+                None => table.exact.insert(normalize_code(code.as_ref()), network),
             };
         }
         table
@@ -145,15 +144,15 @@ impl<T: AsRef<str>> FromIterator<(T, NetworkId)> for CodeTable {
 
 impl CodeTable {
     pub fn find(&self, code: &str) -> Option<&NetworkId> {
-        let code = plain(code);
-        let of_beginning = || (0..=code.len()).rev().find_map(|length| self.beginnings.get(code.get(..length)?));
-        self.whole.get(&code).or_else(of_beginning)
+        let code = normalize_code(code);
+        let by_prefix = || (0..=code.len()).rev().find_map(|length| self.prefixes.get(code.get(..length)?));
+        self.exact.get(&code).or_else(by_prefix)
     }
 }
 
-fn plain(code: &str) -> String {
-    let is_meant = |character: &char| !matches!(character, '-' | '.' | '(' | ')' | ' ');
-    code.chars().filter(is_meant).map(|character| character.to_ascii_lowercase()).collect()
+fn normalize_code(code: &str) -> String {
+    let is_significant = |character: &char| !matches!(character, '-' | '.' | '(' | ')' | ' ');
+    code.chars().filter(is_significant).map(|character| character.to_ascii_lowercase()).collect()
 }
 
 #[cfg(test)]
@@ -161,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_a_host_and_a_port() {
+    fn name_server_is_parsed() {
         for (text, shown) in [
             ("192.0.2.53:53", "192.0.2.53:53"),
             ("[2001:DB8::53]:5353", "[2001:db8::53]:5353"),
@@ -170,12 +169,12 @@ mod tests {
             assert_eq!(text.parse::<NameServer>().unwrap().to_string(), shown);
         }
         for bad in ["", "192.0.2.53", "192.0.2.53:0", "192.0.2.53:65536", "2001:db8::53", ":53", "a b:53", "[::1:53"] {
-            assert_eq!(bad.parse::<NameServer>(), Err(NotAServer), "{bad}");
+            assert_eq!(bad.parse::<NameServer>(), Err(InvalidNameServer), "{bad}");
         }
     }
 
     #[test]
-    fn the_longest_code_counts() {
+    fn longest_prefix_wins() {
         let entries = [("D27*", "25001"), ("d2701", "25002"), ("*", "25099"), ("+1-215-555-0199", "310260")];
         let table: CodeTable = entries.map(|(code, id)| (code, id.parse().unwrap())).into_iter().collect();
         for (code, id) in
@@ -187,22 +186,22 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_said_at_once() {
-        let good = || EnumConfig::new("enum", vec!["127.0.0.1:53".parse().unwrap()]);
-        assert_eq!(good().checked().unwrap().suffix, "e164.arpa");
-        let told = |change: fn(&mut EnumConfig)| {
-            let mut config = good();
+    fn invalid_settings_are_rejected() {
+        let valid = || EnumConfig::new("enum", vec!["127.0.0.1:53".parse().unwrap()]);
+        assert_eq!(valid().validated().unwrap().suffix, "e164.arpa");
+        let changed = |change: fn(&mut EnumConfig)| {
+            let mut config = valid();
             change(&mut config);
-            config.checked().map(|config| config.suffix)
+            config.validated().map(|config| config.suffix)
         };
-        assert_eq!(told(|config| config.suffix = ".e164enum.net.".to_owned()).unwrap(), "e164enum.net");
+        assert_eq!(changed(|config| config.suffix = ".e164enum.net.".to_owned()).unwrap(), "e164enum.net");
         for bad in ["", ".", "a..b"] {
-            let config = EnumConfig { suffix: bad.to_owned(), ..good() };
-            assert_eq!(config.checked().err(), Some(BadEnumConfig::Suffix), "{bad}");
+            let config = EnumConfig { suffix: bad.to_owned(), ..valid() };
+            assert_eq!(config.validated().err(), Some(EnumConfigError::Suffix), "{bad}");
         }
-        assert_eq!(told(|config| config.suffix = ["a"; 113].join(".")), Err(BadEnumConfig::Suffix));
-        assert_eq!(told(|config| config.servers.clear()), Err(BadEnumConfig::Servers));
-        assert_eq!(told(|config| config.tries = 0), Err(BadEnumConfig::Patience));
-        assert_eq!(told(|config| config.timeout = Duration::ZERO), Err(BadEnumConfig::Patience));
+        assert_eq!(changed(|config| config.suffix = ["a"; 113].join(".")), Err(EnumConfigError::Suffix));
+        assert_eq!(changed(|config| config.servers.clear()), Err(EnumConfigError::Servers));
+        assert_eq!(changed(|config| config.tries = 0), Err(EnumConfigError::Timing));
+        assert_eq!(changed(|config| config.timeout = Duration::ZERO), Err(EnumConfigError::Timing));
     }
 }

@@ -1,7 +1,7 @@
-//! The question on the wire, and whether what comes back answers it.
+//! Encoding of ENUM queries, and matching of replies.
 //!
-//! Names and headers are read by a library. Records are read one by one here: it reads a message wholly or not at all,
-//! and one record that somebody wrote in his own way should not spoil the others.
+//! Names and headers are decoded by hickory. Records are decoded here one by one: hickory rejects a whole message
+//! because of one malformed record.
 
 use std::fmt;
 
@@ -14,92 +14,95 @@ use hickory_resolver::proto::{
 use ringtrue_domain::phone::Msisdn;
 use ringtrue_engine::ports::Entropy;
 
-use super::record::Record;
+use super::naptr_record::NaptrRecord;
 
-/// What a datagram may hold without being taken apart on its way.
-const PAYLOAD: u16 = 1_232;
+/// Avoids IP fragmentation.
+const EDNS_PAYLOAD_BYTES: u16 = 1_232;
 
-/// A question about one number, to be sent to one server.
-pub struct Query {
+/// A query for one number.
+pub struct EnumQuery {
     id: u16,
     name: Name,
     wire: Vec<u8>,
 }
 
-/// What a message is to a query.
+/// Relation of a received message to a query.
 #[derive(Debug)]
-pub enum Reception {
-    /// To another one, or to none.
-    NotOurs,
-    /// An answer of which only a part was sent.
-    Cut,
-    Answer(Answer),
+pub enum ReplyMatch {
+    Unrelated,
+    Truncated,
+    Answer(EnumAnswer),
 }
 
-/// Masked: records hold numbers.
-pub struct Answer {
+/// Masked: records contain numbers.
+pub struct EnumAnswer {
     pub code: ResponseCode,
-    pub records: Vec<Record>,
-    /// Some of it could not be read.
-    pub is_spoilt: bool,
-    /// It has the letters of the question in their case. If not, the server does not care, or it is forged.
-    pub keeps_case: bool,
+    pub records: Vec<NaptrRecord>,
+    pub has_unreadable_records: bool,
+    /// Preserves the letter case of the query. If not, the server normalises case, or the reply is forged.
+    pub case_matches: bool,
 }
 
-impl Query {
-    /// `None`: the suffix is too long, which is known before.
-    pub fn new(number: &Msisdn, suffix: &str, entropy: &dyn Entropy, mixes_case: bool, edns: bool) -> Option<Self> {
+impl EnumQuery {
+    /// `None`: the suffix is too long; the configuration rules that out.
+    pub fn new(number: &Msisdn, suffix: &str, entropy: &dyn Entropy, randomize_case: bool, edns: bool) -> Option<Self> {
         let id = u16::from_be_bytes(entropy.bytes());
-        let suffix = if mixes_case { in_random_case(suffix, entropy) } else { suffix.to_owned() };
+        let suffix = if randomize_case { with_random_case(suffix, entropy) } else { suffix.to_owned() };
         let reversed: String = number.digits().chars().rev().flat_map(|digit| [digit, '.']).collect();
         let name = Name::from_ascii(format!("{reversed}{suffix}.")).ok()?;
-        let wire = written(id, &name, edns).ok()?;
-        Some(Query { id, name, wire })
+        let wire = encode_query(id, &name, edns).ok()?;
+        Some(EnumQuery { id, name, wire })
     }
 
     pub fn wire(&self) -> &[u8] {
         &self.wire
     }
 
-    /// Reads a message that came from where the question was sent.
-    pub fn read(&self, message: &[u8]) -> Reception {
+    /// Decodes a message from the queried server.
+    pub fn match_reply(&self, message: &[u8]) -> ReplyMatch {
         let mut decoder = BinDecoder::new(message);
-        let Ok(header) = Header::read(&mut decoder) else { return Reception::NotOurs };
-        let about = header.metadata;
-        let is_response =
-            about.id == self.id && about.message_type == MessageType::Response && about.op_code == OpCode::Query;
+        let Ok(header) = Header::read(&mut decoder) else { return ReplyMatch::Unrelated };
+        let metadata = header.metadata;
+        let is_response = metadata.id == self.id
+            && metadata.message_type == MessageType::Response
+            && metadata.op_code == OpCode::Query;
         if !is_response {
-            return Reception::NotOurs;
+            return ReplyMatch::Unrelated;
         }
         match header.counts.queries {
-            // Some cut off everything. What comes over TCP then is looked at more closely.
-            0 if about.truncation => return Reception::Cut,
-            // Who cannot read a question may not be able to repeat it.
-            0 if header.counts.answers == 0 && !is_about_the_name(about.response_code) => {
-                return Reception::Answer(Answer::new(about.response_code, true));
+            // Some servers truncate everything; the TCP reply is checked again.
+            0 if metadata.truncation => return ReplyMatch::Truncated,
+            // A server that cannot parse the question may omit it.
+            0 if header.counts.answers == 0 && !concerns_name(metadata.response_code) => {
+                return ReplyMatch::Answer(EnumAnswer::new(metadata.response_code, true));
             }
             1 => {}
-            _ => return Reception::NotOurs,
+            _ => return ReplyMatch::Unrelated,
         }
-        let Ok(question) = Question::read(&mut decoder) else { return Reception::NotOurs };
+        let Ok(question) = Question::read(&mut decoder) else { return ReplyMatch::Unrelated };
         let is_ours = question.query_type == RecordType::NAPTR
             && question.query_class == DNSClass::IN
             && question.name == self.name;
         if !is_ours {
-            return Reception::NotOurs;
+            return ReplyMatch::Unrelated;
         }
-        if about.truncation {
-            return Reception::Cut;
+        if metadata.truncation {
+            return ReplyMatch::Truncated;
         }
-        let mut answer = Answer::new(about.response_code, question.name.eq_case(&self.name));
-        let read_on = self.read_records(&mut decoder, header.counts.answers, &mut answer);
-        answer.is_spoilt |= read_on.is_err();
-        Reception::Answer(answer)
+        let mut answer = EnumAnswer::new(metadata.response_code, question.name.eq_case(&self.name));
+        let read_result = self.read_records(&mut decoder, header.counts.answers, &mut answer);
+        answer.has_unreadable_records |= read_result.is_err();
+        ReplyMatch::Answer(answer)
     }
 
-    /// The records of our name, and of the one that it is an alias of.
-    fn read_records(&self, decoder: &mut BinDecoder<'_>, count: u16, answer: &mut Answer) -> Result<(), DecodeError> {
-        let mut wanted = self.name.clone();
+    /// Reads the records of the queried name and of its CNAME targets.
+    fn read_records(
+        &self,
+        decoder: &mut BinDecoder<'_>,
+        count: u16,
+        answer: &mut EnumAnswer,
+    ) -> Result<(), DecodeError> {
+        let mut owner_name = self.name.clone();
         for _ in 0..count {
             let owner = Name::read(decoder)?;
             let kind = RecordType::from(decoder.read_u16()?.unverified());
@@ -108,14 +111,14 @@ impl Query {
             let length = decoder.read_u16()?.unverified();
             let start = u16::try_from(decoder.index()).map_err(|_| DecodeError::InsufficientBytes)?;
             let data = decoder.read_slice(length.into())?.unverified();
-            if owner != wanted || class != u16::from(DNSClass::IN) {
+            if owner != owner_name || class != u16::from(DNSClass::IN) {
                 continue;
             }
             match kind {
-                RecordType::CNAME => wanted = Name::read(&mut decoder.clone(start))?,
-                RecordType::NAPTR => match Record::read(data) {
+                RecordType::CNAME => owner_name = Name::read(&mut decoder.clone(start))?,
+                RecordType::NAPTR => match NaptrRecord::parse(data) {
                     Some(record) => answer.records.push(record),
-                    None => answer.is_spoilt = true,
+                    None => answer.has_unreadable_records = true,
                 },
                 _ => {}
             }
@@ -124,48 +127,48 @@ impl Query {
     }
 }
 
-impl Answer {
-    fn new(code: ResponseCode, keeps_case: bool) -> Self {
-        Answer { code, records: vec![], is_spoilt: false, keeps_case }
+impl EnumAnswer {
+    fn new(code: ResponseCode, case_matches: bool) -> Self {
+        EnumAnswer { code, records: vec![], has_unreadable_records: false, case_matches }
     }
 }
 
-/// Whether a code says something of the name that was asked for, and not only of the server.
-fn is_about_the_name(code: ResponseCode) -> bool {
+/// Whether a code concerns the queried name, not only the server.
+fn concerns_name(code: ResponseCode) -> bool {
     matches!(code, ResponseCode::NoError | ResponseCode::NXDomain)
 }
 
-fn written(id: u16, name: &Name, edns: bool) -> Result<Vec<u8>, ProtoError> {
+fn encode_query(id: u16, name: &Name, edns: bool) -> Result<Vec<u8>, ProtoError> {
     let mut message = Message::new(id, MessageType::Query, OpCode::Query);
     message.metadata.recursion_desired = true;
     message.add_query(Question::query(name.clone(), RecordType::NAPTR));
     if edns {
         let mut edns = Edns::new();
-        edns.set_max_payload(PAYLOAD);
+        edns.set_max_payload(EDNS_PAYLOAD_BYTES);
         message.set_edns(edns);
     }
     message.to_vec()
 }
 
-fn in_random_case(text: &str, entropy: &dyn Entropy) -> String {
-    let mut coins = vec![0; text.len()];
-    entropy.fill(&mut coins);
-    let toss = |(letter, coin): (char, u8)| match coin & 1 {
+fn with_random_case(text: &str, entropy: &dyn Entropy) -> String {
+    let mut random_bytes = vec![0; text.len()];
+    entropy.fill(&mut random_bytes);
+    let set_case = |(letter, random_byte): (char, u8)| match random_byte & 1 {
         0 => letter.to_ascii_lowercase(),
         _ => letter.to_ascii_uppercase(),
     };
-    text.chars().zip(coins).map(toss).collect()
+    text.chars().zip(random_bytes).map(set_case).collect()
 }
 
 /// Masked: the name is the number.
-impl fmt::Debug for Query {
+impl fmt::Debug for EnumQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Query({} bytes)", self.wire.len())
+        write!(f, "EnumQuery({} bytes)", self.wire.len())
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for EnumAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Answer({}, {} records)", self.code, self.records.len())
+        write!(f, "EnumAnswer({}, {} records)", self.code, self.records.len())
     }
 }

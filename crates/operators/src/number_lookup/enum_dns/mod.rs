@@ -1,19 +1,18 @@
-//! Which network serves a number, by DNS: ENUM (RFC 6116).
+//! Looks up the network of a number by DNS: ENUM (RFC 6116).
 //!
-//! The number becomes a name, its digits backwards under a suffix, and the name's NAPTR records become URIs that tell
-//! the network: by its codes, by a host that is named after them, or by a code of the operator that a table knows.
-//! Those who sell such answers write them each in their own way; what they write is read with patience, and believed
-//! only from whom was asked.
+//! The number becomes a domain name (reversed digits under a suffix). Its NAPTR records yield URIs that identify the
+//! network by MCC and MNC, by a 3GPP host name, or by an operator code that a table maps. Providers differ in how they
+//! write these records, so parsing is lenient; only replies of the queried server are accepted.
 //!
-//! The exchange is our own: a resolver hides records that come with a refusal, and there is nothing to resolve, since
-//! the servers are named. Answers are not kept here; whoever asks several sources does so.
+//! It does not use a resolver: resolvers hide records that come with REFUSED, and the servers are configured anyway.
+//! Results are cached by the engine.
 
 mod config;
-mod exchange;
-mod judgement;
 mod message;
-mod record;
-mod uri;
+mod naptr_record;
+mod naptr_selection;
+mod number_uri;
+mod transport;
 
 use std::{
     fmt, io,
@@ -26,133 +25,138 @@ use std::{
 
 use async_trait::async_trait;
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Clock, Entropy, NumberSource, Resolved, SourceFault};
+use ringtrue_engine::ports::{Clock, Entropy, LookupError, LookupResult, LookupSource};
 use tokio::time::timeout;
 
-use super::guard::{Fault, Guard};
+use super::guard::{SourceError, SourceGuard};
 use crate::{
-    breaker::Effect,
+    breaker::CallOutcome,
     outbound::{Resolver, SystemResolver},
 };
-pub use config::{BadEnumConfig, CodeTable, EnumConfig, NameServer, NotAServer, Reading};
-pub use judgement::Judgement;
-pub use message::{Answer, Query, Reception};
-pub use record::Record;
+pub use config::{CodeTable, EnumConfig, EnumConfigError, InvalidNameServer, NameServer, RecordRules};
+pub use message::{EnumAnswer, EnumQuery, ReplyMatch};
+pub use naptr_record::NaptrRecord;
+pub use naptr_selection::EnumDecision;
 
-/// A source that is asked by DNS.
+/// ENUM lookup source.
 pub struct EnumDns {
     config: EnumConfig,
     resolver: Arc<dyn Resolver>,
     entropy: Arc<dyn Entropy>,
-    /// Which server is asked first: the one that answered last. A dead one costs its time once, not with each number.
-    first: AtomicUsize,
-    guard: Guard,
+    /// The server to query first: the last one that responded. A dead server costs its timeout only once.
+    preferred_server: AtomicUsize,
+    guard: SourceGuard,
 }
 
 impl EnumDns {
-    pub fn new(config: EnumConfig, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Result<Self, BadEnumConfig> {
+    pub fn new(config: EnumConfig, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Result<Self, EnumConfigError> {
         EnumDns::with_resolver(config, clock, entropy, Arc::new(SystemResolver::default()))
     }
 
-    /// The resolver is asked for the addresses of servers that are given by name.
+    /// The resolver is for servers configured by name.
     pub fn with_resolver(
         config: EnumConfig,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
         resolver: Arc<dyn Resolver>,
-    ) -> Result<Self, BadEnumConfig> {
-        let config = config.checked()?;
-        let guard = Guard::new(Arc::clone(&config.name), config.breaker, clock);
-        Ok(EnumDns { config, resolver, entropy, first: AtomicUsize::new(0), guard })
+    ) -> Result<Self, EnumConfigError> {
+        let config = config.validated()?;
+        let guard = SourceGuard::new(Arc::clone(&config.name), config.breaker, clock);
+        Ok(EnumDns { config, resolver, entropy, preferred_server: AtomicUsize::new(0), guard })
     }
 
-    /// Each server in its turn, and all of them again.
-    async fn ask(&self, number: &Msisdn) -> Result<Resolved, Fault> {
+    /// Queries the servers in turn, `tries` times.
+    async fn query_servers(&self, number: &Msisdn) -> Result<LookupResult, SourceError> {
         let servers = &self.config.servers;
-        let first = self.first.load(Ordering::Relaxed);
-        let mut fault = SourceFault::Unreachable;
+        let start = self.preferred_server.load(Ordering::Relaxed);
+        let mut error = LookupError::Unreachable;
         for _ in 0..self.config.tries {
             for turn in 0..servers.len() {
-                let place = (first + turn) % servers.len();
-                let mut turn = Turn { first: &self.first, place, next: (place + 1) % servers.len(), is_alive: false };
-                let judgement = self.ask_one(&servers[place], number).await;
-                let is_dead = [SourceFault::Timeout, SourceFault::Unreachable].map(Judgement::AskAnother);
-                turn.is_alive = !is_dead.contains(&judgement);
-                match judgement {
-                    Judgement::Final(answer) => {
-                        self.first.store(place, Ordering::Relaxed);
-                        return answer.map_err(Fault::of_answer);
+                let position = (start + turn) % servers.len();
+                let mut attempt = ServerAttempt {
+                    preferred_server: &self.preferred_server,
+                    position,
+                    next: (position + 1) % servers.len(),
+                    has_responded: false,
+                };
+                let decision = self.query_server(&servers[position], number).await;
+                let unresponsive = [LookupError::Timeout, LookupError::Unreachable].map(EnumDecision::TryNextServer);
+                attempt.has_responded = !unresponsive.contains(&decision);
+                match decision {
+                    EnumDecision::Final(answer) => {
+                        self.preferred_server.store(position, Ordering::Relaxed);
+                        return answer.map_err(SourceError::from_response);
                     }
-                    Judgement::AskAnother(why) => fault = why,
-                    Judgement::AskPlainly => fault = SourceFault::Refused,
+                    EnumDecision::TryNextServer(reason) => error = reason,
+                    EnumDecision::RetryWithoutEdns => error = LookupError::Refused,
                 }
-                let (source, server) = (&*self.config.name, &servers[place]);
-                tracing::debug!(source, %server, %fault, "a server gave no answer about a number");
+                let (source, server) = (&*self.config.name, &servers[position]);
+                tracing::debug!(source, %server, %error, "ENUM server query failed");
             }
         }
-        let effect = if fault == SourceFault::Timeout { Effect::TimesOut } else { Effect::Fails };
-        Err(Fault::new(fault, effect))
+        let outcome = if error == LookupError::Timeout { CallOutcome::Timeout } else { CallOutcome::Failure };
+        Err(SourceError::new(error, outcome))
     }
 
-    async fn ask_one(&self, server: &NameServer, number: &Msisdn) -> Judgement {
+    async fn query_server(&self, server: &NameServer, number: &Msisdn) -> EnumDecision {
         let address = match self.address(server).await {
             Ok(address) => address,
-            Err(fault) => return Judgement::AskAnother(fault),
+            Err(error) => return EnumDecision::TryNextServer(error),
         };
-        match self.put(address, number, true).await {
-            Judgement::AskPlainly => self.put(address, number, false).await,
-            judgement => judgement,
+        match self.query_address(address, number, true).await {
+            EnumDecision::RetryWithoutEdns => self.query_address(address, number, false).await,
+            decision => decision,
         }
     }
 
-    async fn put(&self, address: SocketAddr, number: &Msisdn, edns: bool) -> Judgement {
-        let EnumConfig { suffix, timeout, mixes_case, reading, .. } = &self.config;
-        let Some(query) = Query::new(number, suffix, &*self.entropy, *mixes_case, edns) else {
-            return Judgement::Final(Err(SourceFault::Nonsense));
+    async fn query_address(&self, address: SocketAddr, number: &Msisdn, edns: bool) -> EnumDecision {
+        let EnumConfig { suffix, timeout, randomize_case, rules, .. } = &self.config;
+        let Some(query) = EnumQuery::new(number, suffix, &*self.entropy, *randomize_case, edns) else {
+            return EnumDecision::Final(Err(LookupError::InvalidResponse));
         };
-        match exchange::ask(address, &query, *timeout).await {
-            Ok(answer) => reading.judge(&answer, number),
-            Err(fault) => Judgement::AskAnother(fault),
+        match transport::send_query(address, &query, *timeout).await {
+            Ok(answer) => rules.evaluate(&answer, number),
+            Err(error) => EnumDecision::TryNextServer(error),
         }
     }
 
-    async fn address(&self, server: &NameServer) -> Result<SocketAddr, SourceFault> {
+    async fn address(&self, server: &NameServer) -> Result<SocketAddr, LookupError> {
         if let Ok(address) = server.host.parse::<IpAddr>() {
             return Ok(SocketAddr::new(address, server.port));
         }
         let resolved = timeout(self.config.timeout, self.resolver.resolve(&server.host));
-        let addresses: io::Result<_> = resolved.await.map_err(|_| SourceFault::Timeout)?;
+        let addresses: io::Result<_> = resolved.await.map_err(|_| LookupError::Timeout)?;
         let address = addresses.ok().and_then(|addresses| addresses.first().copied());
-        address.map(|address| SocketAddr::new(address, server.port)).ok_or(SourceFault::Unreachable)
+        address.map(|address| SocketAddr::new(address, server.port)).ok_or(LookupError::Unreachable)
     }
 }
 
-/// A server's turn. One that nobody hears from is not the first for the next number, nor is one that whoever asked did
-/// not wait for to the end.
-struct Turn<'a> {
-    first: &'a AtomicUsize,
-    place: usize,
+/// A query to one server. If it gets no response, or the lookup is dropped, the next number starts with another server.
+struct ServerAttempt<'a> {
+    preferred_server: &'a AtomicUsize,
+    position: usize,
     next: usize,
-    is_alive: bool,
+    has_responded: bool,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ServerAttempt<'_> {
     fn drop(&mut self) {
-        if !self.is_alive {
-            // Unless another number's turn has moved on already.
-            let _ = self.first.compare_exchange(self.place, self.next, Ordering::Relaxed, Ordering::Relaxed);
+        if !self.has_responded {
+            // Unless a concurrent lookup has changed it already.
+            let _ =
+                self.preferred_server.compare_exchange(self.position, self.next, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }
 
 #[async_trait]
-impl NumberSource for EnumDns {
+impl LookupSource for EnumDns {
     fn name(&self) -> &str {
         &self.config.name
     }
 
-    async fn resolve(&self, number: &Msisdn) -> Result<Resolved, SourceFault> {
-        self.guard.watch(self.ask(number)).await
+    async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
+        self.guard.run(self.query_servers(number)).await
     }
 }
 

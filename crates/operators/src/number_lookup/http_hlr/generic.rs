@@ -1,4 +1,4 @@
-//! Anybody who answers in JSON: where the number goes and where the network stands is configured.
+//! Configurable driver for any provider with a JSON response.
 
 use std::fmt;
 
@@ -7,42 +7,42 @@ use http::{
     header::{CONTENT_TYPE, HeaderValue},
 };
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Resolved, SourceFault};
+use ringtrue_engine::ports::{LookupError, LookupResult};
 use serde_json::Value;
 use url::Url;
 
-use super::{BadHlrConfig, Dialect, KnownNetworks, Moment, of_codes, of_two_codes};
-use crate::number_lookup::asking::{Request, Told, is_web, text};
+use super::{HlrConfigError, HlrVendor, KnownNetworks, SigningContext, resolve_mcc_mnc, resolve_plmn_value};
+use crate::number_lookup::lookup_client::{LookupRequest, LookupResponse, is_http_url, scalar_text};
 
-const WITH_PLUS: &str = "{number}";
-const WITHOUT_PLUS: &str = "{digits}";
+const NUMBER_PLACEHOLDER: &str = "{number}";
+const DIGITS_PLACEHOLDER: &str = "{digits}";
 
 #[derive(Clone)]
 pub struct GenericJson {
     pub method: Method,
-    /// With a place for the number: `{number}` in E.164 form, `{digits}` without its plus.
+    /// Template with `{number}` (E.164) or `{digits}` (without the plus).
     pub url: String,
-    /// Credentials, and what kind the body is of. Those marked as sensitive are not shown.
+    /// Credentials and content type. Sensitive values are masked.
     pub headers: HeaderMap,
-    /// With a place for the number, too.
+    /// Template like `url`.
     pub body: Option<String>,
     pub network: NetworkPointers,
-    /// Where it stands whether the number has a subscriber. The lists below are of what stands there.
+    /// JSON pointer to the subscriber status. The following lists hold its values.
     pub state: Option<String>,
-    /// There is a subscriber, and it may be that no network is told.
+    /// A subscriber exists; the network may be missing.
     pub absent_values: Vec<String>,
-    /// There is no subscriber.
+    /// No subscriber exists.
     pub invalid_values: Vec<String>,
-    /// They cannot tell.
+    /// The provider could not determine the status.
     pub failed_values: Vec<String>,
-    /// Statuses that say that they have nothing on the number.
+    /// HTTP statuses that mean "no data for this number".
     pub no_data_statuses: Vec<u16>,
 }
 
-/// Where in an answer the network stands (RFC 6901).
+/// JSON pointers (RFC 6901) to the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkPointers {
-    /// Both codes in a row.
+    /// MCC and MNC in one value.
     Codes(String),
     Separate {
         country: String,
@@ -51,7 +51,7 @@ pub enum NetworkPointers {
 }
 
 impl GenericJson {
-    /// Asks by GET.
+    /// A GET request without headers.
     pub fn new(url: impl Into<String>, network: NetworkPointers) -> Self {
         GenericJson {
             method: Method::GET,
@@ -67,15 +67,15 @@ impl GenericJson {
         }
     }
 
-    /// In a query and in a form, a plus is a space.
+    /// Encodes the plus, which means a space in queries and forms.
     fn url(&self, number: &str) -> Option<Url> {
-        Url::parse(&filled(&self.url, number, "%2B")).ok().filter(is_web)
+        Url::parse(&fill_template(&self.url, number, "%2B")).ok().filter(is_http_url)
     }
 
     fn body(&self, number: &str) -> Option<String> {
         let kind = self.headers.get(CONTENT_TYPE).map_or(&b"application/json"[..], HeaderValue::as_bytes);
         let plus = if kind.starts_with(b"application/x-www-form-urlencoded") { "%2B" } else { "+" };
-        self.body.as_ref().map(|body| filled(body, number, plus))
+        self.body.as_ref().map(|body| fill_template(body, number, plus))
     }
 
     fn pointers(&self) -> Vec<&str> {
@@ -87,72 +87,73 @@ impl GenericJson {
         pointers
     }
 
-    /// Whether there is a place for the network in an answer, with or without one in it.
-    fn network(&self, json: &Value, known: &KnownNetworks) -> Option<Result<Resolved, SourceFault>> {
+    /// `None`: the response lacks the configured pointers.
+    fn network(&self, json: &Value, known_networks: &KnownNetworks) -> Option<Result<LookupResult, LookupError>> {
         match &self.network {
-            NetworkPointers::Codes(pointer) => Some(of_codes(Some(json.pointer(pointer)?), known)),
+            NetworkPointers::Codes(pointer) => Some(resolve_plmn_value(Some(json.pointer(pointer)?), known_networks)),
             NetworkPointers::Separate { country, network } => {
-                Some(of_two_codes(Some(json.pointer(country)?), Some(json.pointer(network)?), known))
+                Some(resolve_mcc_mnc(Some(json.pointer(country)?), Some(json.pointer(network)?), known_networks))
             }
         }
     }
 }
 
-fn filled(template: &str, digits: &str, plus: &str) -> String {
-    template.replace(WITH_PLUS, &format!("{plus}{digits}")).replace(WITHOUT_PLUS, digits)
+fn fill_template(template: &str, digits: &str, plus: &str) -> String {
+    template.replace(NUMBER_PLACEHOLDER, &format!("{plus}{digits}")).replace(DIGITS_PLACEHOLDER, digits)
 }
 
-impl Dialect for GenericJson {
-    fn check(&self) -> Result<(), BadHlrConfig> {
-        let has_place = |template: &str| template.contains(WITH_PLUS) || template.contains(WITHOUT_PLUS);
-        if !has_place(&self.url) && !self.body.as_deref().is_some_and(has_place) {
-            return Err(BadHlrConfig::NoNumber);
+impl HlrVendor for GenericJson {
+    fn validate(&self) -> Result<(), HlrConfigError> {
+        let has_placeholder =
+            |template: &str| template.contains(NUMBER_PLACEHOLDER) || template.contains(DIGITS_PLACEHOLDER);
+        if !has_placeholder(&self.url) && !self.body.as_deref().is_some_and(has_placeholder) {
+            return Err(HlrConfigError::NoNumber);
         }
-        // A number in the name of a host would be told to every name server.
+        // A number in the host name would leak to name servers.
         let origin = |digits| self.url(digits).map(|url| url.origin());
         if origin("447700900123").is_none() || origin("447700900123") != origin("447700900124") {
-            return Err(BadHlrConfig::Template);
+            return Err(HlrConfigError::Template);
         }
         let are_pointers = self.pointers().iter().all(|pointer| pointer.starts_with('/'));
-        if are_pointers { Ok(()) } else { Err(BadHlrConfig::Pointer) }
+        if are_pointers { Ok(()) } else { Err(HlrConfigError::Pointer) }
     }
 
-    fn request(&self, number: &Msisdn, _: Moment<'_>) -> Option<Request> {
+    fn build_request(&self, number: &Msisdn, _: SigningContext<'_>) -> Option<LookupRequest> {
         let body = self.body(number.digits());
         let mut headers = self.headers.clone();
         if body.is_some() {
             headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         }
         let (url, body) = (self.url(number.digits())?, body.unwrap_or_default().into_bytes());
-        Some(Request { method: self.method.clone(), url, headers, body })
+        Some(LookupRequest { method: self.method.clone(), url, headers, body })
     }
 
-    fn reads(&self) -> &[u16] {
+    fn accepted_statuses(&self) -> &[u16] {
         &self.no_data_statuses
     }
 
-    fn read(&self, told: &Told, known: &KnownNetworks) -> Result<Resolved, SourceFault> {
-        if told.status != 200 {
-            return Ok(Resolved::NoData);
+    fn parse(&self, response: &LookupResponse, known_networks: &KnownNetworks) -> Result<LookupResult, LookupError> {
+        if response.status != 200 {
+            return Ok(LookupResult::NoData);
         }
-        let state = self.state.as_ref().and_then(|pointer| text(told.json.pointer(pointer)));
-        let is_among = |values: &[String]| state.as_ref().is_some_and(|state| values.contains(state));
-        if is_among(&self.invalid_values) {
-            return Ok(Resolved::NoSubscriber);
+        let state = self.state.as_ref().and_then(|pointer| scalar_text(response.json.pointer(pointer)));
+        let is_one_of = |values: &[String]| state.as_ref().is_some_and(|state| values.contains(state));
+        if is_one_of(&self.invalid_values) {
+            return Ok(LookupResult::NoSubscriber);
         }
-        if is_among(&self.failed_values) {
-            return Err(SourceFault::Refused);
+        if is_one_of(&self.failed_values) {
+            return Err(LookupError::Refused);
         }
-        match self.network(&told.json, known) {
+        match self.network(&response.json, known_networks) {
             Some(network) => network,
-            None if is_among(&self.absent_values) => Ok(Resolved::NoData),
-            // An answer of another form than is configured: no number would ever have a network.
-            None => Err(SourceFault::Nonsense),
+            None if is_one_of(&self.absent_values) => Ok(LookupResult::NoData),
+            // The response does not match the configuration: no number would ever resolve.
+            None => Err(LookupError::InvalidResponse),
         }
     }
 }
 
-/// Masked: URLs and bodies hold credentials in some places.
+/// Masked: URLs and bodies may contain credentials.
 impl fmt::Debug for GenericJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GenericJson")

@@ -5,40 +5,39 @@ use std::fmt::Write as _;
 use aws_lc_rs::hmac;
 use http::{HeaderName, HeaderValue};
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Resolved, SourceFault};
+use ringtrue_engine::ports::{LookupError, LookupResult};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{BadHlrConfig, Dialect, KnownNetworks, Moment, of_codes};
+use super::{HlrConfigError, HlrVendor, KnownNetworks, SigningContext, resolve_plmn_value};
 use crate::{
-    authentication::{ClientSecret, secret_header},
-    number_lookup::asking::{Request, Told, is_web, under},
+    authentication::{ClientSecret, sensitive_header},
+    number_lookup::lookup_client::{LookupRequest, LookupResponse, is_http_url, join_path},
 };
 
 #[derive(Clone, Debug)]
 pub struct HlrLookups {
     pub base_url: Url,
-    /// Which of our keys signs.
+    /// Id of the API key.
     pub key: String,
     pub secret: ClientSecret,
-    pub lookup: Lookup,
+    pub lookup: HlrLookupKind,
 }
 
-/// What is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Lookup {
-    /// The operator, now.
+pub enum HlrLookupKind {
+    /// Live query to the operator.
     #[default]
     Hlr,
-    /// A copy of the ported numbers: cheaper, and says nothing of whether anybody has the number.
+    /// Copy of the portability database: cheaper, but does not reveal whether the number has a subscriber.
     Mnp,
 }
 
-impl Lookup {
+impl HlrLookupKind {
     fn path(self) -> &'static str {
         match self {
-            Lookup::Hlr => "/hlr-lookup",
-            Lookup::Mnp => "/mnp-lookup",
+            HlrLookupKind::Hlr => "/hlr-lookup",
+            HlrLookupKind::Mnp => "/mnp-lookup",
         }
     }
 }
@@ -46,53 +45,55 @@ impl Lookup {
 impl HlrLookups {
     pub const BASE_URL: &str = "https://www.hlr-lookups.com/api/v2";
 
-    /// Over the path below the base, the second, the method and the body.
-    fn signature(&self, second: &str, body: &[u8]) -> String {
+    /// HMAC over path (below the base), timestamp, method and body.
+    fn signature(&self, timestamp: &str, body: &[u8]) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.as_str().as_bytes());
-        let signed = [self.lookup.path().as_bytes(), second.as_bytes(), b"POST", body].concat();
+        let signed = [self.lookup.path().as_bytes(), timestamp.as_bytes(), b"POST", body].concat();
         hmac::sign(&key, &signed).as_ref().iter().fold(String::new(), |mut hex, octet| {
-            // Writing to a string does not fail.
+            // Writing to a string is infallible.
             let _ = write!(hex, "{octet:02x}");
             hex
         })
     }
 }
 
-impl Dialect for HlrLookups {
-    fn check(&self) -> Result<(), BadHlrConfig> {
-        if !is_web(&self.base_url) {
-            return Err(BadHlrConfig::BaseUrl);
+impl HlrVendor for HlrLookups {
+    fn validate(&self) -> Result<(), HlrConfigError> {
+        if !is_http_url(&self.base_url) {
+            return Err(HlrConfigError::BaseUrl);
         }
-        secret_header(&self.key).map(|_| ()).ok_or(BadHlrConfig::Credentials)
+        sensitive_header(&self.key).map(|_| ()).ok_or(HlrConfigError::Credentials)
     }
 
-    fn request(&self, number: &Msisdn, moment: Moment<'_>) -> Option<Request> {
-        let url = under(&self.base_url, self.lookup.path());
-        let mut request = Request::post_json(url, &json!({ "msisdn": number.as_str() }));
-        let second = moment.now.as_second().to_string();
-        let signature = secret_header(&self.signature(&second, &request.body))?;
-        request.headers.insert(HeaderName::from_static("x-digest-key"), secret_header(&self.key)?);
-        request.headers.insert(HeaderName::from_static("x-digest-timestamp"), HeaderValue::from_str(&second).ok()?);
+    fn build_request(&self, number: &Msisdn, context: SigningContext<'_>) -> Option<LookupRequest> {
+        let url = join_path(&self.base_url, self.lookup.path());
+        let mut request = LookupRequest::post_json(url, &json!({ "msisdn": number.as_str() }));
+        let timestamp = context.now.as_second().to_string();
+        let signature = sensitive_header(&self.signature(&timestamp, &request.body))?;
+        request.headers.insert(HeaderName::from_static("x-digest-key"), sensitive_header(&self.key)?);
+        request.headers.insert(HeaderName::from_static("x-digest-timestamp"), HeaderValue::from_str(&timestamp).ok()?);
         request.headers.insert(HeaderName::from_static("x-digest-signature"), signature);
         Some(request)
     }
 
-    fn read(&self, told: &Told, known: &KnownNetworks) -> Result<Resolved, SourceFault> {
-        let said = |name: &str| told.json.get(name).and_then(Value::as_str);
-        if matches!(said("processing_status"), Some("REJECTED" | "FAILED" | "PENDING")) {
-            return Err(SourceFault::Refused);
+    fn parse(&self, response: &LookupResponse, known_networks: &KnownNetworks) -> Result<LookupResult, LookupError> {
+        let text_field = |name: &str| response.json.get(name).and_then(Value::as_str);
+        if matches!(text_field("processing_status"), Some("REJECTED" | "FAILED" | "PENDING")) {
+            return Err(LookupError::Refused);
         }
         let status = match self.lookup {
-            Lookup::Hlr => said("connectivity_status"),
-            Lookup::Mnp => said("query_status"),
+            HlrLookupKind::Hlr => text_field("connectivity_status"),
+            HlrLookupKind::Mnp => text_field("query_status"),
         };
         match (self.lookup, status) {
-            (Lookup::Hlr, Some("CONNECTED" | "ABSENT")) | (Lookup::Mnp, Some("OK")) => {
-                of_codes(told.json.get("mccmnc"), known)
+            (HlrLookupKind::Hlr, Some("CONNECTED" | "ABSENT")) | (HlrLookupKind::Mnp, Some("OK")) => {
+                resolve_plmn_value(response.json.get("mccmnc"), known_networks)
             }
-            (Lookup::Hlr, Some("INVALID_MSISDN")) => Ok(Resolved::NoSubscriber),
-            (Lookup::Hlr, Some("UNDETERMINED")) | (Lookup::Mnp, Some("FAILED")) => Err(SourceFault::Refused),
-            _ => Err(SourceFault::Nonsense),
+            (HlrLookupKind::Hlr, Some("INVALID_MSISDN")) => Ok(LookupResult::NoSubscriber),
+            (HlrLookupKind::Hlr, Some("UNDETERMINED")) | (HlrLookupKind::Mnp, Some("FAILED")) => {
+                Err(LookupError::Refused)
+            }
+            _ => Err(LookupError::InvalidResponse),
         }
     }
 }

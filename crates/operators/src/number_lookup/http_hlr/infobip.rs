@@ -2,19 +2,19 @@
 
 use http::header::AUTHORIZATION;
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Resolved, SourceFault};
+use ringtrue_engine::ports::{LookupError, LookupResult};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{BadHlrConfig, Dialect, KnownNetworks, Moment, of_codes};
+use super::{HlrConfigError, HlrVendor, KnownNetworks, SigningContext, resolve_plmn_value};
 use crate::{
-    authentication::{ClientSecret, basic, secret_header},
-    number_lookup::asking::{Request, Told, is_web, under},
+    authentication::{ClientSecret, basic_header, sensitive_header},
+    number_lookup::lookup_client::{LookupRequest, LookupResponse, is_http_url, join_path},
 };
 
 #[derive(Clone, Debug)]
 pub struct Infobip {
-    /// Each account has its own.
+    /// Specific to the account.
     pub base_url: Url,
     pub credentials: InfobipCredentials,
 }
@@ -28,47 +28,46 @@ pub enum InfobipCredentials {
 impl InfobipCredentials {
     fn header(&self) -> Option<http::HeaderValue> {
         match self {
-            InfobipCredentials::ApiKey(key) => secret_header(&format!("App {}", key.as_str())),
-            InfobipCredentials::Basic { user, password } => basic(user, password.as_str()),
+            InfobipCredentials::ApiKey(key) => sensitive_header(&format!("App {}", key.as_str())),
+            InfobipCredentials::Basic { user, password } => basic_header(user, password.as_str()),
         }
     }
 }
 
-impl Dialect for Infobip {
-    fn check(&self) -> Result<(), BadHlrConfig> {
-        if !is_web(&self.base_url) {
-            return Err(BadHlrConfig::BaseUrl);
+impl HlrVendor for Infobip {
+    fn validate(&self) -> Result<(), HlrConfigError> {
+        if !is_http_url(&self.base_url) {
+            return Err(HlrConfigError::BaseUrl);
         }
-        self.credentials.header().map(|_| ()).ok_or(BadHlrConfig::Credentials)
+        self.credentials.header().map(|_| ()).ok_or(HlrConfigError::Credentials)
     }
 
-    fn request(&self, number: &Msisdn, _: Moment<'_>) -> Option<Request> {
-        let url = under(&self.base_url, "/number/1/query");
-        let mut request = Request::post_json(url, &json!({ "to": [number.digits()] }));
+    fn build_request(&self, number: &Msisdn, _: SigningContext<'_>) -> Option<LookupRequest> {
+        let url = join_path(&self.base_url, "/number/1/query");
+        let mut request = LookupRequest::post_json(url, &json!({ "to": [number.digits()] }));
         request.headers.insert(AUTHORIZATION, self.credentials.header()?);
         Some(request)
     }
 
-    /// The network is told of a phone that is off, too, and the one that its number began with of a number that nobody
-    /// has: who the subscriber is comes first.
-    fn read(&self, told: &Told, known: &KnownNetworks) -> Result<Resolved, SourceFault> {
-        let result = told.json.pointer("/results/0").filter(|result| result.is_object());
-        let result = result.ok_or(SourceFault::Nonsense)?;
+    /// The response names a network even for numbers without a subscriber, so the error is evaluated first.
+    fn parse(&self, response: &LookupResponse, known_networks: &KnownNetworks) -> Result<LookupResult, LookupError> {
+        let result = response.json.pointer("/results/0").filter(|result| result.is_object());
+        let result = result.ok_or(LookupError::InvalidResponse)?;
         let error = result.pointer("/error/name").and_then(Value::as_str).unwrap_or("NO_ERROR");
         let is_permanent = result.pointer("/error/permanent") == Some(&Value::Bool(true));
         if is_permanent && error.contains("UNKNOWN_SUBSCRIBER") {
-            return Ok(Resolved::NoSubscriber);
+            return Ok(LookupResult::NoSubscriber);
         }
-        let network = of_codes(result.get("mccMnc"), known)?;
-        if network != Resolved::NoData {
+        let network = resolve_plmn_value(result.get("mccMnc"), known_networks)?;
+        if network != LookupResult::NoData {
             return Ok(network);
         }
         let group = result.pointer("/status/groupName").and_then(Value::as_str);
-        let is_told = error == "NO_ERROR" || error.contains("ABSENT") || is_permanent;
+        let is_conclusive = error == "NO_ERROR" || error.contains("ABSENT") || is_permanent;
         match group {
-            Some("REJECTED" | "PENDING") => Err(SourceFault::Refused),
-            _ if is_told => Ok(Resolved::NoData),
-            _ => Err(SourceFault::Refused),
+            Some("REJECTED" | "PENDING") => Err(LookupError::Refused),
+            _ if is_conclusive => Ok(LookupResult::NoData),
+            _ => Err(LookupError::Refused),
         }
     }
 }

@@ -1,9 +1,8 @@
-//! Which network serves a number, from those who ask its operator's register (HLR) or keep a copy of the ported
-//! numbers, and sell that by HTTP.
+//! Looks up the network of a number through HTTP providers of HLR queries or portability data.
 //!
-//! Each of them has a dialect: how a question is put, and what of an answer means that the number has a network, has no
-//! subscriber, or that they do not know. A phone that is switched off has a subscriber. Who cannot tell has not
-//! answered, so that another source is asked.
+//! One driver per provider builds the request and interprets the response: a network, no subscriber, or no data. A
+//! phone that is switched off still has a subscriber. An undetermined result is an error, so that the next source is
+//! queried.
 
 mod generic;
 mod hlr_lookups;
@@ -16,43 +15,47 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Clock, Entropy, NumberSource, Resolved, SourceFault};
+use ringtrue_engine::ports::{Clock, Entropy, LookupError, LookupResult, LookupSource};
 use serde_json::Value;
 
 use super::{
     KnownNetworks,
-    asking::{Asking, Request, Told, text},
-    guard::{Fault, Guard},
-    known::names_nobody,
+    guard::{SourceError, SourceGuard},
+    known_networks::is_zero_plmn,
+    lookup_client::{LookupClient, LookupRequest, LookupResponse, scalar_text},
 };
 use crate::{
-    breaker::{BreakerSettings, Effect},
+    breaker::{BreakerSettings, CallOutcome},
     client::Client,
 };
 pub use generic::{GenericJson, NetworkPointers};
-pub use hlr_lookups::{HlrLookups, Lookup};
+pub use hlr_lookups::{HlrLookupKind, HlrLookups};
 pub use infobip::{Infobip, InfobipCredentials};
 pub use twilio::Twilio;
 pub use vonage::VonageInsights;
 
 #[derive(Clone, Debug)]
 pub struct HlrConfig {
-    /// Tells this source from others, in logs.
+    /// Identifies this source in logs.
     pub name: Arc<str>,
-    pub driver: Driver,
-    pub known: KnownNetworks,
+    pub driver: HlrDriver,
+    pub known_networks: KnownNetworks,
     pub breaker: BreakerSettings,
 }
 
 impl HlrConfig {
-    pub fn new(name: impl Into<Arc<str>>, driver: Driver) -> Self {
-        HlrConfig { name: name.into(), driver, known: KnownNetworks::default(), breaker: BreakerSettings::default() }
+    pub fn new(name: impl Into<Arc<str>>, driver: HlrDriver) -> Self {
+        HlrConfig {
+            name: name.into(),
+            driver,
+            known_networks: KnownNetworks::default(),
+            breaker: BreakerSettings::default(),
+        }
     }
 }
 
-/// Whose dialect is spoken.
 #[derive(Clone, Debug)]
-pub enum Driver {
+pub enum HlrDriver {
     Infobip(Infobip),
     HlrLookups(HlrLookups),
     Twilio(Twilio),
@@ -61,71 +64,70 @@ pub enum Driver {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadHlrConfig {
-    #[error("the base URL is an http or https URL without a query")]
+pub enum HlrConfigError {
+    #[error("the base URL must be an http or https URL")]
     BaseUrl,
-    #[error("a name or a secret holds what no header can")]
+    #[error("the credentials contain characters that are not allowed in a header")]
     Credentials,
-    #[error("the URL is an http or https URL when the number is filled in, and the number is no part of its host")]
+    #[error("the URL template must yield an http or https URL, with the number outside the host")]
     Template,
-    #[error("neither the URL nor the body has a place for the number: `{{number}}` or `{{digits}}`")]
+    #[error("neither the URL nor the body contains `{{number}}` or `{{digits}}`")]
     NoNumber,
-    #[error("a JSON pointer begins with `/`")]
+    #[error("a JSON pointer must begin with `/`")]
     Pointer,
 }
 
-/// How questions are put and answers are read.
-trait Dialect {
-    /// Says what cannot work, before anything is asked.
-    fn check(&self) -> Result<(), BadHlrConfig>;
+/// Protocol of one provider.
+trait HlrVendor {
+    fn validate(&self) -> Result<(), HlrConfigError>;
 
-    /// `None`: it cannot be signed.
-    fn request(&self, number: &Msisdn, moment: Moment<'_>) -> Option<Request>;
+    /// `None`: signing failed.
+    fn build_request(&self, number: &Msisdn, context: SigningContext<'_>) -> Option<LookupRequest>;
 
-    /// The statuses, other than 200, that say something of the number.
-    fn reads(&self) -> &[u16] {
+    /// Statuses besides 200 that carry a result.
+    fn accepted_statuses(&self) -> &[u16] {
         &[]
     }
 
-    fn read(&self, told: &Told, known: &KnownNetworks) -> Result<Resolved, SourceFault>;
+    fn parse(&self, response: &LookupResponse, known_networks: &KnownNetworks) -> Result<LookupResult, LookupError>;
 }
 
-/// What signatures are made of.
+/// Inputs for signatures.
 #[derive(Clone, Copy)]
-struct Moment<'a> {
+struct SigningContext<'a> {
     now: Timestamp,
     entropy: &'a dyn Entropy,
 }
 
-impl Driver {
-    fn dialect(&self) -> &(dyn Dialect + Send + Sync) {
+impl HlrDriver {
+    fn vendor(&self) -> &(dyn HlrVendor + Send + Sync) {
         match self {
-            Driver::Infobip(dialect) => dialect,
-            Driver::HlrLookups(dialect) => dialect,
-            Driver::Twilio(dialect) => dialect,
-            Driver::VonageIdentityInsights(dialect) => dialect,
-            Driver::GenericJson(dialect) => dialect,
+            HlrDriver::Infobip(vendor) => vendor,
+            HlrDriver::HlrLookups(vendor) => vendor,
+            HlrDriver::Twilio(vendor) => vendor,
+            HlrDriver::VonageIdentityInsights(vendor) => vendor,
+            HlrDriver::GenericJson(vendor) => vendor,
         }
     }
 
-    /// Its name in the configuration.
+    /// Name in the configuration.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Driver::Infobip(_) => "infobip",
-            Driver::HlrLookups(_) => "hlr_lookups",
-            Driver::Twilio(_) => "twilio",
-            Driver::VonageIdentityInsights(_) => "vonage_identity_insights",
-            Driver::GenericJson(_) => "generic_json",
+            HlrDriver::Infobip(_) => "infobip",
+            HlrDriver::HlrLookups(_) => "hlr_lookups",
+            HlrDriver::Twilio(_) => "twilio",
+            HlrDriver::VonageIdentityInsights(_) => "vonage_identity_insights",
+            HlrDriver::GenericJson(_) => "generic_json",
         }
     }
 }
 
-/// A source that is asked by HTTP.
+/// HTTP lookup source.
 pub struct HttpHlr {
     config: HlrConfig,
-    asking: Asking,
+    client: LookupClient,
     entropy: Arc<dyn Entropy>,
-    guard: Guard,
+    guard: SourceGuard,
 }
 
 impl HttpHlr {
@@ -134,31 +136,33 @@ impl HttpHlr {
         client: Arc<Client>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-    ) -> Result<Self, BadHlrConfig> {
-        config.driver.dialect().check()?;
-        let guard = Guard::new(Arc::clone(&config.name), config.breaker, Arc::clone(&clock));
-        Ok(HttpHlr { config, asking: Asking { client, clock }, entropy, guard })
+    ) -> Result<Self, HlrConfigError> {
+        config.driver.vendor().validate()?;
+        let guard = SourceGuard::new(Arc::clone(&config.name), config.breaker, Arc::clone(&clock));
+        Ok(HttpHlr { config, client: LookupClient { client, clock }, entropy, guard })
     }
 
-    async fn ask(&self, number: &Msisdn) -> Result<Resolved, Fault> {
-        let dialect = self.config.driver.dialect();
-        let moment = Moment { now: self.asking.clock.now(), entropy: &*self.entropy };
-        let unsigned = Fault::new(SourceFault::Refused, Effect::Misconfigured);
-        let request = dialect.request(number, moment).ok_or(unsigned)?;
-        let told = self.asking.put(request, dialect.reads()).await?;
-        let status = Some(told.status);
-        dialect.read(&told, &self.config.known).map_err(|kind| Fault { status, ..Fault::of_answer(kind) })
+    async fn look_up(&self, number: &Msisdn) -> Result<LookupResult, SourceError> {
+        let vendor = self.config.driver.vendor();
+        let context = SigningContext { now: self.client.clock.now(), entropy: &*self.entropy };
+        let signing_error = SourceError::new(LookupError::Refused, CallOutcome::Rejected);
+        let request = vendor.build_request(number, context).ok_or(signing_error)?;
+        let response = self.client.send(request, vendor.accepted_statuses()).await?;
+        let status = Some(response.status);
+        vendor
+            .parse(&response, &self.config.known_networks)
+            .map_err(|kind| SourceError { status, ..SourceError::from_response(kind) })
     }
 }
 
 #[async_trait]
-impl NumberSource for HttpHlr {
+impl LookupSource for HttpHlr {
     fn name(&self) -> &str {
         &self.config.name
     }
 
-    async fn resolve(&self, number: &Msisdn) -> Result<Resolved, SourceFault> {
-        self.guard.watch(self.ask(number)).await
+    async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
+        self.guard.run(self.look_up(number)).await
     }
 }
 
@@ -169,31 +173,30 @@ impl fmt::Debug for HttpHlr {
     }
 }
 
-/// The network of codes that are written in a row. Where nothing is written, or zeros, there is no network to tell; what
-/// cannot be read may be a network's.
-fn of_codes(codes: Option<&Value>, known: &KnownNetworks) -> Result<Resolved, SourceFault> {
-    let Some(codes) = written(codes)?.filter(|codes| !names_nobody(codes)) else {
-        return Ok(Resolved::NoData);
+/// Resolves MCC and MNC in one value. Missing, blank and zero values are no data; other invalid values are errors.
+fn resolve_plmn_value(codes: Option<&Value>, known_networks: &KnownNetworks) -> Result<LookupResult, LookupError> {
+    let Some(codes) = code_text(codes)?.filter(|codes| !is_zero_plmn(codes)) else {
+        return Ok(LookupResult::NoData);
     };
-    known.meant_by(&codes).map(Resolved::Network).ok_or(SourceFault::Nonsense)
+    known_networks.resolve_plmn_code(&codes).map(LookupResult::Network).ok_or(LookupError::InvalidResponse)
 }
 
-/// The same, of two codes.
-fn of_two_codes(
+/// Resolves separate MCC and MNC values.
+fn resolve_mcc_mnc(
     country: Option<&Value>,
     network: Option<&Value>,
-    known: &KnownNetworks,
-) -> Result<Resolved, SourceFault> {
-    let country = written(country)?.filter(|country| !names_nobody(country));
-    let Some((country, network)) = country.zip(written(network)?) else {
-        return Ok(Resolved::NoData);
+    known_networks: &KnownNetworks,
+) -> Result<LookupResult, LookupError> {
+    let country = code_text(country)?.filter(|country| !is_zero_plmn(country));
+    let Some((country, network)) = country.zip(code_text(network)?) else {
+        return Ok(LookupResult::NoData);
     };
-    known.meant(&country, &network).map(Resolved::Network).ok_or(SourceFault::Nonsense)
+    known_networks.resolve_plmn(&country, &network).map(LookupResult::Network).ok_or(LookupError::InvalidResponse)
 }
 
-/// What stands there, if anything does.
-fn written(code: Option<&Value>) -> Result<Option<String>, SourceFault> {
-    let is_nothing = |code: &&Value| code.is_null() || code.as_str().is_some_and(|text| text.trim().is_empty());
-    let code = code.filter(|code| !is_nothing(code));
-    code.map(|code| text(Some(code)).ok_or(SourceFault::Nonsense)).transpose()
+/// Text of a code; `None` if missing, null or blank.
+fn code_text(code: Option<&Value>) -> Result<Option<String>, LookupError> {
+    let is_blank = |code: &&Value| code.is_null() || code.as_str().is_some_and(|text| text.trim().is_empty());
+    let code = code.filter(|code| !is_blank(code));
+    code.map(|code| scalar_text(Some(code)).ok_or(LookupError::InvalidResponse)).transpose()
 }

@@ -1,25 +1,24 @@
-//! Twilio Lookup, version 2, with the package Line Type Intelligence.
+//! Twilio Lookup v2 with Line Type Intelligence.
 
 use http::header::AUTHORIZATION;
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Resolved, SourceFault};
+use ringtrue_engine::ports::{LookupError, LookupResult};
 use serde_json::Value;
 use url::Url;
 
-use super::{BadHlrConfig, Dialect, KnownNetworks, Moment, of_two_codes};
+use super::{HlrConfigError, HlrVendor, KnownNetworks, SigningContext, resolve_mcc_mnc};
 use crate::{
-    authentication::{ClientSecret, basic},
-    number_lookup::asking::{Request, Told, is_web, under},
+    authentication::{ClientSecret, basic_header},
+    number_lookup::lookup_client::{LookupRequest, LookupResponse, is_http_url, join_path},
 };
 
-/// Unprovisioned, a country without a provider, and incomplete: there is nothing on this number, and asking again gives
-/// nothing either.
-const WITHOUT_DATA: [u64; 3] = [60_600, 60_607, 60_620];
+/// Unprovisioned, country without a provider, incomplete: no data, also not after a retry.
+const NO_DATA_ERRORS: [u64; 3] = [60_600, 60_607, 60_620];
 
 #[derive(Clone, Debug)]
 pub struct Twilio {
     pub base_url: Url,
-    /// An API key, or the account with its token as the secret.
+    /// An API key, or the account SID with its auth token as the secret.
     pub key: String,
     pub secret: ClientSecret,
 }
@@ -28,41 +27,46 @@ impl Twilio {
     pub const BASE_URL: &str = "https://lookups.twilio.com";
 }
 
-impl Dialect for Twilio {
-    fn check(&self) -> Result<(), BadHlrConfig> {
-        if !is_web(&self.base_url) {
-            return Err(BadHlrConfig::BaseUrl);
+impl HlrVendor for Twilio {
+    fn validate(&self) -> Result<(), HlrConfigError> {
+        if !is_http_url(&self.base_url) {
+            return Err(HlrConfigError::BaseUrl);
         }
-        // A colon would end the name.
-        let can_be_sent = !self.key.contains(':') && basic(&self.key, self.secret.as_str()).is_some();
-        if can_be_sent { Ok(()) } else { Err(BadHlrConfig::Credentials) }
+        // Basic authentication does not allow a colon in the user name.
+        let is_valid = !self.key.contains(':') && basic_header(&self.key, self.secret.as_str()).is_some();
+        if is_valid { Ok(()) } else { Err(HlrConfigError::Credentials) }
     }
 
-    fn request(&self, number: &Msisdn, _: Moment<'_>) -> Option<Request> {
-        let mut url = under(&self.base_url, &format!("/v2/PhoneNumbers/{}", number.as_str()));
+    fn build_request(&self, number: &Msisdn, _: SigningContext<'_>) -> Option<LookupRequest> {
+        let mut url = join_path(&self.base_url, &format!("/v2/PhoneNumbers/{}", number.as_str()));
         url.set_query(Some("Fields=line_type_intelligence"));
-        let mut request = Request::get(url);
-        request.headers.insert(AUTHORIZATION, basic(&self.key, self.secret.as_str())?);
+        let mut request = LookupRequest::get(url);
+        request.headers.insert(AUTHORIZATION, basic_header(&self.key, self.secret.as_str())?);
         Some(request)
     }
 
-    fn reads(&self) -> &[u16] {
+    fn accepted_statuses(&self) -> &[u16] {
         &[404]
     }
 
-    fn read(&self, told: &Told, known: &KnownNetworks) -> Result<Resolved, SourceFault> {
-        if told.status == 404 {
-            return Ok(Resolved::NoData);
+    fn parse(&self, response: &LookupResponse, known_networks: &KnownNetworks) -> Result<LookupResult, LookupError> {
+        if response.status == 404 {
+            return Ok(LookupResult::NoData);
         }
-        match told.json.get("valid") {
+        match response.json.get("valid") {
             Some(Value::Bool(true)) => {}
-            Some(Value::Bool(false)) => return Ok(Resolved::NoSubscriber),
-            _ => return Err(SourceFault::Nonsense),
+            Some(Value::Bool(false)) => return Ok(LookupResult::NoSubscriber),
+            _ => return Err(LookupError::InvalidResponse),
         }
-        let line = told.json.get("line_type_intelligence").unwrap_or(&Value::Null);
-        let network = of_two_codes(line.get("mobile_country_code"), line.get("mobile_network_code"), known)?;
-        let error = line.get("error_code").and_then(Value::as_u64);
-        let is_told = network != Resolved::NoData || error.is_none_or(|error| WITHOUT_DATA.contains(&error));
-        if is_told { Ok(network) } else { Err(SourceFault::Refused) }
+        let line_type = response.json.get("line_type_intelligence").unwrap_or(&Value::Null);
+        let network = resolve_mcc_mnc(
+            line_type.get("mobile_country_code"),
+            line_type.get("mobile_network_code"),
+            known_networks,
+        )?;
+        let error = line_type.get("error_code").and_then(Value::as_u64);
+        let is_conclusive =
+            network != LookupResult::NoData || error.is_none_or(|error| NO_DATA_ERRORS.contains(&error));
+        if is_conclusive { Ok(network) } else { Err(LookupError::Refused) }
     }
 }

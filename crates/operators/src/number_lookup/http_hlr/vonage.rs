@@ -2,25 +2,25 @@
 
 use http::header::AUTHORIZATION;
 use ringtrue_domain::phone::Msisdn;
-use ringtrue_engine::ports::{Resolved, SourceFault};
+use ringtrue_engine::ports::{LookupError, LookupResult};
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{BadHlrConfig, Dialect, KnownNetworks, Moment, of_codes};
+use super::{HlrConfigError, HlrVendor, KnownNetworks, SigningContext, resolve_plmn_value};
 use crate::{
-    authentication::application_token,
+    authentication::vonage_application_token,
     jwt::SigningKey,
-    number_lookup::asking::{Request, Told, is_web, under},
+    number_lookup::lookup_client::{LookupRequest, LookupResponse, is_http_url, join_path},
 };
 
 #[derive(Clone, Debug)]
 pub struct VonageInsights {
-    /// The region's.
+    /// Specific to the region.
     pub base_url: Url,
     pub application_id: String,
-    /// The application's, for RS256.
+    /// Private key of the application (RS256).
     pub key: SigningKey,
-    /// Why we ask, where the network wants to know.
+    /// Purpose of the lookup, which some networks require.
     pub purpose: Option<String>,
 }
 
@@ -29,31 +29,31 @@ impl VonageInsights {
     pub const PURPOSE: &str = "FraudPreventionAndDetection";
 }
 
-impl Dialect for VonageInsights {
-    fn check(&self) -> Result<(), BadHlrConfig> {
-        if is_web(&self.base_url) { Ok(()) } else { Err(BadHlrConfig::BaseUrl) }
+impl HlrVendor for VonageInsights {
+    fn validate(&self) -> Result<(), HlrConfigError> {
+        if is_http_url(&self.base_url) { Ok(()) } else { Err(HlrConfigError::BaseUrl) }
     }
 
-    fn request(&self, number: &Msisdn, moment: Moment<'_>) -> Option<Request> {
-        let mut question = json!({ "phone_number": number.as_str(), "insights": { "current_carrier": {} } });
+    fn build_request(&self, number: &Msisdn, context: SigningContext<'_>) -> Option<LookupRequest> {
+        let mut body = json!({ "phone_number": number.as_str(), "insights": { "current_carrier": {} } });
         if let Some(purpose) = &self.purpose {
-            question["purpose"] = json!(purpose);
+            body["purpose"] = json!(purpose);
         }
-        let mut request = Request::post_json(under(&self.base_url, "/identity-insights/v1/requests"), &question);
-        let token = application_token(&self.key, &self.application_id, moment.now, moment.entropy)?;
+        let mut request = LookupRequest::post_json(join_path(&self.base_url, "/identity-insights/v1/requests"), &body);
+        let token = vonage_application_token(&self.key, &self.application_id, context.now, context.entropy)?;
         request.headers.insert(AUTHORIZATION, token);
         Some(request)
     }
 
-    fn read(&self, told: &Told, known: &KnownNetworks) -> Result<Resolved, SourceFault> {
-        let carrier = told.json.pointer("/insights/current_carrier").ok_or(SourceFault::Nonsense)?;
-        let code = carrier.pointer("/status/code").and_then(Value::as_str).ok_or(SourceFault::Nonsense)?;
+    fn parse(&self, response: &LookupResponse, known_networks: &KnownNetworks) -> Result<LookupResult, LookupError> {
+        let carrier = response.json.pointer("/insights/current_carrier").ok_or(LookupError::InvalidResponse)?;
+        let code = carrier.pointer("/status/code").and_then(Value::as_str).ok_or(LookupError::InvalidResponse)?;
         match code {
-            "OK" | "PARTIAL_SUCCESS" => of_codes(carrier.get("network_code"), known),
-            "INVALID_NUMBER_FORMAT" => Ok(Resolved::NoSubscriber),
-            // Not found by whom they asked: not the same as nobody's.
-            "NOT_FOUND" | "NO_COVERAGE" | "UNSUPPORTED_NETWORK_TYPE" => Ok(Resolved::NoData),
-            _ => Err(SourceFault::Refused),
+            "OK" | "PARTIAL_SUCCESS" => resolve_plmn_value(carrier.get("network_code"), known_networks),
+            "INVALID_NUMBER_FORMAT" => Ok(LookupResult::NoSubscriber),
+            // Not found at Vonage's supplier; the number may still have a subscriber.
+            "NOT_FOUND" | "NO_COVERAGE" | "UNSUPPORTED_NETWORK_TYPE" => Ok(LookupResult::NoData),
+            _ => Err(LookupError::Refused),
         }
     }
 }

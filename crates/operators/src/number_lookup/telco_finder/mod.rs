@@ -1,10 +1,9 @@
-//! Which network serves a number, from a Telco Finder of GSMA Open Gateway, or from the Network Id interface beside it.
+//! Looks up the network of a number with GSMA Open Gateway's Telco Finder or Network Id API.
 //!
-//! A Telco Finder names an operator, which a table makes a network. It is asked for what it knows by itself first, and
-//! only where that is nothing to ask others, which takes longer and costs more.
+//! Telco Finder returns an operator id, which a table maps to a network. The shallow search uses its own data; the deep
+//! search, which is slower and more expensive, runs only if the shallow one finds nothing.
 //!
-//! An answer may name places where the operator's interfaces are. They are not asked for, not read and never followed:
-//! where we go is configured.
+//! Responses may contain API roots of the operator. They are ignored: all endpoints are configured.
 
 mod token;
 
@@ -13,41 +12,42 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use async_trait::async_trait;
 use http::{HeaderValue, header::AUTHORIZATION};
 use ringtrue_domain::{network::NetworkId, phone::Msisdn};
-use ringtrue_engine::ports::{Clock, Entropy, NumberSource, Resolved, SourceFault};
+use ringtrue_engine::ports::{Clock, Entropy, LookupError, LookupResult, LookupSource};
 use serde_json::{Value, json};
 use url::Url;
 
 use super::{
     KnownNetworks,
-    asking::{Asking, Request, Told, is_web, nonsense, text, under},
-    guard::{Fault, Guard},
-    known::names_nobody,
+    guard::{SourceError, SourceGuard},
+    known_networks::is_zero_plmn,
+    lookup_client::{
+        LookupClient, LookupRequest, LookupResponse, invalid_response, is_http_url, join_path, scalar_text,
+    },
 };
 use crate::{
     authentication::ClientAuthentication,
-    breaker::{BreakerSettings, Effect},
+    breaker::{BreakerSettings, CallOutcome},
     client::Client,
-    token_keeper::{NoToken, TokenKeeper},
+    token_cache::{TokenCache, TokenError},
 };
 
-/// Statuses by which it is said that nobody is known who serves the number.
-const UNKNOWN: [u16; 2] = [404, 422];
+/// Statuses for numbers without a known operator.
+const UNKNOWN_NUMBER_STATUSES: [u16; 2] = [404, 422];
 
 #[derive(Clone, Debug)]
 pub struct TelcoFinderConfig {
-    /// Tells this source from others, in logs.
+    /// Identifies this source in logs.
     pub name: Arc<str>,
-    /// Where the interfaces are.
+    /// Root URL of the APIs.
     pub root: Url,
-    pub question: Question,
-    /// Where tokens come from.
+    pub operation: TelcoFinderOperation,
     pub token_endpoint: Url,
-    /// Who gives them, where an assertion is meant for the issuer.
+    /// Issuer, for assertions with the issuer as audience.
     pub issuer: String,
     pub client_id: String,
     pub client_authentication: ClientAuthentication,
     pub scope: Option<String>,
-    pub known: KnownNetworks,
+    pub known_networks: KnownNetworks,
     pub breaker: BreakerSettings,
 }
 
@@ -55,7 +55,7 @@ impl TelcoFinderConfig {
     pub fn new(
         name: impl Into<Arc<str>>,
         root: Url,
-        question: Question,
+        operation: TelcoFinderOperation,
         token_endpoint: Url,
         client_id: impl Into<String>,
         client_authentication: ClientAuthentication,
@@ -63,66 +63,64 @@ impl TelcoFinderConfig {
         TelcoFinderConfig {
             name: name.into(),
             root,
-            question,
+            operation,
             issuer: token_endpoint.origin().ascii_serialization(),
             token_endpoint,
             client_id: client_id.into(),
             client_authentication,
             scope: Some("telcofinder".to_owned()),
-            known: KnownNetworks::default(),
+            known_networks: KnownNetworks::default(),
             breaker: BreakerSettings::default(),
         }
     }
 }
 
-/// Which interface is asked.
 #[derive(Clone, Debug)]
-pub enum Question {
-    /// `POST /telco-finder/v1/search`, and whose the operators are that it names.
-    Search { operators: BTreeMap<String, NetworkId>, depth: Depth },
+pub enum TelcoFinderOperation {
+    /// `POST /telco-finder/v1/search`; `operators` maps its operator ids to networks.
+    Search { operators: BTreeMap<String, NetworkId>, depth: SearchDepth },
     /// `POST /network-id/v0/resolve-network-id`.
     NetworkId,
 }
 
-/// How far a Telco Finder looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Depth {
-    /// What it knows by itself.
+pub enum SearchDepth {
+    /// Its own data only.
     Shallow,
-    /// What it knows by itself, or else by asking others.
+    /// Its own data first, then other operators.
     #[default]
     ShallowThenDeep,
-    /// Always by asking others.
+    /// Always other operators.
     Deep,
 }
 
-impl Depth {
+impl SearchDepth {
     fn modes(self) -> &'static [&'static str] {
         match self {
-            Depth::Shallow => &["SHALLOW"],
-            Depth::ShallowThenDeep => &["SHALLOW", "DEEP"],
-            Depth::Deep => &["DEEP"],
+            SearchDepth::Shallow => &["SHALLOW"],
+            SearchDepth::ShallowThenDeep => &["SHALLOW", "DEEP"],
+            SearchDepth::Deep => &["DEEP"],
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadTelcoFinderConfig {
-    #[error("the root and the token endpoint are http or https URLs")]
+pub enum TelcoFinderConfigError {
+    #[error("the root and the token endpoint must be http or https URLs")]
     Url,
     #[error("the client id is empty")]
     ClientId,
-    #[error("no operator's network is known, so no answer would be of use")]
+    #[error("no operator is mapped to a network, so no result could be used")]
     NoOperators,
 }
 
-/// A source that is asked by the interfaces of Open Gateway.
+/// Open Gateway lookup source.
 pub struct TelcoFinder {
     config: TelcoFinderConfig,
-    asking: Asking,
+    client: LookupClient,
     entropy: Arc<dyn Entropy>,
-    tokens: TokenKeeper<Fault>,
-    guard: Guard,
+    tokens: TokenCache<SourceError>,
+    guard: SourceGuard,
 }
 
 impl TelcoFinder {
@@ -131,105 +129,108 @@ impl TelcoFinder {
         client: Arc<Client>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-    ) -> Result<Self, BadTelcoFinderConfig> {
-        if !is_web(&config.root) || !is_web(&config.token_endpoint) {
-            return Err(BadTelcoFinderConfig::Url);
+    ) -> Result<Self, TelcoFinderConfigError> {
+        if !is_http_url(&config.root) || !is_http_url(&config.token_endpoint) {
+            return Err(TelcoFinderConfigError::Url);
         }
         if config.client_id.is_empty() {
-            return Err(BadTelcoFinderConfig::ClientId);
+            return Err(TelcoFinderConfigError::ClientId);
         }
-        if matches!(&config.question, Question::Search { operators, .. } if operators.is_empty()) {
-            return Err(BadTelcoFinderConfig::NoOperators);
+        if matches!(&config.operation, TelcoFinderOperation::Search { operators, .. } if operators.is_empty()) {
+            return Err(TelcoFinderConfigError::NoOperators);
         }
-        let guard = Guard::new(Arc::clone(&config.name), config.breaker, Arc::clone(&clock));
-        Ok(TelcoFinder { config, asking: Asking { client, clock }, entropy, tokens: TokenKeeper::new(), guard })
+        let guard = SourceGuard::new(Arc::clone(&config.name), config.breaker, Arc::clone(&clock));
+        Ok(TelcoFinder { config, client: LookupClient { client, clock }, entropy, tokens: TokenCache::new(), guard })
     }
 
-    async fn ask(&self, number: &Msisdn) -> Result<Resolved, Fault> {
-        match &self.config.question {
-            Question::Search { operators, depth } => {
+    async fn look_up(&self, number: &Msisdn) -> Result<LookupResult, SourceError> {
+        match &self.config.operation {
+            TelcoFinderOperation::Search { operators, depth } => {
                 for mode in depth.modes() {
                     if let Some(operator) = self.search(number, mode).await? {
-                        return Ok(self.network_of(&operator, operators));
+                        return Ok(self.map_operator(&operator, operators));
                     }
                 }
-                Ok(Resolved::NoData)
+                Ok(LookupResult::NoData)
             }
-            Question::NetworkId => self.resolve_network_id(number).await,
+            TelcoFinderOperation::NetworkId => self.resolve_network_id(number).await,
         }
     }
 
-    /// The operator, if it is known as deep as was looked.
-    async fn search(&self, number: &Msisdn, mode: &str) -> Result<Option<String>, Fault> {
-        let question = json!({ "target": { "phoneNumber": number.as_str() }, "portabilitySearchMode": mode });
-        let told = self.put("/telco-finder/v1/search", &question).await?;
-        if told.status != 200 {
+    /// `None`: no operator found at this depth.
+    async fn search(&self, number: &Msisdn, mode: &str) -> Result<Option<String>, SourceError> {
+        let body = json!({ "target": { "phoneNumber": number.as_str() }, "portabilitySearchMode": mode });
+        let response = self.send_authorized("/telco-finder/v1/search", &body).await?;
+        if response.status != 200 {
             return Ok(None);
         }
-        // Unknown numbers are a 404 or a 422: an answer without an operator is malformed.
-        text(told.json.get("operatorId")).map(Some).ok_or_else(nonsense)
+        // Unknown numbers get 404 or 422, so a 200 without an operator is malformed.
+        scalar_text(response.json.get("operatorId")).map(Some).ok_or_else(invalid_response)
     }
 
-    fn network_of(&self, operator: &str, operators: &BTreeMap<String, NetworkId>) -> Resolved {
+    fn map_operator(&self, operator: &str, operators: &BTreeMap<String, NetworkId>) -> LookupResult {
         let network = operators.get(operator).cloned();
         if network.is_none() {
-            // Not its name: what others write is kept out of logs.
-            tracing::info!(source = &*self.config.name, "an operator is named whose network is not known");
+            // The operator id is external text and is not logged.
+            tracing::info!(
+                source = &*self.config.name,
+                "Telco Finder returned an operator without a configured network"
+            );
         }
-        network.map_or(Resolved::OtherNetwork, Resolved::Network)
+        network.map_or(LookupResult::OtherNetwork, LookupResult::Network)
     }
 
-    async fn resolve_network_id(&self, number: &Msisdn) -> Result<Resolved, Fault> {
-        let question = json!({ "phoneNumber": number.as_str() });
-        let told = self.put("/network-id/v0/resolve-network-id", &question).await?;
-        if told.status != 200 {
-            return Ok(Resolved::NoData);
+    async fn resolve_network_id(&self, number: &Msisdn) -> Result<LookupResult, SourceError> {
+        let body = json!({ "phoneNumber": number.as_str() });
+        let response = self.send_authorized("/network-id/v0/resolve-network-id", &body).await?;
+        if response.status != 200 {
+            return Ok(LookupResult::NoData);
         }
-        let codes = text(told.json.get("networkId")).ok_or_else(nonsense)?;
-        if names_nobody(&codes) {
-            return Ok(Resolved::NoData);
+        let plmn = scalar_text(response.json.get("networkId")).ok_or_else(invalid_response)?;
+        if is_zero_plmn(&plmn) {
+            return Ok(LookupResult::NoData);
         }
-        self.config.known.meant_by(&codes).map(Resolved::Network).ok_or_else(nonsense)
+        self.config.known_networks.resolve_plmn_code(&plmn).map(LookupResult::Network).ok_or_else(invalid_response)
     }
 
-    async fn token(&self) -> Result<HeaderValue, Fault> {
-        let token = self.tokens.token(&*self.asking.clock, self.ask_for_token()).await;
-        token.map_err(|none| match none {
-            NoToken::Refused(fault) => fault,
-            NoToken::RefusedToAnother(fault) => fault.again(),
+    async fn access_token(&self) -> Result<HeaderValue, SourceError> {
+        let token = self.tokens.get_or_fetch(&*self.client.clock, self.fetch_token()).await;
+        token.map_err(|error| match error {
+            TokenError::FetchFailed(error) => error,
+            TokenError::SharedFetchFailed(error) => error.already_counted(),
         })
     }
 
-    /// A token that is good by its own account may have been revoked: one more is asked for, once.
-    async fn put(&self, path: &str, question: &Value) -> Result<Told, Fault> {
-        let token = self.token().await?;
-        let mut request = Request::post_json(under(&self.config.root, path), question);
+    /// Fetches a new token and retries once after a 401: the cached token may have been revoked.
+    async fn send_authorized(&self, path: &str, body: &Value) -> Result<LookupResponse, SourceError> {
+        let token = self.access_token().await?;
+        let mut request = LookupRequest::post_json(join_path(&self.config.root, path), body);
         request.headers.insert(AUTHORIZATION, token.clone());
-        match self.asking.put(request.clone(), &UNKNOWN).await {
-            Err(Fault { status: Some(401), .. }) => {
-                self.tokens.forget(&token);
-                let fresh = self.token().await?;
+        match self.client.send(request.clone(), &UNKNOWN_NUMBER_STATUSES).await {
+            Err(SourceError { status: Some(401), .. }) => {
+                self.tokens.invalidate(&token);
+                let fresh = self.access_token().await?;
                 request.headers.insert(AUTHORIZATION, fresh);
-                self.asking.put(request, &UNKNOWN).await
+                self.client.send(request, &UNKNOWN_NUMBER_STATUSES).await
             }
             outcome => outcome,
         }
     }
 }
 
-/// What we cannot sign, or what gives us no token.
-fn unauthenticated() -> Fault {
-    Fault::new(SourceFault::Refused, Effect::Misconfigured)
+/// Signing failed, or the server issued no token.
+fn authentication_error() -> SourceError {
+    SourceError::new(LookupError::Refused, CallOutcome::Rejected)
 }
 
 #[async_trait]
-impl NumberSource for TelcoFinder {
+impl LookupSource for TelcoFinder {
     fn name(&self) -> &str {
         &self.config.name
     }
 
-    async fn resolve(&self, number: &Msisdn) -> Result<Resolved, SourceFault> {
-        self.guard.watch(self.ask(number)).await
+    async fn resolve(&self, number: &Msisdn) -> Result<LookupResult, LookupError> {
+        self.guard.run(self.look_up(number)).await
     }
 }
 

@@ -1,31 +1,31 @@
-//! Bodies of requests, and the properties that several of them have.
+//! Parsing of request bodies.
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::Problem;
+use super::CamaraError;
 use crate::camara::{http::Request, sim::PhoneNumber};
 
-/// The body, which must be there and be an object.
-pub(super) fn object<T: DeserializeOwned>(request: &Request) -> Result<T, Problem> {
+/// Parses the body, which must be a JSON object.
+pub(super) fn parse_object<T: DeserializeOwned>(request: &Request) -> Result<T, CamaraError> {
     if request.body.is_empty() {
-        return Err(Problem::InvalidArgument("There is no body."));
+        return Err(CamaraError::InvalidArgument("The request body is missing."));
     }
-    if !request.is_of_type("application/json") {
-        return Err(Problem::UnsupportedMediaType);
+    if !request.has_media_type("application/json") {
+        return Err(CamaraError::UnsupportedMediaType);
     }
-    // A list would do for a type with fields, too.
+    // serde would accept an array for a struct, too.
     let is_object = request.body.trim_ascii_start().first() == Some(&b'{');
     let parsed = is_object.then(|| serde_json::from_slice(&request.body).ok()).flatten();
-    parsed.ok_or(Problem::InvalidArgument("The body is not a JSON object."))
+    parsed.ok_or(CamaraError::InvalidArgument("The request body is not a JSON object."))
 }
 
-/// For properties that may be missing: what is there is told apart from what is not, even if it is `null`.
-pub(super) fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+/// For optional properties: distinguishes `null` from a missing property.
+pub(super) fn deserialize_present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-pub(super) fn phone_number(value: &Value) -> Result<PhoneNumber, Problem> {
+pub(super) fn parse_phone_number(value: &Value) -> Result<PhoneNumber, CamaraError> {
     let number = value.as_str().and_then(|text| text.parse().ok());
-    number.ok_or(Problem::InvalidArgument("phoneNumber is a plus sign and 5 to 15 digits."))
+    number.ok_or(CamaraError::InvalidArgument("phoneNumber must be a plus sign and 5 to 15 digits."))
 }

@@ -1,53 +1,56 @@
-//! The CAMARA APIs: what they have in common.
+//! CAMARA APIs: common handling of responses and `x-correlator`.
 
-mod access;
+mod access_token;
 mod body;
+mod error;
 mod number_verification;
-mod problem;
 mod sim_swap;
 
 use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 
 pub(super) use self::{
+    error::CamaraError,
     number_verification::{device_phone_number, verify_number},
-    problem::Problem,
     sim_swap::{check_sim_swap, retrieve_sim_swap_date},
 };
-use super::http::{Answer, Request, json};
+use super::http::{HttpResponse, Request, json_response};
 
-pub(super) const CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
+pub(super) const X_CORRELATOR: HeaderName = HeaderName::from_static("x-correlator");
 
-/// Answers with what `operation` says, and with the request's correlator, which must be a good one.
-pub(super) fn answer<T: Serialize>(request: &Request, operation: impl FnOnce() -> Result<T, Problem>) -> Answer {
-    let correlator = match correlator(request) {
-        Some(Err(BadCorrelator)) => {
-            return Problem::InvalidArgument("x-correlator is up to 256 characters of few kinds").into_answer();
+/// Runs an operation and echoes the request's `x-correlator`, which must be valid.
+pub(super) fn respond<T: Serialize>(
+    request: &Request,
+    operation: impl FnOnce() -> Result<T, CamaraError>,
+) -> HttpResponse {
+    let correlator = match parse_correlator(request) {
+        Some(Err(InvalidCorrelator)) => {
+            return CamaraError::InvalidArgument("x-correlator must match ^[a-zA-Z0-9-_:;.\\/<>{}]{0,256}$.")
+                .into_response();
         }
         Some(Ok(correlator)) => Some(correlator),
         None => None,
     };
-    let answer = operation().map_or_else(Problem::into_answer, |body| json(&body));
-    correlated(answer, correlator)
+    let response = operation().map_or_else(CamaraError::into_response, |body| json_response(&body));
+    with_correlator(response, correlator)
 }
 
-pub(super) fn refuse(request: &Request, problem: &Problem) -> Answer {
-    correlated(problem.into_answer(), correlator(request).and_then(Result::ok))
+pub(super) fn error_response(request: &Request, error: &CamaraError) -> HttpResponse {
+    with_correlator(error.into_response(), parse_correlator(request).and_then(Result::ok))
 }
 
-fn correlated(mut answer: Answer, correlator: Option<&HeaderValue>) -> Answer {
+fn with_correlator(mut response: HttpResponse, correlator: Option<&HeaderValue>) -> HttpResponse {
     if let Some(correlator) = correlator.filter(|correlator| !correlator.is_empty()) {
-        answer.headers_mut().insert(CORRELATOR, correlator.clone());
+        response.headers_mut().insert(X_CORRELATOR, correlator.clone());
     }
-    answer
+    response
 }
 
-struct BadCorrelator;
+struct InvalidCorrelator;
 
-/// The request's correlator, if it has one.
-fn correlator(request: &Request) -> Option<Result<&HeaderValue, BadCorrelator>> {
+fn parse_correlator(request: &Request) -> Option<Result<&HeaderValue, InvalidCorrelator>> {
     let is_allowed = |octet: &u8| octet.is_ascii_alphanumeric() || b"-_:;./<>{}".contains(octet);
-    let found = request.head.headers.get(CORRELATOR)?;
-    let is_good = found.len() <= 256 && found.as_bytes().iter().all(is_allowed);
-    Some(if is_good { Ok(found) } else { Err(BadCorrelator) })
+    let found = request.head.headers.get(X_CORRELATOR)?;
+    let is_valid = found.len() <= 256 && found.as_bytes().iter().all(is_allowed);
+    Some(if is_valid { Ok(found) } else { Err(InvalidCorrelator) })
 }

@@ -1,81 +1,91 @@
-//! Number Verification: is this the device's number, and which one is it?
+//! Number Verification 2.1.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Problem, access::granted, body};
+use super::{CamaraError, access_token::authorize, body};
 use crate::camara::{
-    Core,
+    OperatorState,
     http::Request,
-    memory::{Authentication, Grant},
     scope::Scope,
     sim::{PhoneNumber, Recognition},
+    store::{AuthenticationMethod, Grant},
 };
 
-/// What a device is asked about.
-enum Claim {
+/// The number to verify.
+enum ClaimedNumber {
     Number(PhoneNumber),
-    /// Its SHA-256, in hexadecimal digits.
+    /// SHA-256 in hexadecimal digits.
     Hash(String),
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::camara) struct Verified {
+pub(in crate::camara) struct VerifyResponse {
     device_phone_number_verified: bool,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::camara) struct Shared {
+pub(in crate::camara) struct DevicePhoneNumberResponse {
     device_phone_number: String,
 }
 
 /// `POST /number-verification/v2/verify`
-pub(in crate::camara) fn verify_number(core: &Core, request: &Request) -> Result<Verified, Problem> {
-    let grant = granted(core, request, &[Scope::VerifyNumber])?;
-    let claim = Claim::read(request)?;
-    let number = recognised(&grant)?;
-    let is_claimed = match claim {
-        Claim::Number(claimed) => claimed == *number,
-        Claim::Hash(hash) => number.hashes_to(&hash),
+pub(in crate::camara) fn verify_number(
+    state: &OperatorState,
+    request: &Request,
+) -> Result<VerifyResponse, CamaraError> {
+    let grant = authorize(state, request, &[Scope::VerifyNumber])?;
+    let claim = ClaimedNumber::parse(request)?;
+    let number = recognised_number(&grant)?;
+    let is_match = match claim {
+        ClaimedNumber::Number(claimed) => claimed == *number,
+        ClaimedNumber::Hash(hash) => number.hashes_to(&hash),
     };
-    let device_phone_number_verified = is_claimed && number.recognition() == Recognition::Right;
-    Ok(Verified { device_phone_number_verified })
+    let device_phone_number_verified = is_match && number.recognition() == Recognition::Recognised;
+    Ok(VerifyResponse { device_phone_number_verified })
 }
 
 /// `GET /number-verification/v2/device-phone-number`
-pub(in crate::camara) fn device_phone_number(core: &Core, request: &Request) -> Result<Shared, Problem> {
-    let grant = granted(core, request, &[Scope::ReadDeviceNumber])?;
-    let number = recognised(&grant)?;
+pub(in crate::camara) fn device_phone_number(
+    state: &OperatorState,
+    request: &Request,
+) -> Result<DevicePhoneNumberResponse, CamaraError> {
+    let grant = authorize(state, request, &[Scope::ReadDeviceNumber])?;
+    let number = recognised_number(&grant)?;
     match number.recognition() {
-        Recognition::Wrong => Err(Problem::IdentifierNotFound),
-        _ => Ok(Shared { device_phone_number: number.as_str().to_owned() }),
+        Recognition::OtherDevice => Err(CamaraError::IdentifierNotFound),
+        _ => Ok(DevicePhoneNumberResponse { device_phone_number: number.as_str().to_owned() }),
     }
 }
 
-/// The number that the device was recognised by, if that has worked.
-fn recognised(grant: &Grant) -> Result<&PhoneNumber, Problem> {
-    let subject = grant.subject.as_ref().filter(|subject| subject.authentication != Authentication::Named);
-    let number = &subject.ok_or(Problem::NotAuthenticatedByNetwork)?.number;
+/// The number of the recognised device, or the error of its recognition.
+fn recognised_number(grant: &Grant) -> Result<&PhoneNumber, CamaraError> {
+    let subject = grant.subject.as_ref().filter(|subject| subject.authentication != AuthenticationMethod::Named);
+    let number = &subject.ok_or(CamaraError::NotAuthenticatedByNetwork)?.number;
     match number.recognition() {
-        Recognition::Right | Recognition::Wrong => Ok(number),
-        Recognition::NotApplicable => Err(Problem::ServiceNotApplicable),
-        Recognition::Silence | Recognition::OutOfTime => Err(Problem::Timeout),
-        Recognition::Failure => Err(Problem::Internal),
+        Recognition::Recognised | Recognition::OtherDevice => Ok(number),
+        Recognition::NotApplicable => Err(CamaraError::ServiceNotApplicable),
+        Recognition::NoResponse | Recognition::Timeout => Err(CamaraError::Timeout),
+        Recognition::Failure => Err(CamaraError::Internal),
     }
 }
 
-impl Claim {
-    fn read(request: &Request) -> Result<Self, Problem> {
-        let body: Map<String, Value> = body::object(request)?;
+impl ClaimedNumber {
+    fn parse(request: &Request) -> Result<Self, CamaraError> {
+        let body: Map<String, Value> = body::parse_object(request)?;
         let mut properties = body.iter();
         match (properties.next(), properties.next()) {
-            (Some((name, number)), None) if name == "phoneNumber" => Ok(Self::Number(body::phone_number(number)?)),
+            (Some((name, number)), None) if name == "phoneNumber" => {
+                Ok(Self::Number(body::parse_phone_number(number)?))
+            }
             (Some((name, Value::String(hash))), None) if name == "hashedPhoneNumber" && is_sha256(hash) => {
                 Ok(Self::Hash(hash.clone()))
             }
-            _ => Err(Problem::InvalidArgument("The body has either phoneNumber or hashedPhoneNumber, and no more.")),
+            _ => {
+                Err(CamaraError::InvalidArgument("The request body must have either phoneNumber or hashedPhoneNumber."))
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Connections: taking them in, reading requests, and sending answers with the faults they are to have.
+//! HTTP connections: reads requests and sends responses with their faults.
 
 use std::{
     sync::{
@@ -20,106 +20,107 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{Answer, Request, page};
+use super::{HttpResponse, Request, text_response};
 use crate::{
-    camara::{Core, Endpoint, Fault, api::CORRELATOR, routes},
-    doorway::take_in,
+    accept::accept_connections,
+    camara::{Endpoint, EndpointFault, OperatorState, api::X_CORRELATOR, routes},
 };
 
-const READ_PATIENCE: Duration = Duration::from_secs(10);
-const LARGEST_BODY: usize = 64 * 1024;
-const LARGEST_HEAD: usize = 32 * 1024;
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_BODY_BYTES: usize = 64 * 1024;
+const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// Makes the server close the connection.
+/// Makes hyper close the connection.
 #[derive(Debug, Error)]
-#[error("the connection is to break")]
-struct Break;
+#[error("connection closed by a fault")]
+struct CloseConnection;
 
-/// Takes connections in until the operator stops.
-pub(in crate::camara) async fn listen(listener: TcpListener, core: Arc<Core>, tasks: TaskTracker) {
-    let (most, stop) = (core.config.connections, core.stop.clone());
-    take_in(listener, most, stop, tasks, |stream| serve(stream, Arc::clone(&core))).await;
+pub(in crate::camara) async fn listen(listener: TcpListener, state: Arc<OperatorState>, tasks: TaskTracker) {
+    let (max_connections, stop) = (state.config.max_connections, state.stop.clone());
+    accept_connections(listener, max_connections, stop, tasks, |stream| serve(stream, Arc::clone(&state))).await;
 }
 
-async fn serve(stream: TcpStream, core: Arc<Core>) {
-    // Small answers that are waited for: the usual gathering only makes them late.
+async fn serve(stream: TcpStream, state: Arc<OperatorState>) {
+    // Nagle's algorithm would delay small responses.
     let _ = stream.set_nodelay(true);
     let steps = AtomicU64::new(0);
     let service = service_fn(async |request| {
         steps.fetch_add(1, Ordering::Relaxed);
-        let answered = exchange(&core, request).await;
+        let result = handle_request(&state, request).await;
         steps.fetch_add(1, Ordering::Relaxed);
-        answered
+        result
     });
     let serving = http1::Builder::new()
-        .max_buf_size(LARGEST_HEAD)
+        .max_buf_size(MAX_HEAD_BYTES)
         .half_close(true)
         .writev(false)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         biased;
         served = serving => if let Err(error) = served {
-            tracing::debug!(%error, "a connection to the simulated operator broke");
+            tracing::debug!(%error, "sandbox CAMARA connection failed");
         },
-        () = silence(&steps) => tracing::debug!("a connection to the simulated operator was silent for too long"),
+        () = wait_for_idle(&steps) => tracing::debug!("sandbox CAMARA connection idle timeout"),
     }
 }
 
-/// Waits until nothing has happened between two requests for a while. `steps` counts them as they come and as they are
-/// answered; hyper would set a timer for each.
-async fn silence(steps: &AtomicU64) {
-    let mut before = None;
+/// Waits until the connection has been idle between requests. `steps` counts requests and responses; hyper's own timer
+/// would be set for every request.
+async fn wait_for_idle(steps: &AtomicU64) {
+    let mut previous = None;
     loop {
-        let taken = steps.load(Ordering::Relaxed);
-        let is_between_requests = taken.is_multiple_of(2);
-        if is_between_requests && before == Some(taken) {
+        let count = steps.load(Ordering::Relaxed);
+        let is_between_requests = count.is_multiple_of(2);
+        if is_between_requests && previous == Some(count) {
             return;
         }
-        before = Some(taken);
-        sleep(READ_PATIENCE).await;
+        previous = Some(count);
+        sleep(READ_TIMEOUT).await;
     }
 }
 
-async fn exchange(core: &Core, request: http::Request<Incoming>) -> Result<Answer, Break> {
-    let Some(endpoint) = Endpoint::at(request.uri().path()) else {
-        return answer(core, None, request, &Fault::default()).await;
+async fn handle_request(
+    state: &OperatorState,
+    request: http::Request<Incoming>,
+) -> Result<HttpResponse, CloseConnection> {
+    let Some(endpoint) = Endpoint::from_path(request.uri().path()) else {
+        return respond(state, None, request, &EndpointFault::default()).await;
     };
-    core.observer.came(endpoint);
-    let correlator = request.headers().get(CORRELATOR).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let answered = answer(core, Some(endpoint), request, &core.faults.next(endpoint)).await;
-    core.observer.went(endpoint, answered.as_ref().ok().map(Answer::status), correlator);
-    answered
+    state.observer.record_request(endpoint);
+    let correlator = request.headers().get(X_CORRELATOR).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let result = respond(state, Some(endpoint), request, &state.faults.take_next(endpoint)).await;
+    state.observer.record_response(endpoint, result.as_ref().ok().map(HttpResponse::status), correlator);
+    result
 }
 
-async fn answer(
-    core: &Core,
+async fn respond(
+    state: &OperatorState,
     endpoint: Option<Endpoint>,
     request: http::Request<Incoming>,
-    fault: &Fault,
-) -> Result<Answer, Break> {
-    // Even a sleep of no length waits for the clock's next tick.
-    if !fault.late.is_zero() {
-        sleep(fault.late).await;
+    fault: &EndpointFault,
+) -> Result<HttpResponse, CloseConnection> {
+    // A zero-length sleep would still wait for the next timer tick.
+    if !fault.delay.is_zero() {
+        sleep(fault.delay).await;
     }
-    if fault.dropped {
-        return Err(Break);
+    if fault.connection_dropped {
+        return Err(CloseConnection);
     }
     let (head, body) = request.into_parts();
-    let answer = match timeout(READ_PATIENCE, Limited::new(body, LARGEST_BODY).collect()).await {
-        Ok(Ok(body)) => routes::answer(core, endpoint, &Request { head, body: body.to_bytes() }, fault),
-        Ok(Err(_)) => page(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large, or broke off"),
-        Err(_) => page(StatusCode::REQUEST_TIMEOUT, "the body comes too slowly"),
+    let response = match timeout(READ_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
+        Ok(Ok(body)) => routes::handle(state, endpoint, &Request { head, body: body.to_bytes() }, fault),
+        Ok(Err(_)) => text_response(StatusCode::PAYLOAD_TOO_LARGE, "the request body is too large or incomplete"),
+        Err(_) => text_response(StatusCode::REQUEST_TIMEOUT, "timed out reading the request body"),
     };
-    if fault.lost { Err(Break) } else { Ok(spoil(answer, fault).await) }
+    if fault.response_lost { Err(CloseConnection) } else { Ok(apply_body_faults(response, fault).await) }
 }
 
-/// Does to a body what it is to suffer.
-async fn spoil(answer: Answer, fault: &Fault) -> Answer {
+async fn apply_body_faults(response: HttpResponse, fault: &EndpointFault) -> HttpResponse {
     if !fault.garbled && fault.padded_to == 0 {
-        return answer;
+        return response;
     }
-    let (head, body) = answer.into_parts();
-    // A body that is in memory cannot fail to be read.
+    let (head, body) = response.into_parts();
+    // Reading a body in memory cannot fail.
     let mut octets = body.collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
     if fault.garbled {
         octets.fill(b'}');
@@ -127,5 +128,5 @@ async fn spoil(answer: Answer, fault: &Fault) -> Answer {
     if octets.len() < fault.padded_to {
         octets.resize(fault.padded_to, b' ');
     }
-    Answer::from_parts(head, Full::new(Bytes::from(octets)))
+    HttpResponse::from_parts(head, Full::new(Bytes::from(octets)))
 }

@@ -1,11 +1,11 @@
-//! Requests and answers, each in one piece, and the connections that carry them.
+//! Minimal HTTP server with fully read requests.
 
-mod answer;
 mod connection;
 mod request;
+mod response;
 
 pub(super) use self::{
-    answer::{Answer, json, json_with_status, page, redirect},
     connection::listen,
-    request::{Parameters, Request},
+    request::{OAuthParameters, Request},
+    response::{HttpResponse, json_response, json_response_with_status, redirect_response, text_response},
 };

@@ -1,4 +1,4 @@
-//! Requests, read whole.
+//! Fully read HTTP requests.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -20,45 +20,44 @@ pub(in crate::camara) struct Request {
 }
 
 impl Request {
-    /// A header's value. One that is no text is as good as none, save that it is not a good one.
+    /// A header's value; an invalid one becomes U+FFFD, which matches nothing.
     pub(in crate::camara) fn header(&self, name: &HeaderName) -> Option<&str> {
         self.head.headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"))
     }
 
-    /// What follows this scheme in `Authorization`.
+    /// Credentials in `Authorization` with this scheme.
     pub(in crate::camara) fn credentials(&self, scheme: &str) -> Option<&str> {
         let (found, credentials) = self.header(&AUTHORIZATION)?.split_once(' ')?;
         found.eq_ignore_ascii_case(scheme).then(|| credentials.trim())
     }
 
-    pub(in crate::camara) fn is_of_type(&self, media_type: &str) -> bool {
+    pub(in crate::camara) fn has_media_type(&self, media_type: &str) -> bool {
         let found = self.header(&CONTENT_TYPE).and_then(|value| value.split(';').next());
         found.is_some_and(|found| found.trim().eq_ignore_ascii_case(media_type))
     }
 
-    pub(in crate::camara) fn query(&self) -> Parameters {
-        Parameters::parse(self.head.uri.query().unwrap_or_default().as_bytes())
+    pub(in crate::camara) fn query(&self) -> OAuthParameters {
+        OAuthParameters::parse(self.head.uri.query().unwrap_or_default().as_bytes())
     }
 
-    /// The body, if it is a form.
-    pub(in crate::camara) fn form(&self) -> Option<Parameters> {
-        self.is_of_type("application/x-www-form-urlencoded").then(|| Parameters::parse(&self.body))
+    pub(in crate::camara) fn form(&self) -> Option<OAuthParameters> {
+        self.has_media_type("application/x-www-form-urlencoded").then(|| OAuthParameters::parse(&self.body))
     }
 }
 
-/// Parameters of OAuth. One without a value counts as left out.
+/// OAuth parameters. Empty values are treated as missing (RFC 6749, 3.1).
 #[derive(Default)]
-pub(in crate::camara) struct Parameters {
+pub(in crate::camara) struct OAuthParameters {
     values: BTreeMap<String, String>,
     repeated: bool,
 }
 
-impl Parameters {
+impl OAuthParameters {
     fn parse(encoded: &[u8]) -> Self {
         let mut parameters = Self::default();
         for (name, value) in form_urlencoded::parse(encoded).filter(|(_, value)| !value.is_empty()) {
             match parameters.values.entry(name.into_owned()) {
-                Entry::Vacant(place) => drop(place.insert(value.into_owned())),
+                Entry::Vacant(entry) => drop(entry.insert(value.into_owned())),
                 Entry::Occupied(_) => parameters.repeated = true,
             }
         }
@@ -69,14 +68,14 @@ impl Parameters {
         self.values.get(name).map(String::as_str)
     }
 
-    /// Whether some parameter was there twice, which none may be.
-    pub(in crate::camara) fn are_repeated(&self) -> bool {
+    /// Repeated parameters are not allowed (RFC 6749, 3.1).
+    pub(in crate::camara) fn has_repeated(&self) -> bool {
         self.repeated
     }
 }
 
-/// The parameters of a request object. Numbers count as their digits.
-impl From<Claims> for Parameters {
+/// Parameters of a request object. Numbers become their digits.
+impl From<Claims> for OAuthParameters {
     fn from(claims: Claims) -> Self {
         let text = |value| match value {
             Value::String(text) => Some(text),

@@ -1,4 +1,4 @@
-//! The operator's own key, made when it starts and gone when it stops.
+//! Signing key of the operator, generated at start.
 
 use std::fmt;
 
@@ -11,35 +11,35 @@ use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// A key for ES256.
+/// ES256 key.
 pub(in crate::camara) struct SigningKey {
     pair: EcdsaKeyPair,
     kid: String,
-    /// The first part of every token.
+    /// Encoded JOSE header.
     header: String,
 }
 
 impl SigningKey {
     pub(in crate::camara) fn generate() -> Result<Self, Unspecified> {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING)?;
-        // Any part of the key names it well enough.
+        // Part of the public key is unique enough.
         let kid = BASE64_URL_SAFE_NO_PAD.encode(&pair.public_key().as_ref()[1..13]);
-        Ok(Self::named(pair, kid))
+        Ok(Self::with_kid(pair, kid))
     }
 
-    fn named(pair: EcdsaKeyPair, kid: String) -> Self {
+    fn with_kid(pair: EcdsaKeyPair, kid: String) -> Self {
         let header = json!({ "alg": "ES256", "kid": kid, "typ": "JWT" });
         Self { pair, header: BASE64_URL_SAFE_NO_PAD.encode(header.to_string()), kid }
     }
 
-    /// Pretends to be another key.
-    pub(in crate::camara) fn named_like(self, other: &Self) -> Self {
-        Self::named(self.pair, other.kid.clone())
+    /// Uses the `kid` of another key, for invalid signatures.
+    pub(in crate::camara) fn with_kid_of(self, other: &Self) -> Self {
+        Self::with_kid(self.pair, other.kid.clone())
     }
 
-    /// The public half, as `jwks_uri` shows it.
+    /// Public key as a JWK set.
     pub(in crate::camara) fn jwks(&self) -> Value {
-        // The point is uncompressed: a four, then both coordinates.
+        // Uncompressed point: 0x04, then both coordinates.
         let (x, y) = self.pair.public_key().as_ref()[1..].split_at(32);
         json!({ "keys": [{
             "kty": "EC",

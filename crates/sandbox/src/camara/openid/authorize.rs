@@ -1,159 +1,185 @@
-//! The authorization endpoint: devices come here, are recognised or not, and are sent back.
+//! Authorization endpoint: recognises the device and redirects it to the client.
 //!
-//! A device is sent back only to an address that the client has registered; without a known client and address there is
-//! a page. Nobody is ever asked anything, as if every request had `prompt=none`.
+//! Redirects only to a registered `redirect_uri`; otherwise the response is a text page. There is no user interaction,
+//! as if every request had `prompt=none`.
 
 use http::StatusCode;
 use url::Url;
 
-use super::{ErrorCode, Refusal, request_object, subject};
+use super::{OAuthError, OAuthErrorCode, request_object, subject};
 use crate::camara::{
-    Client, Core, Fault,
-    http::{Answer, Parameters, Request, page, redirect},
-    memory::{Authentication, Authorization, Grant, Subject},
+    EndpointFault, OAuthClient, OperatorState,
+    http::{HttpResponse, OAuthParameters, Request, redirect_response, text_response},
     scope::{Scope, Scopes},
-    sealed::Kind,
+    sealer::SealedKind,
     sim::{PhoneNumber, Recognition},
+    store::{AuthenticationMethod, Authorization, Grant, Subject},
 };
 
-/// How long a code is good, in seconds.
+/// In seconds.
 pub(super) const CODE_LIFETIME: i64 = 60;
 
-/// What becomes of a device whose request was good.
-enum Outcome {
-    BackWith {
+/// Outcome of a valid request.
+enum AuthorizeOutcome {
+    Code {
         code: String,
     },
-    /// It waits for ever.
-    Silence,
+    /// The device gets no redirect.
+    NoRedirect,
 }
 
-pub(in crate::camara) fn authorize(core: &Core, request: &Request, fault: &Fault) -> Answer {
-    let written = request.query();
-    let known = written.get("client_id").and_then(|id| core.client(id)).and_then(|client| {
-        let redirect_uri = written.get("redirect_uri").filter(|uri| client.may_redirect_to(uri))?;
+pub(in crate::camara) fn authorize(state: &OperatorState, request: &Request, fault: &EndpointFault) -> HttpResponse {
+    let query = request.query();
+    let registered = query.get("client_id").and_then(|id| state.client(id)).and_then(|client| {
+        let redirect_uri = query.get("redirect_uri").filter(|uri| client.allows_redirect_uri(uri))?;
         Some((client, redirect_uri.to_owned()))
     });
-    let Some((client, redirect_uri)) = known else {
-        return page(StatusCode::BAD_REQUEST, "this client is not known here, or not with this redirect_uri");
+    let Some((client, redirect_uri)) = registered else {
+        return text_response(StatusCode::BAD_REQUEST, "unknown client_id, or redirect_uri is not registered");
     };
-    let way_back = WayBack { issuer: core.stated_issuer(fault), redirect_uri: &redirect_uri };
-    let asked = match opened(core, client, &written) {
-        Ok(within) => within.unwrap_or(written),
-        Err(refusal) => return way_back.refuse(refusal, written.get("state")),
+    let client_redirect = ClientRedirect { issuer: state.stated_issuer(fault), redirect_uri: &redirect_uri };
+    let parameters = match parse_request_object(state, client, &query) {
+        Ok(object) => object.unwrap_or(query),
+        Err(error) => return client_redirect.redirect_error(error, query.get("state")),
     };
-    match decide(core, client, &redirect_uri, &asked) {
-        Ok(Outcome::BackWith { code }) => way_back.go(&[("code", &code)], asked.get("state")),
-        Ok(Outcome::Silence) => page(StatusCode::OK, "the simulated network stays silent"),
-        Err(refusal) => way_back.refuse(refusal, asked.get("state")),
+    match authorize_device(state, client, &redirect_uri, &parameters) {
+        Ok(AuthorizeOutcome::Code { code }) => client_redirect.redirect(&[("code", &code)], parameters.get("state")),
+        Ok(AuthorizeOutcome::NoRedirect) => text_response(StatusCode::OK, "simulated network timeout: no redirect"),
+        Err(error) => client_redirect.redirect_error(error, parameters.get("state")),
     }
 }
 
-/// The way to the client, by the device.
-struct WayBack<'a> {
+/// Redirect to the client.
+struct ClientRedirect<'a> {
     issuer: &'a str,
     redirect_uri: &'a str,
 }
 
-impl WayBack<'_> {
-    fn go(&self, parameters: &[(&str, &str)], state: Option<&str>) -> Answer {
+impl ClientRedirect<'_> {
+    fn redirect(&self, parameters: &[(&str, &str)], state: Option<&str>) -> HttpResponse {
         let Ok(mut location) = Url::parse(self.redirect_uri) else {
-            return page(StatusCode::BAD_REQUEST, "the registered redirect_uri is not absolute");
+            return text_response(StatusCode::BAD_REQUEST, "the registered redirect_uri is not an absolute URL");
         };
         let state = state.map(|state| ("state", state));
         location.query_pairs_mut().extend_pairs(parameters).extend_pairs(state).append_pair("iss", self.issuer);
-        redirect(location.as_str())
+        redirect_response(location.as_str())
     }
 
-    fn refuse(&self, refusal: Refusal, state: Option<&str>) -> Answer {
-        self.go(&[("error", refusal.code.as_str()), ("error_description", refusal.why)], state)
+    fn redirect_error(&self, error: OAuthError, state: Option<&str>) -> HttpResponse {
+        self.redirect(&[("error", error.code.as_str()), ("error_description", error.description)], state)
     }
 }
 
-/// The parameters of the request object, if there is one.
-fn opened(core: &Core, client: &Client, written: &Parameters) -> Result<Option<Parameters>, Refusal> {
-    if written.are_repeated() {
-        return Err(invalid("a parameter is there twice"));
+/// Parameters of the request object, if present.
+fn parse_request_object(
+    state: &OperatorState,
+    client: &OAuthClient,
+    query: &OAuthParameters,
+) -> Result<Option<OAuthParameters>, OAuthError> {
+    if query.has_repeated() {
+        return Err(invalid("a parameter is repeated"));
     }
-    if written.get("request_uri").is_some() {
-        return Err(Refusal::new(ErrorCode::RequestUriNotSupported, "request objects are sent by value"));
+    if query.get("request_uri").is_some() {
+        return Err(OAuthError::new(
+            OAuthErrorCode::RequestUriNotSupported,
+            "request_uri is not supported; use request",
+        ));
     }
-    written.get("request").map(|object| request_object::open(core, client, object, written)).transpose()
+    query.get("request").map(|object| request_object::verify_request_object(state, client, object, query)).transpose()
 }
 
-fn decide(core: &Core, client: &Client, redirect_uri: &str, asked: &Parameters) -> Result<Outcome, Refusal> {
-    judge_form(asked)?;
-    let code_challenge = code_challenge(asked)?;
-    let scopes = asked.get("scope").ok_or(Refusal::new(ErrorCode::InvalidScope, "scope is missing"))?;
+fn authorize_device(
+    state: &OperatorState,
+    client: &OAuthClient,
+    redirect_uri: &str,
+    parameters: &OAuthParameters,
+) -> Result<AuthorizeOutcome, OAuthError> {
+    validate_parameters(parameters)?;
+    let code_challenge = parse_code_challenge(parameters)?;
+    let scopes = parameters.get("scope").ok_or(OAuthError::new(OAuthErrorCode::InvalidScope, "scope is missing"))?;
     let scopes = Scopes::parse(scopes, &client.scopes)?;
-    let number = sim_of_device(core, asked)?;
+    let number = resolve_sim(state, parameters)?;
     match number.recognition() {
-        Recognition::Silence => return Ok(Outcome::Silence),
-        Recognition::Failure => return Err(Refusal::new(ErrorCode::ServerError, "the network has failed")),
-        Recognition::OutOfTime => {
-            return Err(Refusal::new(ErrorCode::TemporarilyUnavailable, "the network took too long"));
+        Recognition::NoResponse => return Ok(AuthorizeOutcome::NoRedirect),
+        Recognition::Failure => {
+            return Err(OAuthError::new(OAuthErrorCode::ServerError, "internal error of the network"));
         }
-        Recognition::Wrong if scopes.are_only(Scope::ReadDeviceNumber) => return Err(not_recognised()),
-        Recognition::Right | Recognition::Wrong | Recognition::NotApplicable => {}
+        Recognition::Timeout => {
+            return Err(OAuthError::new(OAuthErrorCode::TemporarilyUnavailable, "the network did not respond in time"));
+        }
+        Recognition::OtherDevice if scopes.is_only(Scope::ReadDeviceNumber) => return Err(not_recognised()),
+        Recognition::Recognised | Recognition::OtherDevice | Recognition::NotApplicable => {}
     }
-    let now = core.now();
+    let now = state.now();
     let authorization = Authorization {
         grant: Grant {
             client_id: client.id.clone(),
             scopes,
-            subject: Some(Subject { number, authentication: Authentication::Network }),
+            subject: Some(Subject { number, authentication: AuthenticationMethod::Network }),
         },
         redirect_uri: redirect_uri.to_owned(),
         code_challenge,
-        nonce: asked.get("nonce").map(str::to_owned),
+        nonce: parameters.get("nonce").map(str::to_owned),
         until: now + CODE_LIFETIME,
     };
-    Ok(Outcome::BackWith { code: core.sealer.seal(Kind::Code, &authorization)? })
+    Ok(AuthorizeOutcome::Code { code: state.sealer.seal(SealedKind::Code, &authorization)? })
 }
 
-fn judge_form(asked: &Parameters) -> Result<(), Refusal> {
-    match asked.get("response_type") {
+fn validate_parameters(parameters: &OAuthParameters) -> Result<(), OAuthError> {
+    match parameters.get("response_type") {
         Some("code") => {}
-        Some(_) => return Err(Refusal::new(ErrorCode::UnsupportedResponseType, "response_type is code")),
+        Some(_) => {
+            return Err(OAuthError::new(
+                OAuthErrorCode::UnsupportedResponseType,
+                "unsupported response_type; use code",
+            ));
+        }
         None => return Err(invalid("response_type is missing")),
     }
-    if asked.get("response_mode").is_some_and(|mode| mode != "query") {
-        return Err(invalid("response_mode is query"));
+    if parameters.get("response_mode").is_some_and(|mode| mode != "query") {
+        return Err(invalid("unsupported response_mode; use query"));
     }
-    match asked.get("prompt") {
+    match parameters.get("prompt") {
         None | Some("none") => Ok(()),
-        Some(several) if several.split(' ').any(|one| one == "none") => Err(invalid("none stands alone in prompt")),
-        Some(_) => Err(Refusal::new(ErrorCode::InteractionRequired, "nobody is asked anything here")),
+        Some(several) if several.split(' ').any(|one| one == "none") => {
+            Err(invalid("prompt=none cannot be combined with other values"))
+        }
+        Some(_) => Err(OAuthError::new(
+            OAuthErrorCode::InteractionRequired,
+            "user interaction is not supported; use prompt=none",
+        )),
     }
 }
 
-/// What the code is to be bound to. Without it, `state` and `nonce` must protect the client.
-fn code_challenge(asked: &Parameters) -> Result<Option<String>, Refusal> {
+/// Parses the PKCE challenge. Without it, `state` and `nonce` are required.
+fn parse_code_challenge(parameters: &OAuthParameters) -> Result<Option<String>, OAuthError> {
     let is_base64url = |text: &str| text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-_".contains(&octet));
-    match (asked.get("code_challenge"), asked.get("code_challenge_method")) {
+    match (parameters.get("code_challenge"), parameters.get("code_challenge_method")) {
         (Some(challenge), Some("S256")) if challenge.len() == 43 && is_base64url(challenge) => {
             Ok(Some(challenge.to_owned()))
         }
-        (Some(_), Some("S256")) => Err(invalid("code_challenge is a SHA-256 in base64url")),
-        (Some(_), _) => Err(invalid("code_challenge_method is S256")),
+        (Some(_), Some("S256")) => Err(invalid("code_challenge must be a SHA-256 in base64url")),
+        (Some(_), _) => Err(invalid("unsupported code_challenge_method; use S256")),
         (None, Some(_)) => Err(invalid("code_challenge is missing")),
-        (None, None) if asked.get("state").is_some() && asked.get("nonce").is_some() => Ok(None),
-        (None, None) => Err(invalid("there must be a code_challenge, or both state and nonce")),
+        (None, None) if parameters.get("state").is_some() && parameters.get("nonce").is_some() => Ok(None),
+        (None, None) => Err(invalid("code_challenge, or both state and nonce, are required")),
     }
 }
 
-/// The simulation of knowing a device by the network that it is on.
-fn sim_of_device(core: &Core, asked: &Parameters) -> Result<PhoneNumber, Refusal> {
-    match asked.get("login_hint") {
-        Some(hint) => subject::number(hint).ok_or(invalid("login_hint is tel: and a number, or a number")),
-        None => core.config.default_sim.clone().ok_or_else(not_recognised),
+/// Simulates the recognition of a device by its mobile network.
+fn resolve_sim(state: &OperatorState, parameters: &OAuthParameters) -> Result<PhoneNumber, OAuthError> {
+    match parameters.get("login_hint") {
+        Some(hint) => {
+            subject::parse_phone_hint(hint).ok_or(invalid("login_hint must be a phone number, with or without tel:"))
+        }
+        None => state.config.default_sim.clone().ok_or_else(not_recognised),
     }
 }
 
-fn not_recognised() -> Refusal {
-    Refusal::new(ErrorCode::LoginRequired, "the network does not know this device")
+fn not_recognised() -> OAuthError {
+    OAuthError::new(OAuthErrorCode::LoginRequired, "the network did not recognise the device")
 }
 
-fn invalid(why: &'static str) -> Refusal {
-    Refusal::new(ErrorCode::InvalidRequest, why)
+fn invalid(description: &'static str) -> OAuthError {
+    OAuthError::new(OAuthErrorCode::InvalidRequest, description)
 }

@@ -1,80 +1,81 @@
-//! CIBA: a client names a user, and asks until it is decided. Here it is always decided by the second question.
+//! CIBA in poll mode. The first poll is pending, the second succeeds.
 
 use serde_json::json;
 
-use super::{ErrorCode, Refusal, client_authentication::authenticate, subject};
+use super::{OAuthError, OAuthErrorCode, client_authentication::authenticate, subject};
 use crate::camara::{
-    Client, Core, Endpoint,
-    http::{Answer, Parameters, Request, json},
-    memory::{BackchannelRequest, Grant},
+    Endpoint, OAuthClient, OperatorState,
+    http::{HttpResponse, OAuthParameters, Request, json_response},
+    random_token,
     scope::Scopes,
-    unguessable,
+    store::{BackchannelRequest, Grant},
 };
 
-/// How long a client may ask, in seconds.
-const LIFETIME: i64 = 120;
-/// How long an expired request is still known as one that has expired.
-const MEMORY: i64 = 600;
-/// What one who asks too often has to wait longer, from then on.
-const SLOWER: i64 = 5;
+/// In seconds.
+const REQUEST_LIFETIME: i64 = 120;
+/// Time in which an expired request gets `expired_token`, in seconds.
+const EXPIRED_RETENTION: i64 = 600;
+/// Added to the polling interval by `slow_down`, in seconds.
+const SLOW_DOWN_INCREMENT: i64 = 5;
 
 /// `POST /bc-authorize`
-pub(in crate::camara) fn backchannel_authorize(core: &Core, request: &Request) -> Answer {
-    begin(core, request).unwrap_or_else(Refusal::into_answer)
+pub(in crate::camara) fn backchannel_authorize(state: &OperatorState, request: &Request) -> HttpResponse {
+    start_request(state, request).unwrap_or_else(OAuthError::into_response)
 }
 
-fn begin(core: &Core, request: &Request) -> Result<Answer, Refusal> {
-    let form = request.form().filter(|form| !form.are_repeated());
-    let form = form.ok_or(invalid("a request is a form, with no parameter twice"))?;
-    let client = authenticate(core, request, &form, Endpoint::BackchannelAuthorize)?;
+fn start_request(state: &OperatorState, request: &Request) -> Result<HttpResponse, OAuthError> {
+    let form = request.form().filter(|form| !form.has_repeated());
+    let form = form.ok_or(invalid("the body must be a form without repeated parameters"))?;
+    let client = authenticate(state, request, &form, Endpoint::BackchannelAuthorize)?;
     if ["request", "login_hint_token", "id_token_hint"].iter().any(|name| form.get(name).is_some()) {
-        return Err(invalid("there is no other hint than login_hint, and no request object"));
+        return Err(invalid("unsupported parameter; use login_hint without a request object"));
     }
-    let scopes = form.get("scope").ok_or(Refusal::new(ErrorCode::InvalidScope, "scope is missing"))?;
+    let scopes = form.get("scope").ok_or(OAuthError::new(OAuthErrorCode::InvalidScope, "scope is missing"))?;
     let scopes = Scopes::parse(scopes, &client.scopes)?;
-    let subject = subject::named(form.get("login_hint").ok_or(invalid("login_hint is missing"))?)?;
+    let subject = subject::resolve_subject(form.get("login_hint").ok_or(invalid("login_hint is missing"))?)?;
 
-    let now = core.now();
-    let interval = i64::try_from(core.config.poll_interval.as_secs()).unwrap_or(LIFETIME).min(LIFETIME);
-    let begun = BackchannelRequest {
+    let now = state.now();
+    let interval =
+        i64::try_from(state.config.poll_interval.as_secs()).unwrap_or(REQUEST_LIFETIME).min(REQUEST_LIFETIME);
+    let pending = BackchannelRequest {
         grant: Grant { client_id: client.id.clone(), scopes, subject: Some(subject) },
-        patience_until: None,
+        next_poll_at: None,
         interval,
-        until: now + LIFETIME,
+        expires_at: now + REQUEST_LIFETIME,
     };
-    let id = unguessable()?;
-    core.memory().backchannel.insert(now, id.clone(), now + LIFETIME + MEMORY, begun);
-    Ok(json(&json!({ "auth_req_id": id, "expires_in": LIFETIME, "interval": interval })))
+    let id = random_token()?;
+    state.store().backchannel_requests.insert(now, id.clone(), now + REQUEST_LIFETIME + EXPIRED_RETENTION, pending);
+    Ok(json_response(&json!({ "auth_req_id": id, "expires_in": REQUEST_LIFETIME, "interval": interval })))
 }
 
-/// A client asks whether it has been decided.
-pub(super) fn poll(core: &Core, client: &Client, form: &Parameters) -> Result<Grant, Refusal> {
+/// Handles a poll of the token endpoint.
+pub(super) fn poll(state: &OperatorState, client: &OAuthClient, form: &OAuthParameters) -> Result<Grant, OAuthError> {
     let id = form.get("auth_req_id").ok_or(invalid("auth_req_id is missing"))?;
-    let now = core.now();
-    let mut memory = core.memory();
-    let asked = memory.backchannel.get_mut(now, id).filter(|asked| asked.grant.client_id == client.id);
-    let asked = asked.ok_or(Refusal::new(ErrorCode::InvalidGrant, "this client has no such request"))?;
-    if asked.until <= now {
-        return Err(Refusal::new(ErrorCode::ExpiredToken, "the time for this request is over"));
+    let now = state.now();
+    let mut store = state.store();
+    let request = store.backchannel_requests.get_mut(now, id).filter(|request| request.grant.client_id == client.id);
+    let request = request.ok_or(OAuthError::new(OAuthErrorCode::InvalidGrant, "unknown auth_req_id"))?;
+    if request.expires_at <= now {
+        return Err(OAuthError::new(OAuthErrorCode::ExpiredToken, "the auth_req_id has expired"));
     }
-    match asked.patience_until {
+    match request.next_poll_at {
         None => {
-            asked.patience_until = Some(now + asked.interval);
-            Err(Refusal::new(ErrorCode::AuthorizationPending, "it is not decided yet"))
+            request.next_poll_at = Some(now + request.interval);
+            Err(OAuthError::new(OAuthErrorCode::AuthorizationPending, "the request is pending"))
         }
-        Some(patience_until) if now < patience_until => {
-            asked.interval += SLOWER;
-            asked.patience_until = Some(now + asked.interval);
-            Err(Refusal::new(ErrorCode::SlowDown, "questions come too fast"))
+        Some(next_poll_at) if now < next_poll_at => {
+            request.interval += SLOW_DOWN_INCREMENT;
+            request.next_poll_at = Some(now + request.interval);
+            Err(OAuthError::new(OAuthErrorCode::SlowDown, "polling too fast"))
         }
         Some(_) => {
-            let grant = asked.grant.clone();
-            memory.backchannel.remove(id);
+            let grant = request.grant.clone();
+            store.backchannel_requests.remove(id);
             Ok(grant)
         }
     }
 }
 
-fn invalid(why: &'static str) -> Refusal {
-    Refusal::new(ErrorCode::InvalidRequest, why)
+fn invalid(description: &'static str) -> OAuthError {
+    OAuthError::new(OAuthErrorCode::InvalidRequest, description)
 }

@@ -1,79 +1,85 @@
-//! Which client asks: by its secret, or by a token that it has signed.
+//! Client authentication by secret or `private_key_jwt`.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use url::form_urlencoded;
 
-use super::{ErrorCode, Refusal, assertion};
+use super::{OAuthError, OAuthErrorCode, assertion};
 use crate::camara::{
-    Client, Core, Endpoint,
-    http::{Parameters, Request},
+    Endpoint, OAuthClient, OperatorState,
+    http::{OAuthParameters, Request},
     jose::Jws,
 };
 
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// The client, if it has proven in exactly one way to be it.
+/// Authenticates the client, which must use exactly one method.
 pub(super) fn authenticate<'a>(
-    core: &'a Core,
+    state: &'a OperatorState,
     request: &Request,
-    form: &Parameters,
+    form: &OAuthParameters,
     endpoint: Endpoint,
-) -> Result<&'a Client, Refusal> {
+) -> Result<&'a OAuthClient, OAuthError> {
     let client = match (request.credentials("Basic"), form.get("client_secret"), form.get("client_assertion")) {
-        (Some(credentials), None, None) => by_basic(core, credentials),
-        (None, Some(secret), None) => by_secret(core, form.get("client_id"), secret),
-        (None, None, Some(assertion)) => by_signature(core, form, assertion, endpoint),
-        (None, None, None) => Err("the client does not authenticate"),
-        _ => return Err(Refusal::new(ErrorCode::InvalidRequest, "the client authenticates in more than one way")),
+        (Some(credentials), None, None) => authenticate_basic(state, credentials),
+        (None, Some(secret), None) => authenticate_secret(state, form.get("client_id"), secret),
+        (None, None, Some(assertion)) => authenticate_assertion(state, form, assertion, endpoint),
+        (None, None, None) => Err("client authentication is missing"),
+        _ => return Err(OAuthError::new(OAuthErrorCode::InvalidRequest, "more than one client authentication method")),
     };
-    let client = client.map_err(|why| Refusal::new(ErrorCode::InvalidClient, why))?;
+    let client = client.map_err(|description| OAuthError::new(OAuthErrorCode::InvalidClient, description))?;
     if form.get("client_id").is_some_and(|id| id != client.id) {
-        return Err(Refusal::new(ErrorCode::InvalidClient, "client_id is another client"));
+        return Err(OAuthError::new(
+            OAuthErrorCode::InvalidClient,
+            "client_id does not match the authenticated client",
+        ));
     }
     Ok(client)
 }
 
-/// Whether there is anything to authenticate by.
-pub(super) fn is_attempted(request: &Request, form: &Parameters) -> bool {
+pub(super) fn has_credentials(request: &Request, form: &OAuthParameters) -> bool {
     request.credentials("Basic").is_some()
         || ["client_secret", "client_assertion"].iter().any(|name| form.get(name).is_some())
 }
 
-fn by_basic<'a>(core: &'a Core, credentials: &str) -> Result<&'a Client, &'static str> {
-    const MALFORMED: &str = "Basic credentials are base64 of name:secret";
+fn authenticate_basic<'a>(state: &'a OperatorState, credentials: &str) -> Result<&'a OAuthClient, &'static str> {
+    const MALFORMED: &str = "malformed Basic credentials";
     let decoded = BASE64_STANDARD.decode(credentials).map_err(|_| MALFORMED)?;
     let (id, secret) = str::from_utf8(&decoded).ok().and_then(|text| text.split_once(':')).ok_or(MALFORMED)?;
-    by_secret(core, Some(&form_decoded(id)), &form_decoded(secret))
+    authenticate_secret(state, Some(&form_decode(id)), &form_decode(secret))
 }
 
-fn by_secret<'a>(core: &'a Core, id: Option<&str>, secret: &str) -> Result<&'a Client, &'static str> {
-    let client = id.and_then(|id| core.client(id)).filter(|client| client.has_secret(secret));
-    client.ok_or("there is no such client with this secret")
+fn authenticate_secret<'a>(
+    state: &'a OperatorState,
+    id: Option<&str>,
+    secret: &str,
+) -> Result<&'a OAuthClient, &'static str> {
+    let client = id.and_then(|id| state.client(id)).filter(|client| client.has_secret(secret));
+    client.ok_or("unknown client_id or wrong client_secret")
 }
 
-fn by_signature<'a>(
-    core: &'a Core,
-    form: &Parameters,
+fn authenticate_assertion<'a>(
+    state: &'a OperatorState,
+    form: &OAuthParameters,
     token: &str,
     endpoint: Endpoint,
-) -> Result<&'a Client, &'static str> {
+) -> Result<&'a OAuthClient, &'static str> {
     if form.get("client_assertion_type") != Some(ASSERTION_TYPE) {
-        return Err("client_assertion_type is not jwt-bearer");
+        return Err("unsupported client_assertion_type; use jwt-bearer");
     }
-    let token = Jws::parse(token).ok_or("the assertion is not a signed token")?;
-    let client = token.claimed_issuer().and_then(|id| core.client(id)).ok_or("iss is not a client")?;
-    // CIBA lets a client write the token endpoint's name wherever it authenticates.
-    let audiences = [core.url(endpoint), core.url(Endpoint::Token), core.issuer.clone()];
-    let claims = assertion::verify(core, client, token, &audiences)?;
-    if assertion::text(&claims, "sub") != Some(&client.id) {
-        return Err("sub is not the client");
+    let token = Jws::parse(token).ok_or("client_assertion is not a JWS")?;
+    let client = token.claimed_issuer().and_then(|id| state.client(id)).ok_or("iss is not a known client")?;
+    // CIBA allows the token endpoint as audience at every endpoint.
+    let audiences = [state.url(endpoint), state.url(Endpoint::Token), state.issuer.clone()];
+    let claims = assertion::verify_assertion(state, client, token, &audiences)?;
+    if assertion::claim_str(&claims, "sub") != Some(&client.id) {
+        return Err("sub is not the client_id");
     }
-    assertion::use_up(core, client, &claims)?;
+    assertion::consume_jti(state, client, &claims)?;
     Ok(client)
 }
 
-/// Names and secrets are written as in a form before they become Basic credentials.
-fn form_decoded(text: &str) -> String {
+/// Basic credentials are form-encoded before base64 (RFC 6749, 2.3.1).
+fn form_decode(text: &str) -> String {
     let as_form = format!("={}", text.replace('&', "%26"));
     form_urlencoded::parse(as_form.as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap_or_default()
 }

@@ -1,19 +1,19 @@
-//! What the provider says of itself.
+//! OpenID Provider metadata.
 
 use serde_json::{Value, json};
 
 use super::grants::GrantType;
-use crate::camara::{Core, Endpoint, Fault, jose::ALGORITHMS, scope::Scope};
+use crate::camara::{Endpoint, EndpointFault, OperatorState, jose::CLIENT_SIGNING_ALGORITHMS, scope::Scope};
 
-pub(in crate::camara) fn discovery(core: &Core, fault: &Fault) -> Value {
+pub(in crate::camara) fn discovery(state: &OperatorState, fault: &EndpointFault) -> Value {
     let scopes = ["openid"].into_iter().chain(Scope::ALL.map(Scope::as_str));
     let methods = ["private_key_jwt", "client_secret_basic", "client_secret_post"];
     json!({
-        "issuer": core.stated_issuer(fault),
-        "authorization_endpoint": core.url(Endpoint::Authorize),
-        "token_endpoint": core.url(Endpoint::Token),
-        "backchannel_authentication_endpoint": core.url(Endpoint::BackchannelAuthorize),
-        "jwks_uri": core.url(Endpoint::Jwks),
+        "issuer": state.stated_issuer(fault),
+        "authorization_endpoint": state.url(Endpoint::Authorize),
+        "token_endpoint": state.url(Endpoint::Token),
+        "backchannel_authentication_endpoint": state.url(Endpoint::BackchannelAuthorize),
+        "jwks_uri": state.url(Endpoint::Jwks),
         "scopes_supported": scopes.collect::<Vec<_>>(),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
@@ -24,10 +24,10 @@ pub(in crate::camara) fn discovery(core: &Core, fault: &Fault) -> Value {
         "prompt_values_supported": ["none"],
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": methods,
-        "token_endpoint_auth_signing_alg_values_supported": ALGORITHMS,
+        "token_endpoint_auth_signing_alg_values_supported": CLIENT_SIGNING_ALGORITHMS,
         "request_parameter_supported": true,
         "request_uri_parameter_supported": false,
-        "request_object_signing_alg_values_supported": ALGORITHMS,
+        "request_object_signing_alg_values_supported": CLIENT_SIGNING_ALGORITHMS,
         "authorization_response_iss_parameter_supported": true,
         "backchannel_token_delivery_modes_supported": ["poll"],
         "backchannel_user_code_parameter_supported": false,

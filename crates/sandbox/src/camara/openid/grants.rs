@@ -1,22 +1,24 @@
-//! The ways to get a token, and what each gives.
+//! Grant types of the token endpoint.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 
-use super::{ErrorCode, Refusal, assertion, authorize::CODE_LIFETIME, backchannel, client_authentication, subject};
+use super::{
+    OAuthError, OAuthErrorCode, assertion, authorize::CODE_LIFETIME, backchannel, client_authentication, subject,
+};
 use crate::camara::{
-    Client, Core, Endpoint,
-    http::{Parameters, Request},
+    Endpoint, OAuthClient, OperatorState,
+    http::{OAuthParameters, Request},
     jose::Jws,
-    memory::{AccessToken, Authorization, Grant},
     scope::Scopes,
-    sealed::Kind,
+    sealer::SealedKind,
+    store::{AccessToken, Authorization, Grant},
 };
 
-/// How long a token for one call is good, in seconds.
-const ONE_CALL_TOKEN: i64 = 300;
-/// How long any other is.
-const LONGEST_TOKEN: i64 = 3600;
+/// In seconds.
+const SINGLE_USE_TOKEN_LIFETIME: i64 = 300;
+/// In seconds.
+const TOKEN_LIFETIME: i64 = 3600;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GrantType {
@@ -26,8 +28,8 @@ pub(super) enum GrantType {
     JwtBearer,
 }
 
-/// A grant with the access token for it.
-pub(super) struct Issued {
+/// An issued access token and its grant.
+pub(super) struct IssuedToken {
     pub access_token: String,
     pub lifetime: i64,
     pub grant: Grant,
@@ -47,43 +49,48 @@ impl GrantType {
         }
     }
 
-    pub(super) fn issue(self, core: &Core, request: &Request, form: &Parameters) -> Result<Issued, Refusal> {
-        let client = || client_authentication::authenticate(core, request, form, Endpoint::Token);
+    pub(super) fn issue(
+        self,
+        state: &OperatorState,
+        request: &Request,
+        form: &OAuthParameters,
+    ) -> Result<IssuedToken, OAuthError> {
+        let client = || client_authentication::authenticate(state, request, form, Endpoint::Token);
         match self {
-            Self::AuthorizationCode => redeem(core, client()?, form),
-            Self::ClientCredentials => issue(core, of_client(client()?, form)?),
-            Self::Backchannel => issue(core, backchannel::poll(core, client()?, form)?),
-            Self::JwtBearer => issue(core, by_assertion(core, request, form)?),
+            Self::AuthorizationCode => redeem_code(state, client()?, form),
+            Self::ClientCredentials => issue_without_nonce(state, client_credentials_grant(client()?, form)?),
+            Self::Backchannel => issue_without_nonce(state, backchannel::poll(state, client()?, form)?),
+            Self::JwtBearer => issue_without_nonce(state, jwt_bearer_grant(state, request, form)?),
         }
     }
 }
 
-/// A code is good once. Who brings it again may have stolen it, so what it gave is taken back.
-fn redeem(core: &Core, client: &Client, form: &Parameters) -> Result<Issued, Refusal> {
-    let invalid = |why| Refusal::new(ErrorCode::InvalidGrant, why);
-    let name = form.get("code").ok_or(Refusal::new(ErrorCode::InvalidRequest, "code is missing"))?;
-    let now = core.now();
+/// Redeems a code. A second use revokes the issued token (RFC 6749, 4.1.2).
+fn redeem_code(state: &OperatorState, client: &OAuthClient, form: &OAuthParameters) -> Result<IssuedToken, OAuthError> {
+    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidGrant, description);
+    let code = form.get("code").ok_or(OAuthError::new(OAuthErrorCode::InvalidRequest, "code is missing"))?;
+    let now = state.now();
     let authorization: Authorization =
-        core.sealer.open(Kind::Code, name).ok_or_else(|| invalid("there is no such code"))?;
-    let mut memory = core.memory();
-    if let Some(token) = memory.used_codes.get_mut(now, name).cloned() {
-        memory.used_tokens.insert(now, token, now + LONGEST_TOKEN, ());
-        return Err(invalid("the code was used before"));
+        state.sealer.open(SealedKind::Code, code).ok_or_else(|| invalid("unknown code"))?;
+    let mut store = state.store();
+    if let Some(token) = store.used_codes.get_mut(now, code).cloned() {
+        store.used_tokens.insert(now, token, now + TOKEN_LIFETIME, ());
+        return Err(invalid("the code was already used"));
     }
-    let is_theirs = authorization.grant.client_id == client.id
+    let is_match = authorization.grant.client_id == client.id
         && form.get("redirect_uri") == Some(&authorization.redirect_uri)
-        && is_proven(&authorization, form.get("code_verifier"));
-    if !is_theirs || authorization.until <= now {
-        return Err(invalid("the code has expired, or is for another client, redirect_uri or code_verifier"));
+        && matches_code_challenge(&authorization, form.get("code_verifier"));
+    if !is_match || authorization.until <= now {
+        return Err(invalid("the code has expired or does not match client_id, redirect_uri or code_verifier"));
     }
-    let issued = seal(core, authorization.grant, authorization.nonce)?;
-    // Remembered for as long as there may be a token that it was exchanged for.
-    let forgotten_at = now + CODE_LIFETIME + LONGEST_TOKEN;
-    memory.used_codes.insert(now, name.to_owned(), forgotten_at, issued.access_token.clone());
+    let issued = issue_token(state, authorization.grant, authorization.nonce)?;
+    // Kept until the issued token has expired.
+    let expires_at = now + CODE_LIFETIME + TOKEN_LIFETIME;
+    store.used_codes.insert(now, code.to_owned(), expires_at, issued.access_token.clone());
     Ok(issued)
 }
 
-fn is_proven(authorization: &Authorization, verifier: Option<&str>) -> bool {
+fn matches_code_challenge(authorization: &Authorization, verifier: Option<&str>) -> bool {
     match (&authorization.code_challenge, verifier) {
         (None, None) => true,
         (Some(challenge), Some(verifier)) => {
@@ -94,49 +101,50 @@ fn is_proven(authorization: &Authorization, verifier: Option<&str>) -> bool {
     }
 }
 
-fn of_client(client: &Client, form: &Parameters) -> Result<Grant, Refusal> {
-    let scopes = form.get("scope").ok_or(Refusal::new(ErrorCode::InvalidScope, "scope is missing"))?;
+fn client_credentials_grant(client: &OAuthClient, form: &OAuthParameters) -> Result<Grant, OAuthError> {
+    let scopes = form.get("scope").ok_or(OAuthError::new(OAuthErrorCode::InvalidScope, "scope is missing"))?;
     let scopes = Scopes::parse(scopes, &client.scopes)?;
-    if scopes.openid() {
-        return Err(Refusal::new(ErrorCode::InvalidScope, "there is no user to tell of"));
+    if scopes.includes_openid() {
+        return Err(OAuthError::new(OAuthErrorCode::InvalidScope, "openid is not available without a user"));
     }
     Ok(Grant { client_id: client.id.clone(), scopes, subject: None })
 }
 
-/// The assertion names the user, and its signature is proof enough of the client.
-fn by_assertion(core: &Core, request: &Request, form: &Parameters) -> Result<Grant, Refusal> {
-    let invalid = |why| Refusal::new(ErrorCode::InvalidGrant, why);
+/// The signature of the assertion authenticates the client.
+fn jwt_bearer_grant(state: &OperatorState, request: &Request, form: &OAuthParameters) -> Result<Grant, OAuthError> {
+    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidGrant, description);
     if form.get("scope").is_some() {
-        return Err(Refusal::new(ErrorCode::InvalidRequest, "scope is a claim of the assertion"));
+        return Err(OAuthError::new(OAuthErrorCode::InvalidRequest, "scope must be a claim of the assertion"));
     }
-    let token = form.get("assertion").ok_or(Refusal::new(ErrorCode::InvalidRequest, "assertion is missing"))?;
-    let token = Jws::parse(token).ok_or(invalid("the assertion is not a signed token"))?;
-    let client = token.claimed_issuer().and_then(|id| core.client(id)).ok_or(invalid("iss is not a client"))?;
-    if client_authentication::is_attempted(request, form)
-        && client_authentication::authenticate(core, request, form, Endpoint::Token)?.id != client.id
+    let token = form.get("assertion").ok_or(OAuthError::new(OAuthErrorCode::InvalidRequest, "assertion is missing"))?;
+    let token = Jws::parse(token).ok_or(invalid("assertion is not a JWS"))?;
+    let client = token.claimed_issuer().and_then(|id| state.client(id)).ok_or(invalid("iss is not a known client"))?;
+    if client_authentication::has_credentials(request, form)
+        && client_authentication::authenticate(state, request, form, Endpoint::Token)?.id != client.id
     {
-        return Err(invalid("the assertion is another client's"));
+        return Err(invalid("the assertion belongs to another client"));
     }
-    let audiences = [core.url(Endpoint::Token), core.issuer.clone()];
-    let claims = assertion::verify(core, client, token, &audiences).map_err(invalid)?;
+    let audiences = [state.url(Endpoint::Token), state.issuer.clone()];
+    let claims = assertion::verify_assertion(state, client, token, &audiences).map_err(invalid)?;
     if !claims.contains_key("iat") {
         return Err(invalid("iat is missing"));
     }
-    let scopes = assertion::text(&claims, "scope").ok_or(Refusal::new(ErrorCode::InvalidScope, "scope is missing"))?;
+    let scopes = assertion::claim_str(&claims, "scope")
+        .ok_or(OAuthError::new(OAuthErrorCode::InvalidScope, "scope is missing"))?;
     let scopes = Scopes::parse(scopes, &client.scopes)?;
-    let subject = assertion::text(&claims, "sub").ok_or(invalid("sub is missing"))?;
-    let subject = subject::named(subject).map_err(|unknown| invalid(unknown.why))?;
-    assertion::use_up(core, client, &claims).map_err(invalid)?;
+    let subject = assertion::claim_str(&claims, "sub").ok_or(invalid("sub is missing"))?;
+    let subject = subject::resolve_subject(subject).map_err(|unknown| invalid(unknown.description))?;
+    assertion::consume_jti(state, client, &claims).map_err(invalid)?;
     Ok(Grant { client_id: client.id.clone(), scopes, subject: Some(subject) })
 }
 
-fn issue(core: &Core, grant: Grant) -> Result<Issued, Refusal> {
-    seal(core, grant, None)
+fn issue_without_nonce(state: &OperatorState, grant: Grant) -> Result<IssuedToken, OAuthError> {
+    issue_token(state, grant, None)
 }
 
-fn seal(core: &Core, grant: Grant, nonce: Option<String>) -> Result<Issued, Refusal> {
-    let lifetime = if grant.scopes.are_for_one_call() { ONE_CALL_TOKEN } else { LONGEST_TOKEN };
-    let content = AccessToken { grant, until: core.now() + lifetime };
-    let access_token = core.sealer.seal(Kind::AccessToken, &content)?;
-    Ok(Issued { access_token, lifetime, grant: content.grant, nonce })
+fn issue_token(state: &OperatorState, grant: Grant, nonce: Option<String>) -> Result<IssuedToken, OAuthError> {
+    let lifetime = if grant.scopes.require_single_use_token() { SINGLE_USE_TOKEN_LIFETIME } else { TOKEN_LIFETIME };
+    let content = AccessToken { grant, until: state.now() + lifetime };
+    let access_token = state.sealer.seal(SealedKind::AccessToken, &content)?;
+    Ok(IssuedToken { access_token, lifetime, grant: content.grant, nonce })
 }

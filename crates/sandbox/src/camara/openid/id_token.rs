@@ -1,4 +1,4 @@
-//! ID tokens: which user, by a name that is not the number and that no other client knows.
+//! ID tokens with a pairwise subject identifier.
 
 use aws_lc_rs::{
     digest::{SHA256, digest},
@@ -7,14 +7,14 @@ use aws_lc_rs::{
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use serde::Serialize;
 
-use super::{Refusal, grants::Issued};
-use crate::camara::{Core, Fault, jose::SigningKey, memory::Authentication};
+use super::{OAuthError, grants::IssuedToken};
+use crate::camara::{EndpointFault, OperatorState, jose::SigningKey, store::AuthenticationMethod};
 
 /// In seconds.
-const LIFETIME: i64 = 300;
+const ID_TOKEN_LIFETIME: i64 = 300;
 
 #[derive(Serialize)]
-struct Claims<'a> {
+struct IdTokenClaims<'a> {
     iss: &'a str,
     sub: String,
     aud: &'a str,
@@ -28,29 +28,34 @@ struct Claims<'a> {
     nonce: Option<&'a str>,
 }
 
-/// There is one if a user is known, and it was asked for.
-pub(super) fn id_token(core: &Core, issued: &Issued, fault: &Fault) -> Result<Option<String>, Refusal> {
+/// Issued if the grant has a user and the scope `openid`.
+pub(super) fn issue_id_token(
+    state: &OperatorState,
+    issued: &IssuedToken,
+    fault: &EndpointFault,
+) -> Result<Option<String>, OAuthError> {
     let grant = &issued.grant;
-    let Some(subject) = grant.subject.as_ref().filter(|_| grant.scopes.openid()) else {
+    let Some(subject) = grant.subject.as_ref().filter(|_| grant.scopes.includes_openid()) else {
         return Ok(None);
     };
-    let now = core.now();
-    let pseudonym = hmac::sign(&core.pseudonyms, format!("{} {}", grant.client_id, subject.number.as_str()).as_bytes());
+    let now = state.now();
+    let pseudonym =
+        hmac::sign(&state.pseudonym_key, format!("{} {}", grant.client_id, subject.number.as_str()).as_bytes());
     let hash = digest(&SHA256, issued.access_token.as_bytes());
     let nonce = issued.nonce.as_deref();
-    let claims = Claims {
-        iss: core.stated_issuer(fault),
+    let claims = IdTokenClaims {
+        iss: state.stated_issuer(fault),
         sub: BASE64_URL_SAFE_NO_PAD.encode(pseudonym),
         aud: &grant.client_id,
-        exp: now + LIFETIME,
+        exp: now + ID_TOKEN_LIFETIME,
         iat: now,
         auth_time: now,
         at_hash: BASE64_URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]),
-        amr: (subject.authentication == Authentication::Network).then_some(["nba"]),
+        amr: (subject.authentication == AuthenticationMethod::Network).then_some(["nba"]),
         nonce: if fault.wrong_nonce { nonce.and(Some("another nonce")) } else { nonce },
     };
-    if fault.badly_signed {
-        return Ok(Some(SigningKey::generate()?.named_like(&core.key).sign(&claims)?));
+    if fault.invalid_signature {
+        return Ok(Some(SigningKey::generate()?.with_kid_of(&state.signing_key).sign(&claims)?));
     }
-    Ok(Some(core.key.sign(&claims)?))
+    Ok(Some(state.signing_key.sign(&claims)?))
 }

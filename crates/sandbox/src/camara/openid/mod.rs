@@ -1,4 +1,4 @@
-//! The OpenID provider: who a device is, and which client may know.
+//! OpenID provider.
 
 mod assertion;
 mod authorize;
@@ -7,7 +7,7 @@ mod client_authentication;
 mod discovery;
 mod grants;
 mod id_token;
-mod refusal;
+mod oauth_error;
 mod request_object;
 mod subject;
 mod token;
@@ -16,9 +16,9 @@ pub(super) use self::{
     authorize::authorize,
     backchannel::backchannel_authorize,
     discovery::discovery,
-    refusal::{ErrorCode, Refusal, simulated_failure},
+    oauth_error::{OAuthError, OAuthErrorCode, simulated_error_response},
     token::token,
 };
 
-/// How long a signed token of a client may live, in seconds.
-const LONGEST_ASSERTION: i64 = 300;
+/// In seconds (CAMARA security profile).
+const MAX_ASSERTION_LIFETIME: i64 = 300;

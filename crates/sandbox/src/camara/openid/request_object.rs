@@ -1,26 +1,33 @@
-//! Signed authorization requests: parameters that nobody on the way can change.
+//! Signed authorization requests (RFC 9101).
 
-use super::{ErrorCode, Refusal, assertion};
-use crate::camara::{Client, Core, Endpoint, http::Parameters, jose::Jws};
+use super::{OAuthError, OAuthErrorCode, assertion};
+use crate::camara::{Endpoint, OAuthClient, OperatorState, http::OAuthParameters, jose::Jws};
 
-/// These stand beside the object too, with the same values.
-const REPEATED: [&str; 4] = ["scope", "response_type", "client_id", "redirect_uri"];
+/// Parameters that the query must repeat with the same values.
+const DUPLICATED_PARAMETERS: [&str; 4] = ["scope", "response_type", "client_id", "redirect_uri"];
 
-/// The parameters of the object. No others count.
-pub(super) fn open(core: &Core, client: &Client, object: &str, beside: &Parameters) -> Result<Parameters, Refusal> {
-    let flawed = |why| Refusal::new(ErrorCode::InvalidRequestObject, why);
-    let token = Jws::parse(object).ok_or(flawed("the request object is not a signed token"))?;
-    let audiences = [core.url(Endpoint::Authorize), core.issuer.clone()];
-    let claims = assertion::verify(core, client, token, &audiences).map_err(flawed)?;
+/// Returns the parameters of the object; all others are ignored.
+pub(super) fn verify_request_object(
+    state: &OperatorState,
+    client: &OAuthClient,
+    object: &str,
+    query: &OAuthParameters,
+) -> Result<OAuthParameters, OAuthError> {
+    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidRequestObject, description);
+    let token = Jws::parse(object).ok_or(invalid("the request object is not a JWS"))?;
+    let audiences = [state.url(Endpoint::Authorize), state.issuer.clone()];
+    let claims = assertion::verify_assertion(state, client, token, &audiences).map_err(invalid)?;
     if !claims.contains_key("iat") {
-        return Err(flawed("iat is missing"));
+        return Err(invalid("iat is missing"));
     }
-    // With a subject it could pass for a client's proof of itself.
+    // With `sub` it could be replayed as a client assertion.
     if ["sub", "request", "request_uri"].iter().any(|name| claims.contains_key(*name)) {
-        return Err(flawed("sub, request and request_uri have no place in a request object"));
+        return Err(invalid("sub, request and request_uri are not allowed in a request object"));
     }
-    assertion::use_up(core, client, &claims).map_err(flawed)?;
-    let within = Parameters::from(claims);
-    let are_equal = REPEATED.iter().all(|name| within.get(name).is_some() && within.get(name) == beside.get(name));
-    if are_equal { Ok(within) } else { Err(flawed("the parameters beside the request object are not the same")) }
+    assertion::consume_jti(state, client, &claims).map_err(invalid)?;
+    let parameters = OAuthParameters::from(claims);
+    let are_equal = DUPLICATED_PARAMETERS
+        .iter()
+        .all(|name| parameters.get(name).is_some() && parameters.get(name) == query.get(name));
+    if are_equal { Ok(parameters) } else { Err(invalid("the query parameters differ from the request object")) }
 }

@@ -1,25 +1,25 @@
-//! Whom a hint means.
+//! Resolves login hints to users.
 
-use super::{ErrorCode, Refusal};
+use super::{OAuthError, OAuthErrorCode};
 use crate::camara::{
-    memory::{Authentication, Subject},
     sim::{PhoneNumber, SimHistory},
+    store::{AuthenticationMethod, Subject},
 };
 
-/// Reads a number as hints have it: `tel:+…`, or the number alone.
-pub(super) fn number(hint: &str) -> Option<PhoneNumber> {
+/// Parses `tel:+…` or a plain number.
+pub(super) fn parse_phone_hint(hint: &str) -> Option<PhoneNumber> {
     hint.strip_prefix("tel:").unwrap_or(hint).parse().ok()
 }
 
-/// The user whom a client names without the device's being there.
+/// Resolves the hint of a backchannel request.
 ///
-/// A token of the SIM is simulated by the SIM's number: `operatortoken:+…`.
-pub(super) fn named(hint: &str) -> Result<Subject, Refusal> {
+/// An operator token of a SIM is simulated as `operatortoken:+…`.
+pub(super) fn resolve_subject(hint: &str) -> Result<Subject, OAuthError> {
     let (number, authentication) = match hint.strip_prefix("operatortoken:") {
-        Some(token) => (token.parse().ok(), Authentication::Sim),
-        None => (number(hint), Authentication::Named),
+        Some(token) => (token.parse().ok(), AuthenticationMethod::Sim),
+        None => (parse_phone_hint(hint), AuthenticationMethod::Named),
     };
     let number = number.filter(|number| number.sim_history() != SimHistory::UnknownNumber);
-    let number = number.ok_or(Refusal::new(ErrorCode::UnknownUserId, "nobody is known by this hint"))?;
+    let number = number.ok_or(OAuthError::new(OAuthErrorCode::UnknownUserId, "no user matches the hint"))?;
     Ok(Subject { number, authentication })
 }

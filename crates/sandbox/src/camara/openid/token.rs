@@ -1,19 +1,19 @@
-//! The token endpoint.
+//! Token endpoint.
 
 use serde::Serialize;
 
 use super::{
-    ErrorCode, Refusal,
-    grants::{GrantType, Issued},
-    id_token::id_token,
+    OAuthError, OAuthErrorCode,
+    grants::{GrantType, IssuedToken},
+    id_token::issue_id_token,
 };
 use crate::camara::{
-    Core, Fault,
-    http::{Answer, Request, json},
+    EndpointFault, OperatorState,
+    http::{HttpResponse, Request, json_response},
 };
 
 #[derive(Serialize)]
-struct Granted<'a> {
+struct TokenResponse<'a> {
     access_token: &'a str,
     token_type: &'static str,
     expires_in: i64,
@@ -23,26 +23,33 @@ struct Granted<'a> {
 }
 
 /// `POST /token`
-pub(in crate::camara) fn token(core: &Core, request: &Request, fault: &Fault) -> Answer {
-    issued(core, request).and_then(|issued| shown(core, &issued, fault)).unwrap_or_else(Refusal::into_answer)
+pub(in crate::camara) fn token(state: &OperatorState, request: &Request, fault: &EndpointFault) -> HttpResponse {
+    issue_token(state, request)
+        .and_then(|issued| token_response(state, &issued, fault))
+        .unwrap_or_else(OAuthError::into_response)
 }
 
-fn issued(core: &Core, request: &Request) -> Result<Issued, Refusal> {
-    let invalid = |why| Refusal::new(ErrorCode::InvalidRequest, why);
-    let form = request.form().filter(|form| !form.are_repeated());
-    let form = form.ok_or(invalid("a request is a form, with no parameter twice"))?;
-    let asked = form.get("grant_type").ok_or(invalid("grant_type is missing"))?;
-    let grant_type = GrantType::ALL.into_iter().find(|grant_type| grant_type.as_str() == asked);
-    let grant_type = grant_type.ok_or(Refusal::new(ErrorCode::UnsupportedGrantType, "there is no such grant"))?;
-    grant_type.issue(core, request, &form)
+fn issue_token(state: &OperatorState, request: &Request) -> Result<IssuedToken, OAuthError> {
+    let invalid = |description| OAuthError::new(OAuthErrorCode::InvalidRequest, description);
+    let form = request.form().filter(|form| !form.has_repeated());
+    let form = form.ok_or(invalid("the body must be a form without repeated parameters"))?;
+    let requested = form.get("grant_type").ok_or(invalid("grant_type is missing"))?;
+    let grant_type = GrantType::ALL.into_iter().find(|grant_type| grant_type.as_str() == requested);
+    let grant_type =
+        grant_type.ok_or(OAuthError::new(OAuthErrorCode::UnsupportedGrantType, "unsupported grant_type"))?;
+    grant_type.issue(state, request, &form)
 }
 
-fn shown(core: &Core, issued: &Issued, fault: &Fault) -> Result<Answer, Refusal> {
-    Ok(json(&Granted {
+fn token_response(
+    state: &OperatorState,
+    issued: &IssuedToken,
+    fault: &EndpointFault,
+) -> Result<HttpResponse, OAuthError> {
+    Ok(json_response(&TokenResponse {
         access_token: &issued.access_token,
         token_type: "Bearer",
         expires_in: issued.lifetime,
-        scope: issued.grant.scopes.as_written(),
-        id_token: id_token(core, issued, fault)?,
+        scope: issued.grant.scopes.as_str(),
+        id_token: issue_id_token(state, issued, fault)?,
     }))
 }

@@ -1,8 +1,8 @@
-//! Numbers and their networks by DNS: the sockets. What is asked is read in [`query`], what is said is decided by the
-//! [`zone`], and how it is written is in [`reply`].
+//! ENUM over DNS: UDP and TCP sockets. [`query`] parses queries, [`zone`] resolves them, [`response`] encodes
+//! responses.
 
 mod query;
-mod reply;
+mod response;
 mod zone;
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
@@ -19,120 +19,118 @@ pub use self::zone::RecordStyle;
 pub(super) use self::zone::Zone;
 use self::{
     query::Query,
-    reply::{Code, Reply},
+    response::{DnsResponse, ResponseCode},
 };
-use super::{Core, EnumFault};
-use crate::doorway::{BREATH, take_in};
+use super::{DirectoryState, EnumFault};
+use crate::accept::{SOCKET_RETRY_DELAY, accept_connections};
 
-const READ_PATIENCE: Duration = Duration::from_secs(10);
-/// Longer than any question about a number.
-const LONGEST_QUESTION: usize = 4 * 1024;
-/// How many answers may be late at a time. Datagrams above are lost, as datagrams are.
-const LATE_AT_A_TIME: usize = 1_024;
-/// How many ports are tried until one is free both ways.
-const ATTEMPTS: u32 = 16;
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longer than any ENUM query.
+const MAX_QUERY_BYTES: usize = 4 * 1024;
+/// Further queries are dropped.
+const MAX_DELAYED_RESPONSES: usize = 1_024;
+/// Attempts to find a port that is free for UDP and TCP.
+const BIND_ATTEMPTS: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    Datagram,
-    Stream,
+enum Transport {
+    Udp,
+    Tcp,
 }
 
-/// One port for both ways.
+/// Binds UDP and TCP sockets to the same port.
 pub(super) async fn bind(listen: SocketAddr) -> io::Result<(UdpSocket, TcpListener)> {
-    let mut attempts = ATTEMPTS;
+    let mut attempts = BIND_ATTEMPTS;
     loop {
         let listener = TcpListener::bind(listen).await?;
         attempts -= 1;
         match UdpSocket::bind(listener.local_addr()?).await {
             Ok(socket) => return Ok((socket, listener)),
-            // It was any port, and somebody has this one for datagrams: there are others.
+            // The random TCP port is taken for UDP; try another.
             Err(_) if listen.port() == 0 && attempts > 0 => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Answers datagrams until the directory stops.
-pub(super) async fn answer_datagrams(socket: UdpSocket, core: Arc<Core>, tasks: TaskTracker) {
-    let (socket, room) = (Arc::new(socket), Arc::new(Semaphore::new(LATE_AT_A_TIME)));
-    let mut datagram = vec![0; LONGEST_QUESTION];
-    while let Some(received) = core.stop.run_until_cancelled(socket.recv_from(&mut datagram)).await {
+pub(super) async fn serve_udp(socket: UdpSocket, state: Arc<DirectoryState>, tasks: TaskTracker) {
+    let (socket, permits) = (Arc::new(socket), Arc::new(Semaphore::new(MAX_DELAYED_RESPONSES)));
+    let mut datagram = vec![0; MAX_QUERY_BYTES];
+    while let Some(received) = state.stop.run_until_cancelled(socket.recv_from(&mut datagram)).await {
         let Ok((length, from)) = received else {
-            sleep(BREATH).await;
+            sleep(SOCKET_RETRY_DELAY).await;
             continue;
         };
-        let Some((answer, late)) = core.answer(&datagram[..length], Way::Datagram) else { continue };
-        if late.is_zero() {
-            // Whoever asked may be gone.
-            let _ = socket.send_to(&answer, from).await;
+        let Some((response, delay)) = state.respond(&datagram[..length], Transport::Udp) else { continue };
+        if delay.is_zero() {
+            // Best effort: the client may have gone.
+            let _ = socket.send_to(&response, from).await;
             continue;
         }
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let (socket, core) = (Arc::clone(&socket), Arc::clone(&core));
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else { continue };
+        let (socket, state) = (Arc::clone(&socket), Arc::clone(&state));
         tasks.spawn(async move {
-            if core.stop.run_until_cancelled(sleep(late)).await.is_some() {
-                let _ = socket.send_to(&answer, from).await;
+            if state.stop.run_until_cancelled(sleep(delay)).await.is_some() {
+                let _ = socket.send_to(&response, from).await;
             }
-            drop(place);
+            drop(permit);
         });
     }
 }
 
-/// Takes connections in until the directory stops.
-pub(super) async fn listen(listener: TcpListener, core: Arc<Core>, tasks: TaskTracker) {
-    let (most, stop) = (core.config.connections, core.stop.clone());
+pub(super) async fn serve_tcp(listener: TcpListener, state: Arc<DirectoryState>, tasks: TaskTracker) {
+    let (max_connections, stop) = (state.config.max_connections, state.stop.clone());
     let serve = |stream| {
-        let core = Arc::clone(&core);
+        let state = Arc::clone(&state);
         async move {
-            if let Err(error) = converse(stream, &core).await {
-                tracing::debug!(%error, "a connection to the simulated number directory broke");
+            if let Err(error) = serve_connection(stream, &state).await {
+                tracing::debug!(%error, "sandbox DNS connection failed");
             }
         }
     };
-    take_in(listener, most, stop, tasks, serve).await;
+    accept_connections(listener, max_connections, stop, tasks, serve).await;
 }
 
-/// Question after question, each with its length before it, until the other side has no more.
-async fn converse(mut stream: TcpStream, core: &Core) -> io::Result<()> {
+/// Serves length-prefixed queries until the client closes the connection.
+async fn serve_connection(mut stream: TcpStream, state: &DirectoryState) -> io::Result<()> {
     loop {
         let mut length = [0; 2];
-        if timeout(READ_PATIENCE, stream.read(&mut length[..1])).await?? == 0 {
+        if timeout(READ_TIMEOUT, stream.read(&mut length[..1])).await?? == 0 {
             return Ok(());
         }
-        timeout(READ_PATIENCE, stream.read_exact(&mut length[1..])).await??;
-        let mut question = vec![0; u16::from_be_bytes(length).into()];
-        timeout(READ_PATIENCE, stream.read_exact(&mut question)).await??;
-        let Some((answer, late)) = core.answer(&question, Way::Stream) else { continue };
-        if !late.is_zero() {
-            sleep(late).await;
+        timeout(READ_TIMEOUT, stream.read_exact(&mut length[1..])).await??;
+        let mut query = vec![0; u16::from_be_bytes(length).into()];
+        timeout(READ_TIMEOUT, stream.read_exact(&mut query)).await??;
+        let Some((response, delay)) = state.respond(&query, Transport::Tcp) else { continue };
+        if !delay.is_zero() {
+            sleep(delay).await;
         }
-        let length = u16::try_from(answer.len()).map_err(io::Error::other)?;
-        stream.write_all(&[&length.to_be_bytes()[..], &answer].concat()).await?;
+        let length = u16::try_from(response.len()).map_err(io::Error::other)?;
+        stream.write_all(&[&length.to_be_bytes()[..], &response].concat()).await?;
     }
 }
 
-impl Core {
-    /// What is said to a message, and how late. `None`: nothing.
-    fn answer(&self, message: &[u8], way: Way) -> Option<(Vec<u8>, Duration)> {
-        let query = Query::read(message)?;
-        self.observer.count(|counts| match way {
-            Way::Datagram => counts.by_datagram += 1,
-            Way::Stream => counts.over_tcp += 1,
+impl DirectoryState {
+    /// Response and its delay; `None`: no response.
+    fn respond(&self, message: &[u8], transport: Transport) -> Option<(Vec<u8>, Duration)> {
+        let query = Query::parse(message)?;
+        self.observer.count(|counts| match transport {
+            Transport::Udp => counts.udp_queries += 1,
+            Transport::Tcp => counts.tcp_queries += 1,
         });
-        let usual = || self.zone.answer(&query, &self.register);
-        let (reply, late) = match self.faults.by_dns() {
-            Some(EnumFault::Truncated) if way == Way::Datagram => (Reply::cut(), Duration::ZERO),
-            None | Some(EnumFault::Truncated) => (usual(), Duration::ZERO),
-            Some(EnumFault::Late(late)) => (usual(), late),
-            Some(EnumFault::Refused) => (Reply::of(Code::Refused), Duration::ZERO),
-            Some(EnumFault::ServerFailure) => (Reply::of(Code::ServerFailure), Duration::ZERO),
-            Some(EnumFault::Silent) => return None,
+        let regular = || self.zone.respond(&query, &self.subscribers);
+        let (response, delay) = match self.faults.enum_fault() {
+            Some(EnumFault::Truncated) if transport == Transport::Udp => (DnsResponse::truncated(), Duration::ZERO),
+            None | Some(EnumFault::Truncated) => (regular(), Duration::ZERO),
+            Some(EnumFault::Delayed(delay)) => (regular(), delay),
+            Some(EnumFault::Refused) => (DnsResponse::with_code(ResponseCode::Refused), Duration::ZERO),
+            Some(EnumFault::ServerFailure) => (DnsResponse::with_code(ResponseCode::ServerFailure), Duration::ZERO),
+            Some(EnumFault::NoResponse) => return None,
         };
-        let room = match way {
-            Way::Datagram => query.datagram_room(),
-            Way::Stream => usize::from(u16::MAX),
+        let max_bytes = match transport {
+            Transport::Udp => query.max_udp_response(),
+            Transport::Tcp => usize::from(u16::MAX),
         };
-        Some((reply.fitting(&query, room), late))
+        Some((response.encode_within(&query, max_bytes), delay))
     }
 }

@@ -1,115 +1,112 @@
-//! Questions as they come (RFC 1035, RFC 6891). Anybody can send anything: nothing is read beyond where it ends.
+//! DNS query parser (RFC 1035, RFC 6891). The input is untrusted; all reads are checked.
 
-/// What a datagram may hold of which nothing else is said.
-const PLAIN_ROOM: u16 = 512;
-/// What a datagram may hold without being taken apart on its way.
-pub(super) const LARGEST_DATAGRAM: u16 = 1_232;
-/// Where a question begins: after the header.
-pub(super) const HEADER: usize = 12;
+/// Maximum UDP payload without EDNS.
+const DEFAULT_UDP_PAYLOAD: u16 = 512;
+/// Maximum UDP payload that avoids fragmentation.
+pub(super) const MAX_UDP_PAYLOAD: u16 = 1_232;
+pub(super) const HEADER_BYTES: usize = 12;
 
-const LONGEST_NAME: usize = 255;
-const LONGEST_LABEL: u8 = 63;
-/// The record by which EDNS is spoken.
+const MAX_NAME_BYTES: usize = 255;
+const MAX_LABEL_BYTES: u8 = 63;
+/// EDNS pseudo record.
 pub(super) const OPT: u16 = 41;
 
-const IS_RESPONSE: u16 = 0x8000;
-const OPERATION: u16 = 0x7800;
-const RECURSION_DESIRED: u16 = 0x0100;
+const QR_FLAG: u16 = 0x8000;
+const OPCODE_MASK: u16 = 0x7800;
+const RD_FLAG: u16 = 0x0100;
 
-/// A message that asks for something.
 pub(super) struct Query<'a> {
     pub id: u16,
-    pub wants_recursion: bool,
-    pub asked: Result<Question<'a>, Unanswerable>,
+    pub recursion_desired: bool,
+    pub question: Result<Question<'a>, QueryError>,
     pub edns: Option<Edns>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unanswerable {
-    /// It is not of the form that questions have.
+pub(super) enum QueryError {
     Malformed,
-    /// It asks for something else than records.
-    NotAQuestion,
+    /// The opcode is not QUERY.
+    UnsupportedOpcode,
 }
 
 pub(super) struct Question<'a> {
-    /// As it was written, in the case that it was written in.
+    /// Original octets, with the original letter case.
     pub wire: &'a [u8],
     pub labels: Vec<&'a [u8]>,
-    pub kind: u16,
+    pub record_type: u16,
     pub class: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Edns {
     pub version: u8,
-    /// How long a datagram whoever asks can take.
+    /// Maximum UDP payload of the client.
     pub payload: u16,
 }
 
 impl<'a> Query<'a> {
-    /// `None`: nothing that is ever answered, so that two servers do not keep each other busy.
-    pub(super) fn read(message: &'a [u8]) -> Option<Self> {
+    /// `None`: responses and truncated headers get no response, to avoid loops between servers.
+    pub(super) fn parse(message: &'a [u8]) -> Option<Self> {
         let mut cursor = Cursor(message);
-        let (id, flags) = (cursor.number()?, cursor.number()?);
-        let counts = [cursor.number()?, cursor.number()?, cursor.number()?];
-        let additional = cursor.number()?;
-        if flags & IS_RESPONSE != 0 {
+        let (id, flags) = (cursor.read_u16()?, cursor.read_u16()?);
+        let counts = [cursor.read_u16()?, cursor.read_u16()?, cursor.read_u16()?];
+        let additional = cursor.read_u16()?;
+        if flags & QR_FLAG != 0 {
             return None;
         }
-        let wants_recursion = flags & RECURSION_DESIRED != 0;
-        let read = if flags & OPERATION != 0 {
-            Err(Unanswerable::NotAQuestion)
+        let recursion_desired = flags & RD_FLAG != 0;
+        let parsed = if flags & OPCODE_MASK != 0 {
+            Err(QueryError::UnsupportedOpcode)
         } else if counts == [1, 0, 0] {
-            read_on(&mut cursor, additional).ok_or(Unanswerable::Malformed)
+            parse_question(&mut cursor, additional).ok_or(QueryError::Malformed)
         } else {
-            Err(Unanswerable::Malformed)
+            Err(QueryError::Malformed)
         };
-        let (asked, edns) = match read {
+        let (question, edns) = match parsed {
             Ok((question, edns)) => (Ok(question), edns),
-            Err(why) => (Err(why), None),
+            Err(error) => (Err(error), None),
         };
-        Some(Self { id, wants_recursion, asked, edns })
+        Some(Self { id, recursion_desired, question, edns })
     }
 
-    /// How long an answer in a datagram may be.
-    pub(super) fn datagram_room(&self) -> usize {
-        let payload = self.edns.map_or(PLAIN_ROOM, |edns| edns.payload);
-        payload.clamp(PLAIN_ROOM, LARGEST_DATAGRAM).into()
+    /// Maximum length of a response over UDP.
+    pub(super) fn max_udp_response(&self) -> usize {
+        let payload = self.edns.map_or(DEFAULT_UDP_PAYLOAD, |edns| edns.payload);
+        payload.clamp(DEFAULT_UDP_PAYLOAD, MAX_UDP_PAYLOAD).into()
     }
 }
 
-/// The question, and what is said besides.
-fn read_on<'a>(cursor: &mut Cursor<'a>, additional: u16) -> Option<(Question<'a>, Option<Edns>)> {
+/// Question section and EDNS record.
+fn parse_question<'a>(cursor: &mut Cursor<'a>, additional: u16) -> Option<(Question<'a>, Option<Edns>)> {
     let all = cursor.0;
-    let labels = labels(cursor)?;
-    let (kind, class) = (cursor.number()?, cursor.number()?);
+    let labels = parse_labels(cursor)?;
+    let (record_type, class) = (cursor.read_u16()?, cursor.read_u16()?);
     let wire = all.get(..all.len() - cursor.0.len())?;
     let mut edns = None;
     for _ in 0..additional {
         skip_name(cursor)?;
-        let (kind, class) = (cursor.number()?, cursor.number()?);
+        let (record_type, class) = (cursor.read_u16()?, cursor.read_u16()?);
         let [_, version, ..] = *cursor.take(4)? else { return None };
-        let length = cursor.number()?;
+        let length = cursor.read_u16()?;
         cursor.take(length.into())?;
-        if kind == OPT && edns.replace(Edns { version, payload: class }).is_some() {
+        if record_type == OPT && edns.replace(Edns { version, payload: class }).is_some() {
             return None;
         }
     }
-    Some((Question { wire, labels, kind, class }, edns))
+    Some((Question { wire, labels, record_type, class }, edns))
 }
 
-/// The labels of a question's name. There is nothing before it that it could point to.
-fn labels<'a>(cursor: &mut Cursor<'a>) -> Option<Vec<&'a [u8]>> {
+/// Labels of the question's name, which cannot be compressed.
+fn parse_labels<'a>(cursor: &mut Cursor<'a>) -> Option<Vec<&'a [u8]>> {
     let (mut labels, mut length) = (vec![], 1);
     loop {
-        match cursor.octet()? {
+        match cursor.read_u8()? {
             0 => return Some(labels),
-            size if size > LONGEST_LABEL => return None,
+            size if size > MAX_LABEL_BYTES => return None,
             size => {
                 labels.push(cursor.take(size.into())?);
                 length += usize::from(size) + 1;
-                if length > LONGEST_NAME {
+                if length > MAX_NAME_BYTES {
                     return None;
                 }
             }
@@ -117,19 +114,19 @@ fn labels<'a>(cursor: &mut Cursor<'a>) -> Option<Vec<&'a [u8]>> {
     }
 }
 
-/// Of a later record: its name may point elsewhere.
+/// Skips the name of an additional record, which may be compressed.
 fn skip_name(cursor: &mut Cursor<'_>) -> Option<()> {
     loop {
-        match cursor.octet()? {
+        match cursor.read_u8()? {
             0 => return Some(()),
-            size if size <= LONGEST_LABEL => cursor.take(size.into()).map(drop)?,
-            size if size >= 0xC0 => return cursor.octet().map(drop),
+            size if size <= MAX_LABEL_BYTES => cursor.take(size.into()).map(drop)?,
+            size if size >= 0xC0 => return cursor.read_u8().map(drop),
             _ => return None,
         }
     }
 }
 
-/// What is left of a message.
+/// Unread rest of a message.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -137,12 +134,12 @@ impl<'a> Cursor<'a> {
         self.0.split_off(..length)
     }
 
-    fn octet(&mut self) -> Option<u8> {
+    fn read_u8(&mut self) -> Option<u8> {
         self.0.split_off_first().copied()
     }
 
-    fn number(&mut self) -> Option<u16> {
-        Some(u16::from_be_bytes([self.octet()?, self.octet()?]))
+    fn read_u16(&mut self) -> Option<u16> {
+        Some(u16::from_be_bytes([self.read_u8()?, self.read_u8()?]))
     }
 }
 
@@ -150,51 +147,51 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
-    const WHOLE: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\x01\x011\x04e164\0\0\x23\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\0";
+    const QUERY: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\x01\x011\x04e164\0\0\x23\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\0";
 
     #[test]
-    fn a_question_is_read() {
-        let query = Query::read(WHOLE).unwrap();
-        assert_eq!((query.id, query.wants_recursion, query.datagram_room()), (0x1234, true, 1_232));
-        let question = query.asked.ok().unwrap();
+    fn query_is_parsed() {
+        let query = Query::parse(QUERY).unwrap();
+        assert_eq!((query.id, query.recursion_desired, query.max_udp_response()), (0x1234, true, 1_232));
+        let question = query.question.ok().unwrap();
         assert_eq!(question.labels, [&b"1"[..], b"e164"]);
-        assert_eq!((question.kind, question.class, question.wire.len()), (35, 1, 12));
+        assert_eq!((question.record_type, question.class, question.wire.len()), (35, 1, 12));
     }
 
     #[test]
-    fn a_message_that_ends_too_early_is_no_question() {
-        for length in 0..WHOLE.len() {
-            let read = Query::read(&WHOLE[..length]);
-            assert_eq!(read.is_some(), length >= HEADER, "{length}");
-            assert!(read.is_none_or(|query| query.asked.err() == Some(Unanswerable::Malformed)), "{length}");
+    fn truncated_message_is_malformed() {
+        for length in 0..QUERY.len() {
+            let read = Query::parse(&QUERY[..length]);
+            assert_eq!(read.is_some(), length >= HEADER_BYTES, "{length}");
+            assert!(read.is_none_or(|query| query.question.err() == Some(QueryError::Malformed)), "{length}");
         }
     }
 
     #[test]
-    fn what_is_wrong_with_a_message_is_told() {
+    fn invalid_queries_are_rejected() {
         let changed = |at: usize, octet: u8| {
-            let mut message = WHOLE.to_vec();
+            let mut message = QUERY.to_vec();
             message[at] = octet;
-            Query::read(&message).map(|query| query.asked.map(|_| ()))
+            Query::parse(&message).map(|query| query.question.map(|_| ()))
         };
         for (at, octet, outcome) in [
             (2, 0x81, None),
-            (2, 0x29, Some(Err(Unanswerable::NotAQuestion))),
-            (5, 0, Some(Err(Unanswerable::Malformed))),
-            (5, 2, Some(Err(Unanswerable::Malformed))),
-            (7, 1, Some(Err(Unanswerable::Malformed))),
-            (9, 1, Some(Err(Unanswerable::Malformed))),
-            (11, 2, Some(Err(Unanswerable::Malformed))),
-            (12, 64, Some(Err(Unanswerable::Malformed))),
-            (12, 0xC0, Some(Err(Unanswerable::Malformed))),
-            (24, 0x80, Some(Err(Unanswerable::Malformed))),
+            (2, 0x29, Some(Err(QueryError::UnsupportedOpcode))),
+            (5, 0, Some(Err(QueryError::Malformed))),
+            (5, 2, Some(Err(QueryError::Malformed))),
+            (7, 1, Some(Err(QueryError::Malformed))),
+            (9, 1, Some(Err(QueryError::Malformed))),
+            (11, 2, Some(Err(QueryError::Malformed))),
+            (12, 64, Some(Err(QueryError::Malformed))),
+            (12, 0xC0, Some(Err(QueryError::Malformed))),
+            (24, 0x80, Some(Err(QueryError::Malformed))),
             (2, 0, Some(Ok(()))),
         ] {
             assert_eq!(changed(at, octet), outcome, "{at}: {octet}");
         }
-        let second = [&WHOLE[..HEADER - 1], &[2], &WHOLE[HEADER..], &WHOLE[24..]].concat();
-        assert_eq!(Query::read(&second).unwrap().asked.err(), Some(Unanswerable::Malformed), "EDNS twice");
-        let long: Vec<u8> = [&WHOLE[..HEADER], &b"\x03abc".repeat(64)[..], &WHOLE[19..]].concat();
-        assert_eq!(Query::read(&long).unwrap().asked.err(), Some(Unanswerable::Malformed), "a name without end");
+        let second = [&QUERY[..HEADER_BYTES - 1], &[2], &QUERY[HEADER_BYTES..], &QUERY[24..]].concat();
+        assert_eq!(Query::parse(&second).unwrap().question.err(), Some(QueryError::Malformed), "repeated EDNS record");
+        let long: Vec<u8> = [&QUERY[..HEADER_BYTES], &b"\x03abc".repeat(64)[..], &QUERY[19..]].concat();
+        assert_eq!(Query::parse(&long).unwrap().question.err(), Some(QueryError::Malformed), "unterminated name");
     }
 }

@@ -1,28 +1,27 @@
-//! What is said of a name.
+//! ENUM zone: resolves names to NAPTR records.
 
 use super::{
     super::{
         DirectoryConfig,
-        subscriber::{Register, Subscriber, digits_of},
+        subscriber::{Subscriber, SubscriberTable, parse_enum_labels},
     },
-    query::{Query, Question, Unanswerable},
-    reply::{Code, IN, NAPTR, Reply},
+    query::{Query, QueryError, Question},
+    response::{DnsResponse, IN, NAPTR, ResponseCode},
 };
 
-/// Any class, or any kind of record.
+/// QTYPE and QCLASS `*`.
 const ANY: u16 = 255;
-/// RFC 4769.
-const SERVICE: &str = "E2U+pstn:tel";
+/// Enumservice of RFC 4769.
+const ENUM_SERVICE: &str = "E2U+pstn:tel";
 
-/// How a record tells whose a number is.
+/// Format of the NAPTR records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordStyle {
-    /// By the network's codes: `!^(.*)$!tel:\1;mcc=234;mnc=30!`.
+    /// MCC and MNC: `!^(.*)$!tel:\1;mcc=234;mnc=30!`.
     #[default]
-    Codes,
-    /// By the codes that operators are known by to each other (RFC 4694), which here are both codes in a row:
-    /// `!^.*$!tel:+447700900124;npdi;rn=23410;rn-context=sandbox.invalid;spn=23410!`. Where a number was never ported,
-    /// `npdi` stands alone.
+    MccMnc,
+    /// Routing number and service provider of a ported number (RFC 4694), both MCC and MNC here:
+    /// `!^.*$!tel:+447700900124;npdi;rn=23410;rn-context=sandbox.invalid;spn=23410!`. Only `npdi` if not ported.
     RoutingNumber,
 }
 
@@ -34,50 +33,58 @@ pub(in crate::directory) struct Zone {
 }
 
 impl Zone {
-    /// `None`: the suffix is no name, or numbers would not fit before it.
+    /// `None`: the suffix is not a DNS name, or too long for ENUM names below it.
     pub(in crate::directory) fn new(config: &DirectoryConfig) -> Option<Self> {
-        const LONGEST_SUFFIX: usize = 220;
+        const MAX_SUFFIX_BYTES: usize = 220;
         let suffix = config.suffix.trim_matches('.');
         let labels: Vec<Box<[u8]>> = suffix.split('.').map(|label| label.as_bytes().into()).collect();
         let are_labels = labels.iter().all(|label| (1..=63).contains(&label.len()));
         let (style, ported_only) = (config.records, config.ported_only);
-        (are_labels && suffix.len() <= LONGEST_SUFFIX).then_some(Self { suffix: labels, style, ported_only })
+        (are_labels && suffix.len() <= MAX_SUFFIX_BYTES).then_some(Self { suffix: labels, style, ported_only })
     }
 
-    pub(super) fn answer(&self, query: &Query<'_>, register: &Register) -> Reply {
-        match &query.asked {
-            Err(Unanswerable::Malformed) => Reply::of(Code::FormatError),
-            Err(Unanswerable::NotAQuestion) => Reply::of(Code::NotImplemented),
-            Ok(_) if query.edns.is_some_and(|edns| edns.version > 0) => Reply::of(Code::BadVersion),
-            Ok(question) => self.look_up(question, register).unwrap_or_else(|| Reply::of(Code::Refused)),
+    pub(super) fn respond(&self, query: &Query<'_>, subscribers: &SubscriberTable) -> DnsResponse {
+        match &query.question {
+            Err(QueryError::Malformed) => DnsResponse::with_code(ResponseCode::FormatError),
+            Err(QueryError::UnsupportedOpcode) => DnsResponse::with_code(ResponseCode::NotImplemented),
+            Ok(_) if query.edns.is_some_and(|edns| edns.version > 0) => {
+                DnsResponse::with_code(ResponseCode::BadVersion)
+            }
+            Ok(question) => {
+                self.look_up(question, subscribers).unwrap_or_else(|| DnsResponse::with_code(ResponseCode::Refused))
+            }
         }
     }
 
-    /// `None`: a name outside of the zone.
-    fn look_up(&self, question: &Question<'_>, register: &Register) -> Option<Reply> {
-        let zone_after = question.labels.len().checked_sub(self.suffix.len())?;
-        let (labels, suffix) = question.labels.split_at_checked(zone_after)?;
+    /// `None`: outside of the zone.
+    fn look_up(&self, question: &Question<'_>, subscribers: &SubscriberTable) -> Option<DnsResponse> {
+        let labels_before_zone = question.labels.len().checked_sub(self.suffix.len())?;
+        let (labels, suffix) = question.labels.split_at_checked(labels_before_zone)?;
         let is_below = suffix.iter().zip(&self.suffix).all(|(label, own)| label.eq_ignore_ascii_case(own));
         if !is_below || ![IN, ANY].contains(&question.class) {
             return None;
         }
-        let digits = digits_of(labels.iter().copied());
-        let subscriber = digits.as_ref().and_then(|digits| register.find(digits));
-        // Where a longer name exists, so does this one, and it has no records.
-        let exists = labels.is_empty() || digits.is_some_and(|digits| register.has_beginning(&digits));
-        let code = if exists { Code::NoError } else { Code::NoSuchName };
-        let wants_records = [NAPTR, ANY].contains(&question.kind);
-        let records = subscriber.filter(|_| wants_records).and_then(|subscriber| self.record(subscriber));
-        Some(Reply { records: records.into_iter().collect(), zone_after: Some(zone_after), ..Reply::of(code) })
+        let digits = parse_enum_labels(labels.iter().copied());
+        let subscriber = digits.as_ref().and_then(|digits| subscribers.find(digits));
+        // Empty non-terminal names exist (RFC 8020).
+        let exists = labels.is_empty() || digits.is_some_and(|digits| subscribers.has_prefix(&digits));
+        let code = if exists { ResponseCode::NoError } else { ResponseCode::NxDomain };
+        let is_naptr_query = [NAPTR, ANY].contains(&question.record_type);
+        let records = subscriber.filter(|_| is_naptr_query).and_then(|subscriber| self.naptr_record(subscriber));
+        Some(DnsResponse {
+            records: records.into_iter().collect(),
+            labels_before_zone: Some(labels_before_zone),
+            ..DnsResponse::with_code(code)
+        })
     }
 
-    fn record(&self, subscriber: &Subscriber) -> Option<(&'static str, String)> {
+    fn naptr_record(&self, subscriber: &Subscriber) -> Option<(&'static str, String)> {
         let Subscriber { number, network, ported_from, .. } = subscriber;
         if self.ported_only && ported_from.is_none() {
             return None;
         }
         let expression = match self.style {
-            RecordStyle::Codes => format!(r"!^(.*)$!tel:\1;mcc={};mnc={}!", network.mcc(), network.mnc()),
+            RecordStyle::MccMnc => format!(r"!^(.*)$!tel:\1;mcc={};mnc={}!", network.mcc(), network.mnc()),
             RecordStyle::RoutingNumber => {
                 let ported = ported_from.is_some();
                 let to = if ported {
@@ -88,6 +95,6 @@ impl Zone {
                 format!("!^.*$!tel:{};npdi{to}!", number.as_str())
             }
         };
-        Some((SERVICE, expression))
+        Some((ENUM_SERVICE, expression))
     }
 }

@@ -1,12 +1,11 @@
-//! `ringtrue dev`: from nothing to a working `curl`.
+//! `ringtrue dev`: a development server with a demo workspace.
 //!
-//! Everything that it needs is in one folder, which only its owner can enter: the database, the master key, and the
-//! credentials of a demo workspace in `dev.json`, for scripts. That file is there only while the server is ready, or
-//! after it has stopped; a start that is under way has none.
+//! One private directory holds the database, the master key and, for scripts, `dev.json` with the credentials of the
+//! demo workspace. `dev.json` is missing while the server starts, and stays after it has stopped.
 
-mod demo;
-mod folder;
-mod welcome;
+mod banner;
+mod data_dir;
+mod demo_workspace;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -20,109 +19,109 @@ use ringtrue_engine::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{demo::Demo, folder::Folder};
+use self::{data_dir::DataDir, demo_workspace::DemoWorkspace};
 use super::{
     arguments::DevArguments,
-    desk::{Desk, open_store},
-    failure::Failure,
+    context::{CommandContext, open_store},
+    error::CliError,
     printer,
     signals::{Signals, run_until_stopped},
 };
 use crate::{
     config::{self, Config, ConfigError, Environment},
     telemetry,
-    wiring::{self, Assembly, Running},
+    wiring::{self, NodeParts, RunningNode},
 };
 
-pub(super) async fn dev(desk: &Desk, arguments: &DevArguments) -> Result<(), Failure> {
-    if desk.config_file.is_some() {
-        return Err(Failure::refused(
-            "`dev` takes no configuration file",
-            "Use `ringtrue serve --config PATH`; for `dev`, set single settings in the environment.",
+pub(super) async fn dev(context: &CommandContext, arguments: &DevArguments) -> Result<(), CliError> {
+    if context.config_file.is_some() {
+        return Err(CliError::with_hint(
+            "`dev` does not read a configuration file",
+            "Use `ringtrue serve --config PATH`; for `dev`, override settings with environment variables.",
         ));
     }
-    let folder = Folder::open(&arguments.data)?;
-    let read_config = || config::for_development(&folder.database(), arguments.listen, &desk.environment);
+    let data_dir = DataDir::open(&arguments.data)?;
+    let read_config = || config::load_for_development(&data_dir.database(), arguments.listen, &context.environment);
     let config = read_config()?;
     let telemetry = telemetry::start(&config.log, &config.telemetry)?;
-    let ended = serve_until_stopped(&folder, config, read_config).await;
-    telemetry.finish().await;
-    ended
+    let result = serve_until_stopped(&data_dir, config, read_config).await;
+    telemetry.flush().await;
+    result
 }
 
 async fn serve_until_stopped(
-    folder: &Folder,
+    data_dir: &DataDir,
     config: Config,
     read_config: impl Fn() -> Result<Config, ConfigError>,
-) -> Result<(), Failure> {
-    let signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
+) -> Result<(), CliError> {
+    let signals = Signals::listen().map_err(|error| CliError::Other(error.into()))?;
     let grace = config.http.shutdown_grace;
     let shutdown = CancellationToken::new();
     let (running, demo, file) =
-        start(folder, config, Arc::new(DatabaseClock::new(Arc::new(SystemClock))), shutdown.clone()).await?;
+        start(data_dir, config, Arc::new(DatabaseClock::new(Arc::new(SystemClock))), shutdown.clone()).await?;
     let binary = std::env::current_exe().unwrap_or_else(|_| "ringtrue".into());
-    printer::text(&welcome::text(&demo, &file, &binary))?;
+    printer::print_text(&banner::render(&demo, &file, &binary))?;
     run_until_stopped(running, &shutdown, grace, signals, read_config).await
 }
 
-/// What a command needs to work on the database of a `ringtrue dev`, whether or not that runs.
-pub(super) struct DevData {
+/// Access to the database of a `ringtrue dev`, running or not.
+pub(super) struct DevDeployment {
     pub config: Config,
     pub master: MasterKey,
     pub base_url: String,
 }
 
-pub(super) fn open_data(path: &Path, environment: &Environment) -> Result<DevData, Failure> {
-    let (database, master, base_url) = Folder::find(path)?;
-    let config = config::for_development(&database, SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), environment)?;
+pub(super) fn open_data_dir(path: &Path, environment: &Environment) -> Result<DevDeployment, CliError> {
+    let (database, master, base_url) = DataDir::open_existing(path)?;
+    let config = config::load_for_development(&database, SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)), environment)?;
     let base_url = base_url.unwrap_or_else(|| format!("http://{}", config.http.listen));
-    Ok(DevData { config, master, base_url })
+    Ok(DevDeployment { config, master, base_url })
 }
 
-/// A server for a while, on any free port and with nothing of the environment. What is in its folder is as for `dev`.
-pub(super) async fn start_apart(
+/// Starts a server on a free port, ignoring the environment. Its directory is laid out as for `dev`.
+pub(super) async fn start_temporary(
     path: &Path,
     clock: Arc<dyn Clock>,
     shutdown: CancellationToken,
-) -> Result<(Running, PathBuf), Failure> {
-    let folder = Folder::open(path)?;
+) -> Result<(RunningNode, PathBuf), CliError> {
+    let data_dir = DataDir::open(path)?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let config = config::for_development(&folder.database(), any_port, &Environment::default())?;
-    let (running, _, file) = start(&folder, config, clock, shutdown).await?;
+    let config = config::load_for_development(&data_dir.database(), any_port, &Environment::default())?;
+    let (running, _, file) = start(&data_dir, config, clock, shutdown).await?;
     Ok((running, file))
 }
 
-/// Gives the server, its demo, and the file that tells scripts about it.
+/// Returns the server, its demo workspace and the path of `dev.json`.
 async fn start(
-    folder: &Folder,
+    data_dir: &DataDir,
     config: Config,
     clock: Arc<dyn Clock>,
     shutdown: CancellationToken,
-) -> Result<(Running, Demo, PathBuf), Failure> {
-    let previous = folder.take_previous()?;
-    let master = folder.master_key(&SystemEntropy::default())?;
+) -> Result<(RunningNode, DemoWorkspace, PathBuf), CliError> {
+    let previous = data_dir.take_previous_demo()?;
+    let master = data_dir.master_key(&SystemEntropy::default())?;
     let url = &config.store.url;
     ringtrue_store::migrate(url, SystemClock.now())
         .await
-        .map_err(|problem| Failure::Migrate { url: url.to_string(), problem })?;
+        .map_err(|error| CliError::Migrate { url: url.to_string(), error })?;
     let store = open_store(&config).await?;
 
     let listen = config.http.listen;
-    let assembly = Assembly { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
-    let running = wiring::start(assembly, shutdown).await.map_err(|error| {
-        let is_taken = error.chain().any(|cause| {
+    let parts = NodeParts { config, store, master, clock, entropy: Arc::new(SystemEntropy::default()) };
+    let running = wiring::start(parts, shutdown).await.map_err(|error| {
+        let is_in_use = error.chain().any(|cause| {
             cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
         });
-        if is_taken {
-            Failure::refused(
-                format!("something listens on {listen} already"),
-                "Stop it, or choose another address: `--listen 127.0.0.1:0` takes a free port.",
+        if is_in_use {
+            CliError::with_hint(
+                format!("{listen} is already in use"),
+                "Stop the other program, or use another address: `--listen 127.0.0.1:0` picks a free port.",
             )
         } else {
             error.into()
         }
     })?;
-    let demo = Demo::set_up(&running.engine, &running.base_url, previous).await?;
-    let file = folder.publish(&demo)?;
+    let demo = DemoWorkspace::set_up(&running.engine, &running.base_url, previous).await?;
+    let file = data_dir.write_ready_file(&demo)?;
     Ok((running, demo, file))
 }

@@ -1,4 +1,4 @@
-//! The machine: certificate files, addresses to listen on, open files.
+//! Checks of the machine: certificate files, listen addresses, open file limit.
 
 use std::{
     fs, io,
@@ -7,85 +7,84 @@ use std::{
     time::Duration,
 };
 
-use super::{Finding, bad, good, skipped};
+use super::{Finding, failed, passed, skipped};
 use crate::{config::Config, listener::Tls};
 
-pub(super) fn tls(config: &Config) -> Finding {
+pub(super) fn check_tls(config: &Config) -> Finding {
     const CHECK: &str = "TLS";
     match &config.http.tls {
-        None => skipped(CHECK, "not set up: plain HTTP, for a proxy that does TLS"),
+        None => skipped(CHECK, "not configured: plain HTTP, for use behind a TLS proxy"),
         Some(files) => match Tls::load(&files.certificate, &files.key) {
-            Ok(_) => good(CHECK, format!("{} and its key make a pair", files.certificate.display())),
-            Err(error) => bad(
+            Ok(_) => passed(CHECK, format!("{} matches its private key", files.certificate.display())),
+            Err(error) => failed(
                 CHECK,
                 error.to_string(),
-                "`http.tls.certificate` is the chain, leaf first, and `http.tls.key` its private key, both as PEM.",
+                "Set `http.tls.certificate` to the chain (PEM, leaf first) and `http.tls.key` to its private key (PEM).",
             ),
         },
     }
 }
 
-pub(super) fn addresses(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![address("http.listen", config.http.listen, config.http.tls.is_some())];
-    findings.extend(config.metrics.listen.map(|listen| address("metrics.listen", listen, false)));
+pub(super) fn check_addresses(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![check_address("http.listen", config.http.listen, config.http.tls.is_some())];
+    findings.extend(config.metrics.listen.map(|listen| check_address("metrics.listen", listen, false)));
     findings
 }
 
-fn address(check: &'static str, address: SocketAddr, speaks_tls: bool) -> Finding {
-    let Err(problem) = TcpListener::bind(address) else {
-        return good(check, format!("{address} is free"));
+fn check_address(check: &'static str, address: SocketAddr, uses_tls: bool) -> Finding {
+    let Err(error) = TcpListener::bind(address) else {
+        return passed(check, format!("{address} is free"));
     };
-    match problem.kind() {
-        io::ErrorKind::AddrInUse if answers_as_ringtrue(address) => {
-            good(check, format!("a Ringtrue listens on {address} already"))
+    match error.kind() {
+        io::ErrorKind::AddrInUse if is_ringtrue(address) => {
+            passed(check, format!("Ringtrue is already listening on {address}"))
         }
-        io::ErrorKind::AddrInUse if speaks_tls => skipped(
-            check,
-            format!("something listens on {address} already; behind TLS we do not ask whether it is ours"),
-        ),
+        io::ErrorKind::AddrInUse if uses_tls => {
+            skipped(check, format!("{address} is in use; not probed, because it speaks TLS"))
+        }
         io::ErrorKind::AddrInUse => {
-            bad(check, format!("something else listens on {address}"), "Stop it, or choose another address.")
+            failed(check, format!("{address} is in use by another program"), "Stop it, or use another address.")
         }
-        io::ErrorKind::PermissionDenied => bad(
+        io::ErrorKind::PermissionDenied => failed(
             check,
-            format!("{address}: {problem}"),
-            "Ports below 1024 need the capability CAP_NET_BIND_SERVICE; or choose a higher one.",
+            format!("{address}: {error}"),
+            "Ports below 1024 require CAP_NET_BIND_SERVICE; grant it, or use a higher port.",
         ),
-        _ => bad(check, format!("{address}: {problem}"), "Choose an address that this machine has."),
+        _ => failed(check, format!("{address}: {error}"), "Use an address of this machine."),
     }
 }
 
-/// Asks for `/livez`, which both of our listeners answer with the version of the API.
-fn answers_as_ringtrue(address: SocketAddr) -> bool {
-    const PATIENCE: Duration = Duration::from_secs(2);
-    let ask = || -> io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+/// Requests `/livez`, to which both listeners respond with an `x-api-version` header.
+fn is_ringtrue(address: SocketAddr) -> bool {
+    const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+    let probe = || -> io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
+        stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+        stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
         write!(stream, "GET /livez HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
-        let mut answer = vec![];
-        stream.take(4_096).read_to_end(&mut answer)?;
-        Ok(String::from_utf8_lossy(&answer).to_ascii_lowercase())
+        let mut response = vec![];
+        stream.take(4_096).read_to_end(&mut response)?;
+        Ok(String::from_utf8_lossy(&response).to_ascii_lowercase())
     };
-    ask().is_ok_and(|answer| answer.contains("\r\nx-api-version: "))
+    probe().is_ok_and(|response| response.contains("\r\nx-api-version: "))
 }
 
-/// What a server keeps open beside its connections: the database, its log, itself.
-const BESIDES: usize = 64;
+/// File descriptors beyond connections: database, log, listeners.
+const RESERVED_FILE_DESCRIPTORS: usize = 64;
 
-pub(super) fn open_files(config: &Config) -> Finding {
+pub(super) fn check_open_files(config: &Config) -> Finding {
     const CHECK: &str = "open files";
-    let Some(limit) = fs::read_to_string("/proc/self/limits").ok().as_deref().and_then(soft_limit) else {
-        return skipped(CHECK, "this system does not say how many are allowed");
+    let Some(limit) = fs::read_to_string("/proc/self/limits").ok().as_deref().and_then(parse_soft_limit) else {
+        return skipped(CHECK, "cannot read the limit on this system");
     };
     let options = config.store.options;
-    let needed = config.http.max_connections + options.connections.max(options.readers) + BESIDES;
+    let needed = config.http.max_connections + options.connections.max(options.readers) + RESERVED_FILE_DESCRIPTORS;
     if limit >= needed {
-        good(CHECK, format!("{needed} are needed at most, and {limit} allowed"))
+        passed(CHECK, format!("at most {needed} needed, {limit} allowed"))
     } else {
-        bad(
+        failed(
             CHECK,
-            format!("{limit} are allowed, and `http.max_connections` may need {needed}"),
+            format!("{limit} allowed, but `http.max_connections` may need {needed}"),
             format!(
                 "Raise the limit (`ulimit -n {needed}`, or LimitNOFILE={needed} in a systemd unit), or lower the setting."
             ),
@@ -93,8 +92,8 @@ pub(super) fn open_files(config: &Config) -> Finding {
     }
 }
 
-/// The soft limit of open files, as Linux shows it.
-fn soft_limit(limits: &str) -> Option<usize> {
+/// Parses the soft limit from `/proc/self/limits`.
+fn parse_soft_limit(limits: &str) -> Option<usize> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     match line.split_whitespace().next()? {
         "unlimited" => Some(usize::MAX),
@@ -107,17 +106,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_soft_limit_is_the_first_number() {
+    fn soft_limit_is_the_first_number() {
         let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
                       Max processes             1                    2                    processes \n\
                       Max open files            1024                 524288               files     \n";
-        assert_eq!(soft_limit(limits), Some(1024));
-        assert_eq!(soft_limit("Max open files  unlimited  unlimited  files"), Some(usize::MAX));
-        assert_eq!(soft_limit("nothing"), None);
+        assert_eq!(parse_soft_limit(limits), Some(1024));
+        assert_eq!(parse_soft_limit("Max open files  unlimited  unlimited  files"), Some(usize::MAX));
+        assert_eq!(parse_soft_limit("nothing"), None);
     }
 
     #[test]
-    fn an_address_that_someone_else_uses_is_noticed() {
+    fn address_in_use_by_another_program_is_reported() {
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = other.local_addr().unwrap();
         std::thread::scope(|scope| {
@@ -125,9 +124,9 @@ mod tests {
                 let (mut stream, _) = other.accept().unwrap();
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
             });
-            let finding = address("http.listen", taken, false);
-            let expected = format!("something else listens on {taken}");
-            assert_eq!(finding, bad("http.listen", expected, "Stop it, or choose another address."));
+            let finding = check_address("http.listen", taken, false);
+            let expected = format!("{taken} is in use by another program");
+            assert_eq!(finding, failed("http.listen", expected, "Stop it, or use another address."));
         });
     }
 }

@@ -1,6 +1,6 @@
-//! `ringtrue doctor`: looks at everything that a server needs, one thing after the other.
+//! `ringtrue doctor`: checks everything that a server needs, without changing anything.
 //!
-//! Nothing is changed. What cannot be looked at because something before it failed is skipped, and said to be.
+//! Checks that depend on a failed check are reported as skipped.
 
 mod database;
 mod machine;
@@ -9,13 +9,12 @@ use serde_json::json;
 
 use super::{
     arguments::Output,
-    desk::Desk,
-    failure::Failure,
+    context::CommandContext,
+    error::CliError,
     printer::{self, Printer, Record},
 };
-use crate::config::{Config, Loaded};
+use crate::config::{Config, LoadedConfig};
 
-/// What was looked at, and how it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub check: &'static str,
@@ -24,82 +23,86 @@ pub(super) struct Finding {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    Good(String),
-    Bad {
-        found: String,
-        remedy: String,
+    Passed(String),
+    Failed {
+        detail: String,
+        hint: String,
     },
-    /// Not looked at, and why.
+    /// The reason.
     Skipped(String),
 }
 
-fn good(check: &'static str, found: impl Into<String>) -> Finding {
-    Finding { check, verdict: Verdict::Good(found.into()) }
+fn passed(check: &'static str, detail: impl Into<String>) -> Finding {
+    Finding { check, verdict: Verdict::Passed(detail.into()) }
 }
 
-fn bad(check: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
-    Finding { check, verdict: Verdict::Bad { found: found.into(), remedy: remedy.into() } }
+fn failed(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Finding {
+    Finding { check, verdict: Verdict::Failed { detail: detail.into(), hint: hint.into() } }
 }
 
-fn skipped(check: &'static str, why: impl Into<String>) -> Finding {
-    Finding { check, verdict: Verdict::Skipped(why.into()) }
+fn skipped(check: &'static str, reason: impl Into<String>) -> Finding {
+    Finding { check, verdict: Verdict::Skipped(reason.into()) }
 }
 
-pub(super) async fn doctor(desk: &Desk) -> Result<(), Failure> {
-    let findings = match desk.load() {
-        Err(failure) => vec![bad(
+pub(super) async fn doctor(context: &CommandContext) -> Result<(), CliError> {
+    let findings = match context.load() {
+        Err(error) => vec![failed(
             "configuration",
-            failure.to_string(),
-            "Mend it; `ringtrue config default` tells what each key means.",
+            error.to_string(),
+            "Correct it; `ringtrue config default` documents every key.",
         )],
-        Ok(loaded) => examine(desk, loaded).await,
+        Ok(loaded) => run_checks(context, loaded).await,
     };
-    let is_well = !findings.iter().any(|finding| matches!(finding.verdict, Verdict::Bad { .. }));
-    print(desk.printer, &findings, is_well)?;
-    if is_well { Ok(()) } else { Err(Failure::Told) }
+    let all_passed = !findings.iter().any(|finding| matches!(finding.verdict, Verdict::Failed { .. }));
+    print_findings(context.printer, &findings, all_passed)?;
+    if all_passed { Ok(()) } else { Err(CliError::AlreadyReported) }
 }
 
-async fn examine(desk: &Desk, Loaded { config, file, .. }: Loaded) -> Vec<Finding> {
-    let place = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());
-    let mut findings = vec![good("configuration", place), base_url(&config)];
-    findings.extend(database::examine(desk, &config).await);
-    findings.push(machine::tls(&config));
-    findings.extend(machine::addresses(&config));
-    findings.push(machine::open_files(&config));
+async fn run_checks(context: &CommandContext, LoadedConfig { config, file, .. }: LoadedConfig) -> Vec<Finding> {
+    let source = file.map_or_else(|| "defaults and environment".to_owned(), |path| path.display().to_string());
+    let mut findings = vec![passed("configuration", source), check_base_url(&config)];
+    findings.extend(database::check(context, &config).await);
+    findings.push(machine::check_tls(&config));
+    findings.extend(machine::check_addresses(&config));
+    findings.push(machine::check_open_files(&config));
     findings
 }
 
-/// That it fits the region is part of a configuration that could be read.
-fn base_url(config: &Config) -> Finding {
-    let found = match &config.base_url {
+/// Loading the configuration has already checked that the URL matches the region.
+fn check_base_url(config: &Config) -> Finding {
+    let detail = match &config.base_url {
         Some(url) => format!("{url}, region {}", config.region),
-        None => format!("not set: http.listen is used, on this machine only; region {}", config.region),
+        None => format!("not set: using http.listen, on this machine only; region {}", config.region),
     };
-    good("base URL", found)
+    passed("base URL", detail)
 }
 
-fn print(printer: Printer, findings: &[Finding], is_well: bool) -> Result<(), Failure> {
+fn print_findings(printer: Printer, findings: &[Finding], all_passed: bool) -> Result<(), CliError> {
     if printer.output != Output::Table {
-        return Ok(printer.list(&[], findings.iter().map(record).collect())?);
+        return Ok(printer.print_list(&[], findings.iter().map(record).collect())?);
     }
     let mut text: String = findings.iter().map(line).collect();
-    text.push_str(if is_well { "\nAll is well.\n" } else { "\nSomething is wrong: see the lines with ✗.\n" });
-    Ok(printer::text(&text)?)
+    text.push_str(if all_passed {
+        "\nAll checks passed.\n"
+    } else {
+        "\nSome checks failed: see the lines marked ✗.\n"
+    });
+    Ok(printer::print_text(&text)?)
 }
 
 fn line(Finding { check, verdict }: &Finding) -> String {
     match verdict {
-        Verdict::Good(found) => format!("✓ {check}: {found}\n"),
-        Verdict::Bad { found, remedy } => format!("✗ {check}: {found}\n  → {remedy}\n"),
-        Verdict::Skipped(why) => format!("- {check}: {why}\n"),
+        Verdict::Passed(detail) => format!("✓ {check}: {detail}\n"),
+        Verdict::Failed { detail, hint } => format!("✗ {check}: {detail}\n  → {hint}\n"),
+        Verdict::Skipped(reason) => format!("- {check}: {reason}\n"),
     }
 }
 
 fn record(Finding { check, verdict }: &Finding) -> Record {
-    let (verdict, detail, remedy) = match verdict {
-        Verdict::Good(found) => ("good", found, None),
-        Verdict::Bad { found, remedy } => ("bad", found, Some(remedy)),
-        Verdict::Skipped(why) => ("skipped", why, None),
+    let (verdict, detail, hint) = match verdict {
+        Verdict::Passed(detail) => ("good", detail, None),
+        Verdict::Failed { detail, hint } => ("bad", detail, Some(hint)),
+        Verdict::Skipped(reason) => ("skipped", reason, None),
     };
-    vec![("check", json!(check)), ("verdict", json!(verdict)), ("detail", json!(detail)), ("remedy", json!(remedy))]
+    vec![("check", json!(check)), ("verdict", json!(verdict)), ("detail", json!(detail)), ("remedy", json!(hint))]
 }

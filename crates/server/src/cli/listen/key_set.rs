@@ -1,10 +1,10 @@
-//! The public keys that callbacks are checked by.
+//! Public keys that verify callbacks.
 
 use std::{sync::Arc, time::Duration};
 
 use ringtrue_engine::{
-    callback::signature::{NotAJwks, read_jwks},
-    keys::PublicKey,
+    callback::signature::{JwksError, parse_jwks},
+    keys::CallbackPublicKey,
 };
 use tokio::{
     sync::Mutex,
@@ -12,96 +12,95 @@ use tokio::{
 };
 
 use super::{
-    endpoint::Endpoint,
-    exchange::{Answer, Unanswered, exchange},
+    http_client::{HttpClientError, HttpResponse, send_request},
+    secure_url::SecureUrl,
 };
-use crate::cli::{caller::Upstream, failure::Failure};
+use crate::cli::{client::Upstream, error::CliError};
 
-/// Between two fetches, however many callbacks name keys that nobody knows.
-const GAP: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Bounds the fetches that callbacks with unknown key ids can cause.
+const MIN_FETCH_INTERVAL: Duration = Duration::from_secs(1);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Keys as they were published last.
 #[derive(Debug)]
 pub(super) struct KeySet {
-    from: Endpoint,
-    /// Whose it is, and who knows how to speak to that server.
+    url: SecureUrl,
+    /// Client for the server of a profile, which may need extra CA certificates.
     upstream: Option<Arc<Upstream>>,
-    fetched: Mutex<Fetched>,
+    cache: Mutex<KeyCache>,
 }
 
 #[derive(Debug, Default)]
-struct Fetched {
-    keys: Vec<PublicKey>,
-    /// When the last attempt began, whatever came of it.
-    at: Option<Instant>,
+struct KeyCache {
+    keys: Vec<CallbackPublicKey>,
+    /// Start of the last attempt, successful or not.
+    last_attempt: Option<Instant>,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unfetched {
+pub(super) enum KeyFetchError {
     #[error(transparent)]
-    Unanswered(#[from] Unanswered),
+    Http(#[from] HttpClientError),
     #[error("{0}")]
-    Upstream(Failure),
-    #[error("the answer has status {0}")]
+    Upstream(CliError),
+    #[error("unexpected status {0}")]
     Status(u16),
-    #[error("the answer is not UTF-8")]
+    #[error("the response is not UTF-8")]
     NotText,
     #[error(transparent)]
-    NotAJwks(#[from] NotAJwks),
+    JwksError(#[from] JwksError),
 }
 
 impl KeySet {
-    pub(super) fn new(from: Endpoint) -> Self {
-        KeySet { from, upstream: None, fetched: Mutex::default() }
+    pub(super) fn new(url: SecureUrl) -> Self {
+        KeySet { url, upstream: None, cache: Mutex::default() }
     }
 
-    pub(super) fn of(upstream: Arc<Upstream>) -> Result<Self, Failure> {
-        Ok(KeySet { from: upstream.jwks()?, upstream: Some(upstream), fetched: Mutex::default() })
+    pub(super) fn for_upstream(upstream: Arc<Upstream>) -> Result<Self, CliError> {
+        Ok(KeySet { url: upstream.jwks_url()?, upstream: Some(upstream), cache: Mutex::default() })
     }
 
-    pub(super) fn from(&self) -> &Endpoint {
-        &self.from
+    pub(super) fn url(&self) -> &SecureUrl {
+        &self.url
     }
 
-    pub(super) async fn keys(&self) -> Vec<PublicKey> {
-        self.fetched.lock().await.keys.clone()
+    pub(super) async fn keys(&self) -> Vec<CallbackPublicKey> {
+        self.cache.lock().await.keys.clone()
     }
 
-    /// Fetches them again. Callers who ask at the same time share one fetch; an attempt that fails keeps what is there.
-    pub(super) async fn fetch(&self) -> Result<Vec<PublicKey>, Unfetched> {
-        let asked_at = Instant::now();
-        let mut fetched = self.fetched.lock().await;
-        if fetched.at.is_some_and(|at| at >= asked_at) {
-            return Ok(fetched.keys.clone());
+    /// Fetches the keys again. Concurrent calls share one fetch; a failed fetch keeps the current keys.
+    pub(super) async fn fetch(&self) -> Result<Vec<CallbackPublicKey>, KeyFetchError> {
+        let requested_at = Instant::now();
+        let mut cache = self.cache.lock().await;
+        if cache.last_attempt.is_some_and(|at| at >= requested_at) {
+            return Ok(cache.keys.clone());
         }
-        if let Some(at) = fetched.at {
-            sleep_until(at + GAP).await;
+        if let Some(at) = cache.last_attempt {
+            sleep_until(at + MIN_FETCH_INTERVAL).await;
         }
-        fetched.at = Some(Instant::now());
-        fetched.keys = self.download().await?;
-        Ok(fetched.keys.clone())
+        cache.last_attempt = Some(Instant::now());
+        cache.keys = self.download().await?;
+        Ok(cache.keys.clone())
     }
 
-    async fn download(&self) -> Result<Vec<PublicKey>, Unfetched> {
-        let answer = match &self.upstream {
-            Some(upstream) => upstream.key_set().await.map_err(Unfetched::Upstream)?,
-            None => self.ask().await?,
+    async fn download(&self) -> Result<Vec<CallbackPublicKey>, KeyFetchError> {
+        let response = match &self.upstream {
+            Some(upstream) => upstream.fetch_key_set().await.map_err(KeyFetchError::Upstream)?,
+            None => self.request_keys().await?,
         };
-        if answer.status != 200 {
-            return Err(Unfetched::Status(answer.status));
+        if response.status != 200 {
+            return Err(KeyFetchError::Status(response.status));
         }
-        let text = std::str::from_utf8(&answer.body).map_err(|_| Unfetched::NotText)?;
-        Ok(read_jwks(text)?)
+        let text = std::str::from_utf8(&response.body).map_err(|_| KeyFetchError::NotText)?;
+        Ok(parse_jwks(text)?)
     }
 
-    async fn ask(&self) -> Result<Answer, Unanswered> {
-        let (target, host) = (self.from.target(), self.from.host());
+    async fn request_keys(&self) -> Result<HttpResponse, HttpClientError> {
+        let (target, host) = (self.url.request_target(), self.url.host_header());
         let agent = concat!("Ringtrue/", env!("CARGO_PKG_VERSION"));
         let request = format!(
             "GET {target} HTTP/1.1\r\nhost: {host}\r\naccept: application/json\r\nuser-agent: {agent}\r\n\
              connection: close\r\n\r\n"
         );
-        exchange(&self.from, request.as_bytes(), PATIENCE).await
+        send_request(&self.url, request.as_bytes(), FETCH_TIMEOUT).await
     }
 }

@@ -1,21 +1,21 @@
-//! `ringtrue listen`: a receiver for callbacks, to develop with.
+//! `ringtrue listen`: a callback receiver for development.
 //!
-//! It says of every callback what is in it, whether its signature is good, and if not, what differs. It needs no
-//! database and no engine, only the public keys. What it receives is printed, numbers included, and kept nowhere.
+//! Prints every callback, verifies its signature and explains failures. Needs only the public keys, no database or
+//! engine. Callbacks are printed with phone numbers, and their bodies are not stored.
 //!
-//! With a profile it loses nothing: see [`mod@catching_up`]. Then a repeated callback is answered and not shown. Otherwise it
-//! is shown again, since seeing that is what one listens for.
+//! With a profile, missed callbacks are replayed (see [`mod@replay`]) and duplicates are acknowledged without being
+//! printed. Without one, duplicates are printed, since retries are what developers want to see.
 //!
-//! Deliberately absent: TLS.
+//! TLS is deliberately not supported.
 
-mod catching_up;
-mod endpoint;
-mod exchange;
+mod background_receiver;
+mod http_client;
 mod key_set;
-mod mailbox;
-mod reception;
+mod receiver;
+mod replay;
 mod report;
-mod verdict;
+mod secure_url;
+mod verification;
 
 use std::{
     convert::Infallible,
@@ -36,180 +36,181 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use self::{
-    catching_up::CatchingUp,
-    key_set::KeySet,
-    reception::Reception,
-    report::{Event, Tally, say},
-};
 pub(super) use self::{
-    endpoint::{Endpoint, NotAnEndpoint},
-    exchange::Answer,
-    mailbox::Mailbox,
+    background_receiver::BackgroundReceiver,
+    http_client::HttpResponse,
+    secure_url::{InvalidSecureUrl, SecureUrl},
+};
+use self::{
+    key_set::KeySet,
+    receiver::CallbackReceiver,
+    replay::MissedCallbackReplay,
+    report::{CallbackCounts, ListenEvent, print_status},
 };
 use super::{
     arguments::ListenArguments,
-    caller::{Ledger, Upstream},
-    desk::Desk,
-    failure::Failure,
+    client::{ListenJournal, Upstream},
+    context::CommandContext,
+    error::CliError,
     printer::Printer,
     signals::Signals,
 };
 
-const MOST_CONNECTIONS: usize = 64;
-/// How long requests under way may take to end once we are told to stop.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// When the process has no file descriptors left, waiting helps and trying again at once does not.
-const AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(50);
+const MAX_CONNECTIONS: usize = 64;
+/// Time for requests in flight to finish after a stop signal.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Avoids a busy loop when the process has run out of file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-pub(super) async fn listen(desk: &Desk, arguments: ListenArguments) -> Result<(), Failure> {
-    let mut signals = Signals::listen().map_err(|problem| Failure::Failed(problem.into()))?;
-    let upstream = arguments.profile.as_ref().map(|profile| Upstream::open(desk, profile)).transpose()?;
+pub(super) async fn listen(context: &CommandContext, arguments: ListenArguments) -> Result<(), CliError> {
+    let mut signals = Signals::listen().map_err(|error| CliError::Other(error.into()))?;
+    let upstream = arguments.profile.as_ref().map(|profile| Upstream::open(context, profile)).transpose()?;
     let upstream = upstream.map(Arc::new);
     let keys = match &upstream {
-        Some(upstream) => KeySet::of(Arc::clone(upstream))?,
-        None => KeySet::new(key_set_of(&arguments)?),
+        Some(upstream) => KeySet::for_upstream(Arc::clone(upstream))?,
+        None => KeySet::new(key_set_url(&arguments)?),
     };
-    let ledger = arguments.profile.as_ref().map(|profile| Ledger::open(desk, profile, reception::now()));
-    let ledger = ledger.transpose()?.map(Arc::new);
+    let journal = arguments.profile.as_ref().map(|profile| ListenJournal::open(context, profile, receiver::now()));
+    let journal = journal.transpose()?.map(Arc::new);
     let (listener, address) = bind(arguments.listen).await?;
-    announce(desk.printer, &arguments, address, &keys).await?;
+    print_startup(context.printer, &arguments, address, &keys).await?;
 
-    let (sender, mut events) = mpsc::channel(MOST_CONNECTIONS);
-    let reception = Arc::new(Reception {
+    let (sender, mut events) = mpsc::channel(MAX_CONNECTIONS);
+    let receiver = Arc::new(CallbackReceiver {
         keys,
         mode: expected_mode(&arguments),
         port: address.port(),
-        answer: arguments.answer,
+        response_status: arguments.answer,
         forward: arguments.forward,
-        forwards_unverified: arguments.forward_unverified,
-        ledger: ledger.clone(),
+        forward_unverified: arguments.forward_unverified,
+        journal: journal.clone(),
         events: sender,
     });
-    // From here on callbacks can come: those that are asked for, too.
-    let mut catching_up = pin!(catching_up(desk.printer, upstream, ledger.clone()));
-    let enough = arguments.once.map_or(u64::MAX, |count| count.get().into());
+    // The listener is bound, so resends can be requested.
+    let mut replay = pin!(replay_missed(context.printer, upstream, journal.clone()));
+    let max_callbacks = arguments.once.map_or(u64::MAX, |count| count.get().into());
     let tasks = TaskTracker::new();
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let mut desk = FrontDesk { printer: desk.printer, ledger, tally: Tally::default() };
-    while desk.tally.callbacks() < enough {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut sink = EventSink { printer: context.printer, journal, counts: CallbackCounts::default() };
+    while sink.counts.callbacks() < max_callbacks {
         tokio::select! {
-            () = signals.stop() => break,
-            Some(event) = events.recv() => desk.take(event)?,
-            ended = &mut catching_up => match ended? {},
-            (stream, place) = accept(&listener, &places) => {
-                let reception = Arc::clone(&reception);
+            () = signals.wait_for_stop() => break,
+            Some(event) = events.recv() => sink.handle(event)?,
+            ended = &mut replay => match ended? {},
+            (stream, permit) = accept(&listener, &permits) => {
+                let receiver = Arc::clone(&receiver);
                 tasks.spawn(async move {
-                    reception.serve(stream).await;
-                    drop(place);
+                    receiver.serve(stream).await;
+                    drop(permit);
                 });
             }
         }
     }
-    drop((listener, reception));
-    desk.finish(events).await
+    drop((listener, receiver));
+    sink.drain(events).await
 }
 
-/// For ever, unless it fails.
-async fn catching_up(
+/// Never returns without a profile.
+async fn replay_missed(
     printer: Printer,
     upstream: Option<Arc<Upstream>>,
-    ledger: Option<Arc<Ledger>>,
-) -> Result<Infallible, Failure> {
-    match (upstream, ledger) {
-        (Some(upstream), Some(ledger)) => CatchingUp::new(upstream, ledger, printer).run().await,
+    journal: Option<Arc<ListenJournal>>,
+) -> Result<Infallible, CliError> {
+    match (upstream, journal) {
+        (Some(upstream), Some(journal)) => MissedCallbackReplay::new(upstream, journal, printer).run().await,
         _ => std::future::pending().await,
     }
 }
 
-/// Where callbacks are told of and booked, one after the other.
-struct FrontDesk {
+/// Prints and journals callbacks, one at a time.
+struct EventSink {
     printer: Printer,
-    ledger: Option<Arc<Ledger>>,
-    tally: Tally,
+    journal: Option<Arc<ListenJournal>>,
+    counts: CallbackCounts,
 }
 
-impl FrontDesk {
-    /// A callback is answered only when it has been printed and booked.
-    fn take(&mut self, mut event: Event) -> Result<(), Failure> {
-        self.tally.take(self.printer, &event)?;
-        if let Event::Callback(callback) = &mut event {
-            if let (Some(ledger), Some(entry)) = (&self.ledger, callback.entry.take()) {
-                ledger.record(entry)?;
+impl EventSink {
+    /// Prints and journals a callback before its response is sent.
+    fn handle(&mut self, mut event: ListenEvent) -> Result<(), CliError> {
+        self.counts.report(self.printer, &event)?;
+        if let ListenEvent::Callback(callback) = &mut event {
+            if let (Some(journal), Some(entry)) = (&self.journal, callback.entry.take()) {
+                journal.record(entry)?;
             }
-            if let Some(done) = callback.done.take() {
-                // Whoever sent it may have gone.
-                let _ = done.send(());
+            if let Some(journaled) = callback.journaled.take() {
+                // The client may have disconnected.
+                let _ = journaled.send(());
             }
         }
         Ok(())
     }
 
-    /// Lets requests under way be answered: the channel closes with the last of them.
-    async fn finish(mut self, mut events: mpsc::Receiver<Event>) -> Result<(), Failure> {
-        let deadline = Instant::now() + FAREWELL;
+    /// Waits for requests in flight: the channel closes with the last of them.
+    async fn drain(mut self, mut events: mpsc::Receiver<ListenEvent>) -> Result<(), CliError> {
+        let deadline = Instant::now() + DRAIN_TIMEOUT;
         while let Ok(Some(event)) = timeout_at(deadline, events.recv()).await {
-            self.take(event)?;
+            self.handle(event)?;
         }
-        Ok(say(self.printer, &format!("\n{}", self.tally.summary()))?)
+        Ok(print_status(self.printer, &format!("\n{}", self.counts.summary()))?)
     }
 }
 
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
     // The semaphore is never closed.
-    let place = Arc::clone(places).acquire_owned().await.ok();
+    let permit = Arc::clone(permits).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
-            Err(_) => sleep(AFTER_FAILED_ACCEPT).await,
+            Ok((stream, _)) => return (stream, permit),
+            Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
-    let listening = async {
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError> {
+    let listener = async {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
         Ok((listener, address))
     };
-    listening.await.map_err(|problem: io::Error| {
-        Failure::refused(
-            format!("{address} cannot be listened on: {problem}"),
-            "Choose another address: `--listen 127.0.0.1:0` takes a free port.",
+    listener.await.map_err(|error: io::Error| {
+        CliError::with_hint(
+            format!("failed to listen on {address}: {error}"),
+            "Use another address: `--listen 127.0.0.1:0` picks a free port.",
         )
     })
 }
 
-async fn announce(
+async fn print_startup(
     printer: Printer,
     arguments: &ListenArguments,
     address: SocketAddr,
     keys: &KeySet,
-) -> Result<(), Failure> {
-    let from = keys.from();
-    let known = match keys.fetch().await {
-        Ok(known) => format!("{} from {from}", known.len()),
-        Err(problem) => format!("none yet: {from}: {problem}. The first callback tries again."),
+) -> Result<(), CliError> {
+    let url = keys.url();
+    let loaded = match keys.fetch().await {
+        Ok(keys) => format!("{} from {url}", keys.len()),
+        Err(error) => format!("none yet: {url}: {error}. Retrying at the first callback."),
     };
-    let target = arguments.forward.as_ref().filter(|to| to.has_target()).map(Endpoint::target);
+    let target = arguments.forward.as_ref().filter(|to| to.has_path()).map(SecureUrl::request_target);
     let target = target.unwrap_or_else(|| "/callbacks".to_owned());
-    let mut text = format!("\n  callback_url   http://{}{target}\n  keys           {known}\n", reachable(address));
+    let mut text =
+        format!("\n  callback_url   http://{}{target}\n  keys           {loaded}\n", reachable_address(address));
     if expected_mode(arguments) == Mode::Sandbox {
-        text.push_str("  accepted       callbacks of live and of sandbox checks\n");
+        text.push_str("  accepted       callbacks of live and sandbox checks\n");
     }
     if let Some(to) = &arguments.forward {
-        let which = if arguments.forward_unverified { ", without a valid signature too" } else { "" };
+        let which = if arguments.forward_unverified { ", including invalid signatures" } else { "" };
         let _ = writeln!(text, "  forwarded to   {to}{which}");
     }
     if let Some(profile) = &arguments.profile {
-        let _ = writeln!(text, "  resumes for    the profile `{profile}`: what is missed is sent again");
+        let _ = writeln!(text, "  resumes        profile `{profile}`: missed callbacks are resent");
     }
     text.push_str("  To stop        Ctrl+C\n");
-    Ok(say(printer, &text)?)
+    Ok(print_status(printer, &text)?)
 }
 
-/// The address by which this machine reaches a listener.
-fn reachable(address: SocketAddr) -> SocketAddr {
+/// Replaces an unspecified address with the loopback address.
+fn reachable_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         ip if !ip.is_unspecified() => ip,
         ip if ip.is_ipv4() => Ipv4Addr::LOCALHOST.into(),
@@ -218,32 +219,32 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// What we need of the `dev.json` of `ringtrue dev`.
+/// Part of the `dev.json` of `ringtrue dev`.
 #[derive(Deserialize)]
-struct Ready {
+struct DevFile {
     base_url: String,
 }
 
-/// `ringtrue dev` makes sandbox projects. For any other server, sandbox callbacks are refused unless asked for.
+/// `ringtrue dev` has sandbox projects only. For other servers, sandbox callbacks need `--accept-sandbox`.
 fn expected_mode(arguments: &ListenArguments) -> Mode {
     let is_dev = arguments.jwks.is_none() && arguments.profile.is_none();
     if is_dev || arguments.accept_sandbox { Mode::Sandbox } else { Mode::Live }
 }
 
-/// The key set that the command line names, or the one of `ringtrue dev`.
-fn key_set_of(arguments: &ListenArguments) -> Result<Endpoint, Failure> {
+/// Uses `--jwks`, or the server of `ringtrue dev`.
+fn key_set_url(arguments: &ListenArguments) -> Result<SecureUrl, CliError> {
     if let Some(jwks) = &arguments.jwks {
         return Ok(jwks.clone());
     }
     let path = arguments.data.join("dev.json");
-    let refused = |problem: String| {
-        Failure::refused(
-            format!("where are the public keys? {}: {problem}", path.display()),
-            "Start `ringtrue dev`, say where its folder is with --data DIR, or name a key set with --jwks URL.",
+    let not_found = |error: String| {
+        CliError::with_hint(
+            format!("cannot locate the public keys: {}: {error}", path.display()),
+            "Start `ringtrue dev`, set its data directory with --data DIR, or set a key set with --jwks URL.",
         )
     };
-    let text = fs::read(&path).map_err(|problem| refused(problem.to_string()))?;
-    let ready: Ready = serde_json::from_slice(&text).map_err(|problem| refused(problem.to_string()))?;
-    let url = format!("{}/.well-known/jwks.json", ready.base_url);
-    url.parse().map_err(|problem: endpoint::NotAnEndpoint| refused(problem.to_string()))
+    let text = fs::read(&path).map_err(|error| not_found(error.to_string()))?;
+    let dev_file: DevFile = serde_json::from_slice(&text).map_err(|error| not_found(error.to_string()))?;
+    let jwks_url = format!("{}/.well-known/jwks.json", dev_file.base_url);
+    jwks_url.parse().map_err(|error: secure_url::InvalidSecureUrl| not_found(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What is said about callbacks: for people, or one line of JSON or CSV each.
+//! Reports about callbacks: text, or one line of JSON or CSV each.
 
 use std::{fmt::Write as _, io};
 
@@ -9,21 +9,20 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::{
-    exchange::{Answer, Unanswered},
-    verdict::Flaw,
+    http_client::{HttpClientError, HttpResponse},
+    verification::VerificationError,
 };
 use crate::{
     cli::{
         arguments::Output,
-        caller::Entry,
-        printer::{self, Printer, harmless},
+        client::JournalEntry,
+        printer::{self, Printer, escape_controls},
     },
     http::time,
 };
 
-/// How much is shown of what an application answered.
-const SHOWN_OF_ANSWER: usize = 500;
-/// Of a callback, in CSV.
+const MAX_SHOWN_RESPONSE_CHARS: usize = 500;
+/// CSV columns.
 const COLUMNS: [&str; 12] = [
     "received_at",
     "target",
@@ -40,75 +39,74 @@ const COLUMNS: [&str; 12] = [
 ];
 
 #[derive(Debug)]
-pub(super) enum Event {
-    Callback(Box<Callback>),
-    Refused(Refusal),
+pub(super) enum ListenEvent {
+    Callback(Box<CallbackReport>),
+    Rejected(RejectedRequest),
 }
 
-/// A callback, good or bad. There is no other record of it.
+/// Received callback, valid or not, and its handling.
 #[derive(Debug)]
-pub(super) struct Callback {
+pub(super) struct CallbackReport {
     pub received_at: Timestamp,
     pub target: String,
     pub product: Option<String>,
     pub attempt: Option<String>,
-    /// By which key it was signed, or what is wrong.
-    pub verdict: Result<String, Flaw>,
-    pub answered: StatusCode,
-    pub forwarded: Option<Result<Answer, Unanswered>>,
+    /// Id of the signing key, or the verification error.
+    pub signature: Result<String, VerificationError>,
+    pub response_status: StatusCode,
+    pub forwarded: Option<Result<HttpResponse, HttpClientError>>,
     pub body: Bytes,
-    /// It was handled before, or is being handled.
-    pub is_repeated: bool,
-    /// What is booked once it has been told of.
-    pub entry: Option<Entry>,
-    /// Told when it is booked.
-    pub done: Option<oneshot::Sender<()>>,
+    /// Already handled, or being handled by another request.
+    pub is_duplicate: bool,
+    /// Written to the journal after printing.
+    pub entry: Option<JournalEntry>,
+    /// Notified once the entry is in the journal.
+    pub journaled: Option<oneshot::Sender<()>>,
 }
 
-/// Something else that arrived.
+/// Request that is not a callback.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct RejectedRequest {
     at: Timestamp,
-    what: String,
+    message: String,
 }
 
-impl Refusal {
-    pub(super) fn new(at: Timestamp, what: String) -> Self {
-        Refusal { at, what }
+impl RejectedRequest {
+    pub(super) fn new(at: Timestamp, message: String) -> Self {
+        RejectedRequest { at, message }
     }
 }
 
-/// What has come so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub good: u64,
-    pub bad: u64,
-    pub refused: u64,
-    pub repeated: u64,
+pub(super) struct CallbackCounts {
+    pub valid: u64,
+    pub invalid: u64,
+    pub rejected: u64,
+    pub duplicates: u64,
 }
 
-impl Tally {
+impl CallbackCounts {
     pub(super) fn callbacks(self) -> u64 {
-        self.good + self.bad
+        self.valid + self.invalid
     }
 
-    pub(super) fn take(&mut self, printer: Printer, event: &Event) -> io::Result<()> {
+    pub(super) fn report(&mut self, printer: Printer, event: &ListenEvent) -> io::Result<()> {
         match event {
-            Event::Callback(callback) if callback.is_repeated => {
-                self.repeated += 1;
+            ListenEvent::Callback(callback) if callback.is_duplicate => {
+                self.duplicates += 1;
                 Ok(())
             }
-            Event::Callback(callback) => {
+            ListenEvent::Callback(callback) => {
                 let is_first = self.callbacks() == 0;
-                *(if callback.verdict.is_ok() { &mut self.good } else { &mut self.bad }) += 1;
+                *(if callback.signature.is_ok() { &mut self.valid } else { &mut self.invalid }) += 1;
                 match printer.output {
-                    Output::Table => printer::text(&page(callback)),
-                    Output::Json | Output::Csv => printer.next_object(&COLUMNS, &line(callback), is_first),
+                    Output::Table => printer::print_text(&render_text(callback)),
+                    Output::Json | Output::Csv => printer.print_stream_item(&COLUMNS, &render_json(callback), is_first),
                 }
             }
-            Event::Refused(Refusal { at, what }) => {
-                self.refused += 1;
-                say(printer, &format!("{}  refused  {}", time::format(*at), harmless(what)))
+            ListenEvent::Rejected(RejectedRequest { at, message }) => {
+                self.rejected += 1;
+                print_status(printer, &format!("{}  rejected  {}", time::format(*at), escape_controls(message)))
             }
         }
     }
@@ -116,95 +114,95 @@ impl Tally {
     pub(super) fn summary(self) -> String {
         let count = |count: u64, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
         let mut text = count(self.callbacks(), "callback", "callbacks");
-        let _ = write!(text, ": {} with a good signature, {} without", self.good, self.bad);
-        if self.refused > 0 {
-            let _ = write!(text, "; {} refused", count(self.refused, "other request", "other requests"));
+        let _ = write!(text, ": {} with a valid signature, {} without", self.valid, self.invalid);
+        if self.rejected > 0 {
+            let _ = write!(text, "; {} rejected", count(self.rejected, "other request", "other requests"));
         }
-        if self.repeated > 0 {
-            let _ = write!(text, "; {} came again", count(self.repeated, "callback", "callbacks"));
+        if self.duplicates > 0 {
+            let _ = write!(text, "; {} skipped", count(self.duplicates, "duplicate", "duplicates"));
         }
         text + "."
     }
 }
 
-/// Says what is no callback. Programs read callbacks only from standard output.
-pub(super) fn say(printer: Printer, text: &str) -> io::Result<()> {
+/// Prints a status message. In JSON and CSV mode, standard output carries callbacks only.
+pub(super) fn print_status(printer: Printer, text: &str) -> io::Result<()> {
     match printer.output {
-        Output::Table => printer::text(text),
+        Output::Table => printer::print_text(text),
         Output::Json | Output::Csv => {
-            printer::remark(text);
+            printer::print_note(text);
             Ok(())
         }
     }
 }
 
-fn page(callback: &Callback) -> String {
+fn render_text(callback: &CallbackReport) -> String {
     let body = serde_json::from_slice::<Value>(&callback.body).ok();
-    let product = callback.product.as_deref().unwrap_or("no product");
-    let attempt = callback.attempt.as_deref().unwrap_or("not said");
+    let product = callback.product.as_deref().unwrap_or("unknown product");
+    let attempt = callback.attempt.as_deref().unwrap_or("unknown");
     let mut text = format!("\n{}  {product}  attempt {attempt}", time::format(callback.received_at));
-    let mut member = |name: &str, value: &str| {
+    let mut line = |name: &str, value: &str| {
         let _ = write!(text, "\n  {name:<10} {value}");
     };
-    member("check", &shown(body.as_ref(), "check_id"));
-    member("status", &shown(body.as_ref(), "status"));
-    member("match", &shown(body.as_ref(), "match"));
-    match &callback.verdict {
-        Ok(key) => member("signature", &format!("good, by key {key}")),
-        Err(flaw) => {
-            member("signature", &format!("NOT GOOD: {}", flaw.why));
-            if let Some(expected) = &flaw.expected_text {
-                member("", &format!("what arrived would have to be signed as:\n{}", indented(expected)));
+    line("check", &body_field(body.as_ref(), "check_id"));
+    line("status", &body_field(body.as_ref(), "status"));
+    line("match", &body_field(body.as_ref(), "match"));
+    match &callback.signature {
+        Ok(key) => line("signature", &format!("valid (key {key})")),
+        Err(error) => {
+            line("signature", &format!("INVALID: {}", error.reason));
+            if let Some(expected) = &error.expected_text {
+                line("", &format!("expected signing string for this request:\n{}", indent(expected)));
             }
         }
     }
     match &callback.forwarded {
-        Some(Ok(answer)) => {
-            let beginning: String = String::from_utf8_lossy(&answer.body).chars().take(SHOWN_OF_ANSWER).collect();
+        Some(Ok(response)) => {
+            let beginning: String =
+                String::from_utf8_lossy(&response.body).chars().take(MAX_SHOWN_RESPONSE_CHARS).collect();
             let beginning = beginning.replace(['\r', '\n'], " ");
-            member("forwarded", format!("answered {} {beginning}", answer.status).trim_end());
+            line("forwarded", format!("responded {} {beginning}", response.status).trim_end());
         }
-        Some(Err(problem)) => member("forwarded", &format!("no answer: {problem}")),
+        Some(Err(error)) => line("forwarded", &format!("no response: {error}")),
         None => {}
     }
-    member("answered", callback.answered.as_str());
+    line("response", callback.response_status.as_str());
     let body = match &body {
         Some(body) => format!("{body:#}"),
         None => format!("not JSON: {}", String::from_utf8_lossy(&callback.body)),
     };
-    let _ = writeln!(text, "\n{}", indented(&body));
-    harmless(&text)
+    let _ = writeln!(text, "\n{}", indent(&body));
+    escape_controls(&text)
 }
 
-fn line(callback: &Callback) -> Value {
+fn render_json(callback: &CallbackReport) -> Value {
     let body = serde_json::from_slice::<Value>(&callback.body).ok();
-    let of_body = |name: &str| body.as_ref().and_then(|body| body.get(name)).cloned();
-    let flaw = callback.verdict.as_ref().err();
+    let field = |name: &str| body.as_ref().and_then(|body| body.get(name)).cloned();
+    let error = callback.signature.as_ref().err();
     json!({
         "received_at": time::format(callback.received_at),
         "target": callback.target,
         "product": callback.product,
         "attempt": callback.attempt.as_ref().and_then(|attempt| attempt.parse::<u32>().ok()),
-        "check_id": of_body("check_id"),
-        "status": of_body("status"),
-        "match": of_body("match"),
-        "signature": if flaw.is_none() { "good" } else { "bad" },
-        "key_id": callback.verdict.as_ref().ok(),
-        "flaw": flaw.map(|flaw| flaw.part),
-        "why": flaw.map(|flaw| &flaw.why),
-        "expected_text": flaw.and_then(|flaw| flaw.expected_text.as_ref()),
-        "forwarded": callback.forwarded.as_ref().map(|answer| match answer {
-            Ok(answer) => json!({"status": answer.status, "body": String::from_utf8_lossy(&answer.body)}),
-            Err(problem) => json!({"problem": problem.to_string()}),
+        "check_id": field("check_id"),
+        "status": field("status"),
+        "match": field("match"),
+        "signature": if error.is_none() { "good" } else { "bad" },
+        "key_id": callback.signature.as_ref().ok(),
+        "flaw": error.map(|error| error.part),
+        "why": error.map(|error| &error.reason),
+        "expected_text": error.and_then(|error| error.expected_text.as_ref()),
+        "forwarded": callback.forwarded.as_ref().map(|outcome| match outcome {
+            Ok(response) => json!({"status": response.status, "body": String::from_utf8_lossy(&response.body)}),
+            Err(error) => json!({"problem": error.to_string()}),
         }),
-        "answered": callback.answered.as_u16(),
-        // Where it is not JSON, the text that came in its place.
+        "answered": callback.response_status.as_u16(),
+        // A string if the body is not JSON.
         "body": body.clone().unwrap_or_else(|| json!(String::from_utf8_lossy(&callback.body))),
     })
 }
 
-/// A member of the body, in one line.
-fn shown(body: Option<&Value>, name: &str) -> String {
+fn body_field(body: Option<&Value>, name: &str) -> String {
     match body.and_then(|body| body.get(name)) {
         None => "-".to_owned(),
         Some(Value::String(text)) => text.replace('\n', "\\n"),
@@ -212,7 +210,7 @@ fn shown(body: Option<&Value>, name: &str) -> String {
     }
 }
 
-fn indented(text: &str) -> String {
+fn indent(text: &str) -> String {
     text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
@@ -221,16 +219,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_is_a_sentence() {
-        for (tally, text) in [
-            (Tally::default(), "0 callbacks: 0 with a good signature, 0 without."),
-            (Tally { good: 1, ..Tally::default() }, "1 callback: 1 with a good signature, 0 without."),
+    fn summary_counts_callbacks() {
+        for (counts, text) in [
+            (CallbackCounts::default(), "0 callbacks: 0 with a valid signature, 0 without."),
             (
-                Tally { good: 1, bad: 2, refused: 1, repeated: 2 },
-                "3 callbacks: 1 with a good signature, 2 without; 1 other request refused; 2 callbacks came again.",
+                CallbackCounts { valid: 1, ..CallbackCounts::default() },
+                "1 callback: 1 with a valid signature, 0 without.",
+            ),
+            (
+                CallbackCounts { valid: 1, invalid: 2, rejected: 1, duplicates: 2 },
+                "3 callbacks: 1 with a valid signature, 2 without; 1 other request rejected; 2 duplicates skipped.",
             ),
         ] {
-            assert_eq!(tally.summary(), text);
+            assert_eq!(counts.summary(), text);
         }
     }
 }

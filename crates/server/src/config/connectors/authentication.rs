@@ -1,9 +1,9 @@
-//! How operators' endpoints are asked: by which client, and how they know that it is us.
+//! HTTP client and client authentication for operators' endpoints.
 
 use std::time::Duration;
 
 use ringtrue_operators::{
-    client::{ClientSettings, Identity},
+    client::{ClientCertificate, ClientSettings},
     number_lookup::{Algorithm, Audience, ClientAuthentication, ClientSecret, SigningKey},
 };
 use url::Url;
@@ -12,24 +12,24 @@ use zeroize::Zeroizing;
 use super::{
     super::{
         ConfigError,
-        kind::{self, Span, Text, Word},
+        value_type::{self, DurationRange, OneOf, Text},
     },
-    reader::{Form, Reader},
+    section_reader::{SecretFormat, SectionReader},
 };
 
-/// What [`client`] reads.
+/// Members read by [`read_client`].
 pub(in crate::config) const CLIENT_MEMBERS: [&str; 5] =
     ["connect_timeout", "timeout", "tls_ca_file", "tls_certificate_file", "tls_key_file"];
-/// What [`signing_key`] and [`client_authentication`] read.
+/// Members read by [`read_signing_key`] and [`read_client_authentication`].
 #[rustfmt::skip]
 pub(in crate::config) const AUTHENTICATION_MEMBERS: [&str; 9] = [
     "client_id", "client_authentication", "client_secret_file", "client_secret_env",
     "signing_key_file", "signing_key_env", "signing_key_id", "signing_algorithm", "assertion_audience",
 ];
 
-pub(in crate::config) const AUDIENCES: Word<Audience> =
-    Word(&[("endpoint", Audience::Endpoint), ("issuer", Audience::Issuer)]);
-const ALGORITHMS: Word<Algorithm> = Word(&[
+pub(in crate::config) const AUDIENCES: OneOf<Audience> =
+    OneOf(&[("endpoint", Audience::Endpoint), ("issuer", Audience::Issuer)]);
+const ALGORITHMS: OneOf<Algorithm> = OneOf(&[
     ("ES256", Algorithm::Es256),
     ("RS256", Algorithm::Rs256),
     ("PS256", Algorithm::Ps256),
@@ -37,107 +37,105 @@ const ALGORITHMS: Word<Algorithm> = Word(&[
 ]);
 
 #[derive(Clone, Copy)]
-enum Method {
+enum AuthenticationMethod {
     PrivateKeyJwt,
     SecretBasic,
     SecretPost,
     BearerJwt,
 }
 
-const METHODS: Word<Method> = Word(&[
-    ("private_key_jwt", Method::PrivateKeyJwt),
-    ("client_secret_basic", Method::SecretBasic),
-    ("client_secret_post", Method::SecretPost),
-    ("bearer_jwt", Method::BearerJwt),
+const METHODS: OneOf<AuthenticationMethod> = OneOf(&[
+    ("private_key_jwt", AuthenticationMethod::PrivateKeyJwt),
+    ("client_secret_basic", AuthenticationMethod::SecretBasic),
+    ("client_secret_post", AuthenticationMethod::SecretPost),
+    ("bearer_jwt", AuthenticationMethod::BearerJwt),
 ]);
 
-const PEM: Form<Zeroizing<String>> = Form {
+const PEM: SecretFormat<Zeroizing<String>> = SecretFormat {
     allowed: "a private key in PKCS#8 PEM form",
     parse: |text| text.contains("PRIVATE KEY").then(|| Zeroizing::new(text.to_owned())),
 };
-const SECRET: Form<Zeroizing<String>> =
-    Form { allowed: "a secret", parse: |text| (!text.is_empty()).then(|| Zeroizing::new(text.to_owned())) };
+const SECRET: SecretFormat<Zeroizing<String>> =
+    SecretFormat { allowed: "a secret", parse: |text| (!text.is_empty()).then(|| Zeroizing::new(text.to_owned())) };
 
-pub(in crate::config) fn signing_key(reader: &mut Reader<'_>) -> Result<Option<SigningKey>, ConfigError> {
+pub(in crate::config) fn read_signing_key(reader: &mut SectionReader<'_>) -> Result<Option<SigningKey>, ConfigError> {
     let section = reader.section;
-    let Some(pem) = reader.secret_if("signing_key", &PEM)? else { return Ok(None) };
-    let algorithm = section.read_if("signing_algorithm", &ALGORITHMS)?.unwrap_or(Algorithm::Es256);
-    let id = section.read("signing_key_id", &word())?;
+    let Some(pem) = reader.optional_secret("signing_key", &PEM)? else { return Ok(None) };
+    let algorithm = section.read_optional("signing_algorithm", &ALGORITHMS)?.unwrap_or(Algorithm::Es256);
+    let id = section.read("signing_key_id", &token_text())?;
     let key = SigningKey::from_pem(pem.as_bytes(), algorithm, id);
-    let allowed = "the algorithm that the signing key is for";
-    key.map(Some).map_err(|problem| section.invalid("signing_algorithm", format!("{problem}"), allowed))
+    let allowed = "the algorithm of the signing key";
+    key.map(Some).map_err(|error| section.invalid("signing_algorithm", format!("{error}"), allowed))
 }
 
-pub(in crate::config) fn client_authentication(
-    reader: &mut Reader<'_>,
+pub(in crate::config) fn read_client_authentication(
+    reader: &mut SectionReader<'_>,
     key: Option<&SigningKey>,
 ) -> Result<ClientAuthentication, ConfigError> {
     let section = reader.section;
-    let method = section.read_if("client_authentication", &METHODS)?.unwrap_or(Method::PrivateKeyJwt);
-    let own_key =
+    let method =
+        section.read_optional("client_authentication", &METHODS)?.unwrap_or(AuthenticationMethod::PrivateKeyJwt);
+    let require_key =
         || key.cloned().ok_or_else(|| section.invalid("signing_key_file", "nothing", "a path to a private key (PEM)"));
     Ok(match method {
-        Method::PrivateKeyJwt => ClientAuthentication::PrivateKeyJwt {
-            key: own_key()?,
-            audience: section.read_if("assertion_audience", &AUDIENCES)?.unwrap_or_default(),
+        AuthenticationMethod::PrivateKeyJwt => ClientAuthentication::PrivateKeyJwt {
+            key: require_key()?,
+            audience: section.read_optional("assertion_audience", &AUDIENCES)?.unwrap_or_default(),
         },
-        Method::BearerJwt => ClientAuthentication::BearerJwt { key: own_key()? },
-        Method::SecretBasic => ClientAuthentication::SecretBasic(secret(reader)?),
-        Method::SecretPost => ClientAuthentication::SecretPost(secret(reader)?),
+        AuthenticationMethod::BearerJwt => ClientAuthentication::BearerJwt { key: require_key()? },
+        AuthenticationMethod::SecretBasic => ClientAuthentication::SecretBasic(read_client_secret(reader)?),
+        AuthenticationMethod::SecretPost => ClientAuthentication::SecretPost(read_client_secret(reader)?),
     })
 }
 
-/// The same secret, for who writes it into something else.
-pub(in crate::config) fn secret_text(reader: &mut Reader<'_>) -> Result<Zeroizing<String>, ConfigError> {
+pub(in crate::config) fn read_secret_text(reader: &mut SectionReader<'_>) -> Result<Zeroizing<String>, ConfigError> {
     reader.secret("client_secret", &SECRET)
 }
 
-pub(in crate::config) fn secret(reader: &mut Reader<'_>) -> Result<ClientSecret, ConfigError> {
-    Ok(secret_text(reader)?.as_str().into())
+pub(in crate::config) fn read_client_secret(reader: &mut SectionReader<'_>) -> Result<ClientSecret, ConfigError> {
+    Ok(read_secret_text(reader)?.as_str().into())
 }
 
-/// How operators' endpoints are asked.
-pub(in crate::config) fn client(reader: &mut Reader<'_>) -> Result<ClientSettings, ConfigError> {
+pub(in crate::config) fn read_client(reader: &mut SectionReader<'_>) -> Result<ClientSettings, ConfigError> {
     let section = reader.section;
-    let usual = ClientSettings::default();
-    let span = Span(Duration::from_millis(100)..=Duration::from_secs(30));
-    let extra_roots = section.read_if("tls_ca_file", &kind::path())?;
+    let defaults = ClientSettings::default();
+    let span = DurationRange(Duration::from_millis(100)..=Duration::from_secs(30));
+    let extra_roots = section.read_optional("tls_ca_file", &value_type::file_path())?;
     if let Some(path) = &extra_roots {
-        reader.file("tls_ca_file", path)?;
+        reader.read_file("tls_ca_file", path)?;
     }
-    let certificates = section.read_if("tls_certificate_file", &kind::path())?;
+    let certificates = section.read_optional("tls_certificate_file", &value_type::file_path())?;
     let identity = match certificates {
         None => None,
         Some(certificates) => {
-            reader.file("tls_certificate_file", &certificates)?;
-            let key = section.read("tls_key_file", &kind::path())?;
-            reader.file("tls_key_file", &key)?;
-            Some(Identity { certificates, key })
+            reader.read_file("tls_certificate_file", &certificates)?;
+            let key = section.read("tls_key_file", &value_type::file_path())?;
+            reader.read_file("tls_key_file", &key)?;
+            Some(ClientCertificate { certificates, key })
         }
     };
     Ok(ClientSettings {
         extra_roots,
         identity,
-        certificate_clock: usual.certificate_clock,
-        connect: section.read_if("connect_timeout", &span)?.unwrap_or(usual.connect),
-        total: section.read_if("timeout", &span)?.unwrap_or(usual.total),
+        certificate_clock: defaults.certificate_clock,
+        connect_timeout: section.read_optional("connect_timeout", &span)?.unwrap_or(defaults.connect_timeout),
+        total_timeout: section.read_optional("timeout", &span)?.unwrap_or(defaults.total_timeout),
     })
 }
 
 pub(in crate::config) fn web_url() -> Text<Url> {
     Text {
-        allowed: "an absolute http or https URL",
+        allowed: "an absolute http:// or https:// URL",
         parse: |text| Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host()),
     }
 }
 
-/// Text without blanks.
-pub(in crate::config) fn word() -> Text<String> {
+pub(in crate::config) fn token_text() -> Text<String> {
     Text {
-        allowed: "1 to 300 characters without blanks",
+        allowed: "1 to 300 characters without whitespace",
         parse: |text| {
-            let is_right = (1..=300).contains(&text.len()) && !text.contains(char::is_whitespace);
-            is_right.then(|| text.to_owned())
+            let is_valid = (1..=300).contains(&text.len()) && !text.contains(char::is_whitespace);
+            is_valid.then(|| text.to_owned())
         },
     }
 }

@@ -1,21 +1,22 @@
-//! A connector that knows devices by a header of their operator.
+//! Connectors of the kind `header_enrichment`: the operator adds the number to requests of devices.
 
 use ipnet::IpNet;
 use ringtrue_domain::tenancy::Mode;
 use ringtrue_operators::header_enrichment::{
-    BadKey, Carrier, Cipher, Encoding, HeaderEnrichmentConfig, Integrity, Iv, Key, Pattern, ValueFormat,
+    Cipher, CipherKey, CipherKeyError, Encoding, HeaderEnrichmentConfig, Integrity, Iv, MsisdnLocation, NumberPattern,
+    ValueFormat,
 };
 use url::Url;
 
 use super::{
     super::{
         ConfigError,
-        kind::{ListOf, Text, Word, text},
-        networks::country,
+        networks::country_code,
         sections::ip_networks,
+        value_type::{ListOf, OneOf, Text, text},
     },
     camara::network_id,
-    reader::{Form, Reader},
+    section_reader::{SecretFormat, SectionReader},
 };
 
 #[rustfmt::skip]
@@ -24,8 +25,8 @@ const MEMBERS: [&str; 15] = [
     "signing_key_file", "signing_key_env", "initialization_vector", "country", "pattern", "stand_ins",
 ];
 
-const ENCODINGS: Word<Encoding> =
-    Word(&[("plain", Encoding::Plain), ("hex", Encoding::Hex), ("base64", Encoding::Base64)]);
+const VALUE_ENCODINGS: OneOf<Encoding> =
+    OneOf(&[("plain", Encoding::Plain), ("hex", Encoding::Hex), ("base64", Encoding::Base64)]);
 
 #[derive(Clone, Copy)]
 enum CipherKind {
@@ -38,7 +39,7 @@ enum CipherKind {
     ShortCbcUnsigned,
 }
 
-const CIPHERS: Word<CipherKind> = Word(&[
+const CIPHERS: OneOf<CipherKind> = OneOf(&[
     ("none", CipherKind::None),
     ("aes256_gcm", CipherKind::Gcm),
     ("aes256_cbc_hmac_md5", CipherKind::CbcMd5),
@@ -48,83 +49,90 @@ const CIPHERS: Word<CipherKind> = Word(&[
     ("aes128_cbc_unsigned", CipherKind::ShortCbcUnsigned),
 ]);
 
-const KEY: Form<Key> =
-    Form { allowed: "a key in hexadecimal digits or in base64", parse: |text| Key::parse(text).ok() };
+const KEY: SecretFormat<CipherKey> =
+    SecretFormat { allowed: "a key in hexadecimal digits or in base64", parse: |text| CipherKey::parse(text).ok() };
 
-/// Where devices find the listener is the deployment's to say: `base_url` is a stand-in until then.
-pub(super) fn read(reader: &mut Reader<'_>, proxies: &[IpNet]) -> Result<HeaderEnrichmentConfig, ConfigError> {
+/// `base_url` is a placeholder until the listener is bound.
+pub(super) fn read(reader: &mut SectionReader<'_>, proxies: &[IpNet]) -> Result<HeaderEnrichmentConfig, ConfigError> {
     let section = reader.section;
-    section.only(&MEMBERS)?;
+    section.reject_unknown(&MEMBERS)?;
     let name = header_name();
-    let carrier =
-        Carrier { header: section.read_if("header", &name)?, cookie: section.read_if("cookie", &header_name())? };
-    if carrier.header.is_none() && carrier.cookie.is_none() {
-        let allowed = format!("the name of a header; or set `{}`", section.key("cookie"));
+    let msisdn_location = MsisdnLocation {
+        header: section.read_optional("header", &name)?,
+        cookie: section.read_optional("cookie", &header_name())?,
+    };
+    if msisdn_location.header.is_none() && msisdn_location.cookie.is_none() {
+        let allowed = format!("a header name; or set `{}`", section.key("cookie"));
         return Err(section.invalid("header", "nothing", allowed));
     }
-    let stand_in = Url::parse("http://localhost/").map_err(|_| section.invalid("kind", "nothing", "a kind"))?;
-    let encoding = section.read_if("encoding", &ENCODINGS)?.unwrap_or_default();
-    let cipher = cipher(reader)?;
+    let placeholder = Url::parse("http://localhost/").map_err(|_| section.invalid("kind", "nothing", "a kind"))?;
+    let encoding = section.read_optional("encoding", &VALUE_ENCODINGS)?.unwrap_or_default();
+    let cipher = read_cipher(reader)?;
     if encoding == Encoding::Plain && !matches!(cipher, Cipher::None) {
-        return Err(section.invalid("encoding", "\"plain\"", "\"hex\" or \"base64\", because there is a `cipher`"));
+        return Err(section.invalid("encoding", "\"plain\"", "\"hex\" or \"base64\", because `cipher` is set"));
     }
     Ok(HeaderEnrichmentConfig {
         name: section.name.into(),
         mode: Mode::Live,
-        networks: filled(reader, "networks", &ListOf(network_id()), "at least one network: the operator's")?,
-        base_url: stand_in,
-        egress: egress(reader)?,
+        networks: read_non_empty(reader, "networks", &ListOf(network_id()), "at least one network of the operator")?,
+        base_url: placeholder,
+        egress: read_egress(reader)?,
         trusted_proxies: proxies.to_vec(),
-        carrier,
+        msisdn_location,
         encoding,
         cipher,
-        format: format_of(reader)?,
-        stand_ins: section.read_if("stand_ins", &ListOf(word()))?.unwrap_or_default(),
+        format: read_format(reader)?,
+        placeholders: section.read_optional("stand_ins", &ListOf(word()))?.unwrap_or_default(),
     })
 }
 
-/// Anybody can write a header: it counts only from these addresses.
-fn egress(reader: &Reader<'_>) -> Result<Vec<IpNet>, ConfigError> {
-    let allowed = "the addresses that the operator's devices or gateways come from";
-    let egress = filled(reader, "egress", &ip_networks(), allowed)?;
+/// Headers are trusted only from these addresses, since any client can send one.
+fn read_egress(reader: &SectionReader<'_>) -> Result<Vec<IpNet>, ConfigError> {
+    let allowed = "the IP networks of the operator's devices or gateways";
+    let egress = read_non_empty(reader, "egress", &ip_networks(), allowed)?;
     match egress.iter().find(|range| range.prefix_len() == 0) {
-        Some(everybody) => Err(reader.section.invalid("egress", format!("\"{everybody}\""), allowed)),
+        Some(range) => Err(reader.section.invalid("egress", format!("\"{range}\""), allowed)),
         None => Ok(egress),
     }
 }
 
-fn filled<K, T>(reader: &Reader<'_>, member: &str, kind: &K, allowed: &str) -> Result<Vec<T>, ConfigError>
+fn read_non_empty<K, T>(
+    reader: &SectionReader<'_>,
+    member: &str,
+    value_type: &K,
+    allowed: &str,
+) -> Result<Vec<T>, ConfigError>
 where
-    K: super::super::kind::Kind<Output = Vec<T>>,
+    K: super::super::value_type::ValueType<Output = Vec<T>>,
 {
-    let list = reader.section.read(member, kind)?;
+    let list = reader.section.read(member, value_type)?;
     if list.is_empty() { Err(reader.section.invalid(member, "[]", allowed)) } else { Ok(list) }
 }
 
-fn cipher(reader: &mut Reader<'_>) -> Result<Cipher, ConfigError> {
+fn read_cipher(reader: &mut SectionReader<'_>) -> Result<Cipher, ConfigError> {
     let section = reader.section;
-    let kind = section.read_if("cipher", &CIPHERS)?.unwrap_or(CipherKind::None);
+    let kind = section.read_optional("cipher", &CIPHERS)?.unwrap_or(CipherKind::None);
     if matches!(kind, CipherKind::None) {
         return Ok(Cipher::None);
     }
     let key = reader.secret("key", &KEY)?;
-    let iv = section.read_if("initialization_vector", &initialization_vector())?.map_or(Iv::Sent, Iv::Fixed);
-    let mut signing = || reader.secret("signing_key", &KEY);
-    let cipher: Result<Cipher, BadKey> = match kind {
+    let iv = section.read_optional("initialization_vector", &initialization_vector())?.map_or(Iv::Sent, Iv::Fixed);
+    let mut signing_key = || reader.secret("signing_key", &KEY);
+    let cipher: Result<Cipher, CipherKeyError> = match kind {
         CipherKind::None => Ok(Cipher::None),
         CipherKind::Gcm => Cipher::aes256_gcm(key),
-        CipherKind::CbcMd5 => Cipher::aes256_cbc_hmac_md5(key, signing()?),
-        CipherKind::CbcSha256 => Cipher::aes256_cbc_hmac_sha256(key, signing()?),
-        CipherKind::ShortCbcMd5 => Cipher::aes128_cbc(key, iv, Integrity::HmacMd5(signing()?)),
-        CipherKind::ShortCbcSha256 => Cipher::aes128_cbc(key, iv, Integrity::HmacSha256(signing()?)),
+        CipherKind::CbcMd5 => Cipher::aes256_cbc_hmac_md5(key, signing_key()?),
+        CipherKind::CbcSha256 => Cipher::aes256_cbc_hmac_sha256(key, signing_key()?),
+        CipherKind::ShortCbcMd5 => Cipher::aes128_cbc(key, iv, Integrity::HmacMd5(signing_key()?)),
+        CipherKind::ShortCbcSha256 => Cipher::aes128_cbc(key, iv, Integrity::HmacSha256(signing_key()?)),
         CipherKind::ShortCbcUnsigned => Cipher::aes128_cbc(key, iv, Integrity::Unprotected),
     };
-    cipher.map_err(|problem| section.invalid("cipher", problem, "a cipher that the key is for"))
+    cipher.map_err(|error| section.invalid("cipher", error, "a cipher that fits the key"))
 }
 
-fn format_of(reader: &Reader<'_>) -> Result<ValueFormat, ConfigError> {
+fn read_format(reader: &SectionReader<'_>) -> Result<ValueFormat, ConfigError> {
     let section = reader.section;
-    match (section.read_if("country", &country())?, section.read_if("pattern", &pattern())?) {
+    match (section.read_optional("country", &country_code())?, section.read_optional("pattern", &pattern())?) {
         (None, None) => Ok(ValueFormat::E164Digits),
         (Some(country), None) => Ok(ValueFormat::National(country)),
         (None, Some(pattern)) => Ok(ValueFormat::Pattern(pattern)),
@@ -135,8 +143,8 @@ fn format_of(reader: &Reader<'_>) -> Result<ValueFormat, ConfigError> {
     }
 }
 
-fn pattern() -> Text<Pattern> {
-    text("what stands around the number, which is `{number}`, such as \"msisdn={number};\"")
+fn pattern() -> Text<NumberPattern> {
+    text("a pattern with the placeholder `{number}`, such as \"msisdn={number};\"")
 }
 
 fn initialization_vector() -> Text<[u8; 16]> {
@@ -153,9 +161,9 @@ fn header_name() -> Text<String> {
     Text {
         allowed: "a name of letters, digits, `-` and `_`",
         parse: |text| {
-            let is_right = (1..=100).contains(&text.len())
+            let is_valid = (1..=100).contains(&text.len())
                 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-            is_right.then(|| text.to_owned())
+            is_valid.then(|| text.to_owned())
         },
     }
 }

@@ -1,9 +1,9 @@
-//! The connectors: how operators and aggregators bring SMS, and how operators are asked.
+//! Connectors to operators and aggregators.
 
 pub(super) mod authentication;
 pub(super) mod camara;
 mod header_enrichment;
-pub(super) mod reader;
+pub(super) mod section_reader;
 mod sim_swap;
 mod smpp;
 mod sms_http;
@@ -14,21 +14,20 @@ use std::collections::BTreeMap;
 use ringtrue_domain::phone::{Country, Msisdn};
 use ringtrue_operators::{header_enrichment::HeaderEnrichmentConfig, smpp::SmppConfig, sms_http::WebhookConfig};
 
-use self::reader::Reader;
-pub use self::{camara::CamaraSection, reader::Fingerprint};
+use self::section_reader::SectionReader;
+pub use self::{camara::CamaraSection, section_reader::ConnectorFingerprint};
 use super::{
-    ConfigError, Environment, HeaderEnrichment, Ingress,
-    family::{Family, Named},
-    kind::{Text, Word},
-    networks::{check_once, receivers},
+    ConfigError, Environment, HeaderEnrichmentSection, IngressSection,
+    named_sections::{NamedSection, SectionGroup},
+    networks::{receiver_list, reject_duplicates},
     settings::Settings,
+    value_type::{OneOf, Text},
 };
 
-/// A connector, and by what to tell whether it has changed.
 #[derive(Clone, Debug)]
 pub struct ConnectorSection {
     pub connector: Connector,
-    pub fingerprint: Fingerprint,
+    pub fingerprint: ConnectorFingerprint,
 }
 
 #[derive(Clone, Debug)]
@@ -39,7 +38,7 @@ pub enum Connector {
     HeaderEnrichment(Box<HeaderEnrichmentConfig>),
 }
 
-/// The same settings and the same secrets: what runs by the one need not be stopped for the other.
+/// Equal settings and secrets: a running connector need not restart.
 impl PartialEq for ConnectorSection {
     fn eq(&self, other: &Self) -> bool {
         self.fingerprint == other.fingerprint
@@ -58,7 +57,7 @@ impl ConnectorSection {
         }
     }
 
-    /// The numbers whose SMS it brings.
+    /// Numbers whose SMS the connector delivers.
     pub fn receivers(&self) -> &[Msisdn] {
         match &self.connector {
             Connector::Smpp(smpp) => &smpp.receivers,
@@ -84,29 +83,29 @@ enum ConnectorKind {
     HeaderEnrichment,
 }
 
-const KINDS: Word<ConnectorKind> = Word(&[
+const CONNECTOR_KINDS: OneOf<ConnectorKind> = OneOf(&[
     ("smpp", ConnectorKind::Smpp),
     ("sms_http", ConnectorKind::SmsHttp),
     ("camara", ConnectorKind::Camara),
     ("header_enrichment", ConnectorKind::HeaderEnrichment),
 ]);
 
-/// The name of the simulated operator.
-const SANDBOX: &str = "sandbox";
+/// Connector name of the simulated operator.
+const SANDBOX_NAME: &str = "sandbox";
 
 pub(super) fn read(
     settings: &Settings,
     environment: &Environment,
-    ingress: Option<&Ingress>,
-    enrichment: Option<&HeaderEnrichment>,
+    ingress: Option<&IngressSection>,
+    enrichment: Option<&HeaderEnrichmentSection>,
 ) -> Result<Vec<ConnectorSection>, ConfigError> {
     let mut connectors: Vec<ConnectorSection> = vec![];
     let mut countries: BTreeMap<Msisdn, (String, Option<Country>)> = BTreeMap::new();
-    for section in settings.named(Family::Connectors) {
-        let connector = connector(section, environment, enrichment)?;
+    for section in settings.named_sections(SectionGroup::Connectors) {
+        let connector = read_connector(section, environment, enrichment)?;
         if matches!(connector.connector, Connector::SmsHttp(_)) && ingress.is_none() {
             let key = section.key("kind");
-            let allowed = format!("an IP address and a port, because `{key}` is \"sms_http\", which operators call");
+            let allowed = format!("an IP address and a port, because `{key}` is \"sms_http\"");
             return Err(settings.invalid("ingress.listen", "\"off\"", allowed));
         }
         if matches!(connector.connector, Connector::HeaderEnrichment(_)) && enrichment.is_none() {
@@ -117,11 +116,11 @@ pub(super) fn read(
         for receiver in connector.receivers() {
             let country = connector.country();
             match countries.get(receiver) {
-                Some((other, of_other)) if *of_other != country => {
-                    let found = format!("{:?}, which `connectors.{other}` serves too", receiver.as_str());
+                Some((other, other_country)) if *other_country != country => {
+                    let found = format!("{:?}, which `connectors.{other}` also serves", receiver.as_str());
                     let allowed = format!(
-                        "receivers of this connector alone, or the same `country` as that of `connectors.{other}`: the \
-                         sender of an SMS would depend on who brings it"
+                        "receivers of this connector only, or the same `country` as `connectors.{other}`: otherwise the \
+                         sender of an SMS would depend on the connector"
                     );
                     return Err(section.invalid("receivers", found, allowed));
                 }
@@ -133,14 +132,14 @@ pub(super) fn read(
     Ok(connectors)
 }
 
-fn connector(
-    section: Named<'_>,
+fn read_connector(
+    section: NamedSection<'_>,
     environment: &Environment,
-    enrichment: Option<&HeaderEnrichment>,
+    enrichment: Option<&HeaderEnrichmentSection>,
 ) -> Result<ConnectorSection, ConfigError> {
-    section.read_name(&name())?;
-    let kind = section.read("kind", &KINDS)?;
-    let mut reader = Reader::new(section, environment);
+    section.read_name(&connector_name())?;
+    let kind = section.read("kind", &CONNECTOR_KINDS)?;
+    let mut reader = SectionReader::new(section, environment);
     let connector = match kind {
         ConnectorKind::Smpp => Connector::Smpp(Box::new(smpp::read(&mut reader)?)),
         ConnectorKind::SmsHttp => Connector::SmsHttp(Box::new(sms_http::read(&mut reader)?)),
@@ -153,25 +152,25 @@ fn connector(
     Ok(ConnectorSection { connector, fingerprint: reader.fingerprint() })
 }
 
-/// It is part of a path, and a label of metrics.
-fn name() -> Text<()> {
+/// Used in paths and metric labels.
+fn connector_name() -> Text<()> {
     Text {
-        allowed: "a name of 1 to 40 small letters, digits, `-` and `_`, other than \"sandbox\"",
+        allowed: "a name of 1 to 40 lower-case letters, digits, `-` and `_`, other than \"sandbox\"",
         parse: |text| {
             let is_plain =
                 text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte));
-            (is_plain && (1..=40).contains(&text.len()) && text != SANDBOX).then_some(())
+            (is_plain && (1..=40).contains(&text.len()) && text != SANDBOX_NAME).then_some(())
         },
     }
 }
 
-/// The numbers of a connector: at least one, and each once.
-fn own_receivers(section: &Named<'_>) -> Result<Vec<Msisdn>, ConfigError> {
-    let own = section.read("receivers", &receivers())?;
-    if own.is_empty() {
-        let allowed = "at least one number: without any, every SMS would be for somebody else";
+/// Requires at least one number and no duplicates.
+fn read_receivers(section: &NamedSection<'_>) -> Result<Vec<Msisdn>, ConfigError> {
+    let numbers = section.read("receivers", &receiver_list())?;
+    if numbers.is_empty() {
+        let allowed = "at least one number";
         return Err(section.invalid("receivers", "[]", allowed));
     }
-    check_once(&own, |found, allowed| section.invalid("receivers", found, allowed))?;
-    Ok(own)
+    reject_duplicates(&numbers, |found, allowed| section.invalid("receivers", found, allowed))?;
+    Ok(numbers)
 }

@@ -1,4 +1,4 @@
-//! How a connector that asks by CAMARA asks about SIM cards.
+//! SIM Swap settings of `camara` connectors.
 
 use jiff::SignedDuration;
 use ringtrue_operators::camara::{Audience, SigningKey, SimSwapConfig, SimSwapFlow, SimSwapOperation};
@@ -6,11 +6,11 @@ use ringtrue_operators::camara::{Audience, SigningKey, SimSwapConfig, SimSwapFlo
 use super::{
     super::{
         ConfigError,
-        kind::{ListOf, Whole, Word},
+        value_type::{Integer, ListOf, OneOf},
     },
-    authentication::{AUDIENCES, word},
+    authentication::{AUDIENCES, token_text},
     camara::base_path,
-    reader::Reader,
+    section_reader::SectionReader,
 };
 
 pub(super) const SIM_SWAP_MEMBERS: [&str; 6] = [FLOW, PATH, OPERATIONS, RETRIEVE_DATE_SCOPE, CHECK_SCOPE, ASSUMED_DAYS];
@@ -30,19 +30,22 @@ enum Flow {
     JwtBearer,
 }
 
-const FLOWS: Word<Flow> = Word(&[
+const FLOWS: OneOf<Flow> = OneOf(&[
     ("off", Flow::Off),
     ("client_credentials", Flow::ClientCredentials),
     ("ciba", Flow::Ciba),
     ("jwt_bearer", Flow::JwtBearer),
 ]);
-const ALL_OPERATIONS: Word<SimSwapOperation> =
-    Word(&[("retrieve_date", SimSwapOperation::RetrieveDate), ("check", SimSwapOperation::Check)]);
+const ALL_OPERATIONS: OneOf<SimSwapOperation> =
+    OneOf(&[("retrieve_date", SimSwapOperation::RetrieveDate), ("check", SimSwapOperation::Check)]);
 
-/// `None`: the operator is not asked about SIM cards.
-pub(super) fn sim_swap(reader: &Reader<'_>, key: Option<&SigningKey>) -> Result<Option<SimSwapConfig>, ConfigError> {
+/// `None`: SIM Swap is off.
+pub(super) fn read_sim_swap(
+    reader: &SectionReader<'_>,
+    key: Option<&SigningKey>,
+) -> Result<Option<SimSwapConfig>, ConfigError> {
     let section = reader.section;
-    let flow = match section.read_if(FLOW, &FLOWS)?.unwrap_or(Flow::Off) {
+    let flow = match section.read_optional(FLOW, &FLOWS)?.unwrap_or(Flow::Off) {
         Flow::Off => {
             let set = section.members().find(|(member, _)| member.starts_with("sim_swap_"));
             return match set {
@@ -56,34 +59,35 @@ pub(super) fn sim_swap(reader: &Reader<'_>, key: Option<&SigningKey>) -> Result<
         Flow::ClientCredentials => SimSwapFlow::ClientCredentials,
         Flow::Ciba => SimSwapFlow::Ciba,
         Flow::JwtBearer => {
-            let without_key =
-                || section.invalid(FLOW, "\"jwt_bearer\"", "another one, because there is no signing key");
-            let audience: Option<Audience> = section.read_if("assertion_audience", &AUDIENCES)?;
+            let missing_key = || section.invalid(FLOW, "\"jwt_bearer\"", "another flow, because no signing key is set");
+            let audience: Option<Audience> = section.read_optional("assertion_audience", &AUDIENCES)?;
             SimSwapFlow::JwtBearer {
-                key: key.cloned().ok_or_else(without_key)?,
+                key: key.cloned().ok_or_else(missing_key)?,
                 audience: audience.unwrap_or_default(),
             }
         }
     };
-    let usual = SimSwapConfig::new(flow);
-    let days = section.read_if(ASSUMED_DAYS, &Whole(1..=3_650_i64))?;
+    let defaults = SimSwapConfig::new(flow);
+    let days = section.read_optional(ASSUMED_DAYS, &Integer(1..=3_650_i64))?;
     Ok(Some(SimSwapConfig {
-        path: section.read_if(PATH, &base_path())?.unwrap_or(usual.path),
-        operations: operations(reader)?.unwrap_or(usual.operations),
-        retrieve_date_scope: section.read_if(RETRIEVE_DATE_SCOPE, &word())?.unwrap_or(usual.retrieve_date_scope),
-        check_scope: section.read_if(CHECK_SCOPE, &word())?.unwrap_or(usual.check_scope),
+        path: section.read_optional(PATH, &base_path())?.unwrap_or(defaults.path),
+        operations: read_operations(reader)?.unwrap_or(defaults.operations),
+        retrieve_date_scope: section
+            .read_optional(RETRIEVE_DATE_SCOPE, &token_text())?
+            .unwrap_or(defaults.retrieve_date_scope),
+        check_scope: section.read_optional(CHECK_SCOPE, &token_text())?.unwrap_or(defaults.check_scope),
         assumed_window: days.map(|days| SignedDuration::from_hours(24 * days)),
-        flow: usual.flow,
+        flow: defaults.flow,
     }))
 }
 
-fn operations(reader: &Reader<'_>) -> Result<Option<Vec<SimSwapOperation>>, ConfigError> {
+fn read_operations(reader: &SectionReader<'_>) -> Result<Option<Vec<SimSwapOperation>>, ConfigError> {
     let section = reader.section;
-    let Some(operations) = section.read_if(OPERATIONS, &ListOf(ALL_OPERATIONS))? else { return Ok(None) };
-    let is_once = |(position, operation)| !operations[..position].contains(operation);
-    if operations.is_empty() || !operations.iter().enumerate().all(is_once) {
-        let found = if operations.is_empty() { "[]" } else { "one twice" };
-        return Err(section.invalid(OPERATIONS, found, "\"retrieve_date\", \"check\" or both, each once"));
+    let Some(operations) = section.read_optional(OPERATIONS, &ListOf(ALL_OPERATIONS))? else { return Ok(None) };
+    let is_first_occurrence = |(position, operation)| !operations[..position].contains(operation);
+    if operations.is_empty() || !operations.iter().enumerate().all(is_first_occurrence) {
+        let found = if operations.is_empty() { "[]" } else { "a duplicate" };
+        return Err(section.invalid(OPERATIONS, found, "\"retrieve_date\", \"check\" or both, each only once"));
     }
     Ok(Some(operations))
 }

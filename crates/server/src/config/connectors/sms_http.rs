@@ -1,26 +1,26 @@
-//! A connector that operators and aggregators call.
+//! Connectors of the kind `sms_http`: webhooks for operators and aggregators.
 
 use std::time::Duration;
 
 use http::HeaderName;
 use ringtrue_domain::{phone::Msisdn, tenancy::Mode};
 use ringtrue_operators::sms_http::{
-    Bird, Driver, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, PathSecret, Plivo,
-    PlivoSignature, Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature,
-    WebhookConfig,
+    Bird, FieldMap, Generic, GenericSignature, Infobip, Jasmin, Kannel, MessageBird, PathSecret, Plivo, PlivoSignature,
+    Secret, SigMethod, Sinch, TagEncoding, Telnyx, TelnyxKey, Twilio, Vonage, VonageSignature, WebhookConfig,
+    WebhookDriver,
 };
 use url::Url;
 
 use super::{
     super::{
         ConfigError,
-        family::Named,
-        kind::{ListOf, Masked, Span, Text, Word, text},
-        networks::country,
+        named_sections::NamedSection,
+        networks::country_code,
         sections::ip_networks,
+        value_type::{DurationRange, ListOf, MaskedUrl, OneOf, Text, text},
     },
-    own_receivers,
-    reader::{Form, Reader},
+    read_receivers,
+    section_reader::{SecretFormat, SectionReader},
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ enum Vendor {
     Generic,
 }
 
-const VENDORS: Word<Vendor> = Word(&[
+const VENDORS: OneOf<Vendor> = OneOf(&[
     ("twilio", Vendor::Twilio),
     ("vonage", Vendor::Vonage),
     ("telnyx", Vendor::Telnyx),
@@ -53,13 +53,12 @@ const VENDORS: Word<Vendor> = Word(&[
 ]);
 
 #[rustfmt::skip]
-const COMMON: [&str; 9] = [
+const COMMON_MEMBERS: [&str; 9] = [
     "kind", "driver", "public_url", "path_secret_file", "path_secret_env", "allowed_addresses", "max_skew", "country",
     "receivers",
 ];
 
 impl Vendor {
-    /// What it has besides the common members.
     fn members(self) -> &'static [&'static str] {
         match self {
             Vendor::Twilio => &["signature", "auth_token_file", "auth_token_env"],
@@ -78,107 +77,120 @@ impl Vendor {
     }
 }
 
-pub(super) fn read(reader: &mut Reader<'_>) -> Result<WebhookConfig, ConfigError> {
+pub(super) fn read(reader: &mut SectionReader<'_>) -> Result<WebhookConfig, ConfigError> {
     let section = reader.section;
     let vendor = section.read("driver", &VENDORS)?;
-    section.only(&[&COMMON, vendor.members()].concat())?;
-    let (driver, vouching) = driver(reader, vendor)?;
-    let skew = Span(Duration::from_secs(1)..=Duration::from_hours(1));
+    section.reject_unknown(&[&COMMON_MEMBERS, vendor.members()].concat())?;
+    let (driver, integrity) = read_driver(reader, vendor)?;
+    let skew = DurationRange(Duration::from_secs(1)..=Duration::from_hours(1));
     let config = WebhookConfig {
         name: section.name.into(),
         driver,
         public_url: section.read("public_url", &public_url())?,
-        path_secret: reader.secret_if("path_secret", &PATH_SECRET)?,
-        allowed: section.read_if("allowed_addresses", &ip_networks())?.unwrap_or_default(),
-        max_skew: section.read_if("max_skew", &skew)?.unwrap_or(WebhookConfig::MAX_SKEW),
-        country: section.read_if("country", &country())?,
-        receivers: own_receivers(&section)?,
+        path_secret: reader.optional_secret("path_secret", &PATH_SECRET)?,
+        allowed: section.read_optional("allowed_addresses", &ip_networks())?.unwrap_or_default(),
+        max_skew: section.read_optional("max_skew", &skew)?.unwrap_or(WebhookConfig::MAX_SKEW),
+        country: section.read_optional("country", &country_code())?,
+        receivers: read_receivers(&section)?,
     };
-    let is_fenced = config.path_secret.is_some() || !config.allowed.is_empty();
-    match vouching {
-        Vouching::ForMessage => Ok(config),
-        _ if is_fenced => Ok(config),
-        Vouching::Not(why) => {
+    let is_restricted = config.path_secret.is_some() || !config.allowed.is_empty();
+    match integrity {
+        MessageIntegrity::Signed => Ok(config),
+        _ if is_restricted => Ok(config),
+        MessageIntegrity::Unsigned(why) => {
             let key = section.key("path_secret_file");
-            let allowed = format!("networks that the vendor calls from, because {why}; or set `{key}`");
+            let allowed = format!("IP networks of the vendor, because {why}; or set `{key}`");
             Err(section.invalid("allowed_addresses", "nothing", allowed))
         }
     }
 }
 
-/// Whether a signature vouches for what a request says; if not, why not.
-enum Vouching {
-    ForMessage,
-    Not(&'static str),
+enum MessageIntegrity {
+    Signed,
+    Unsigned(&'static str),
 }
 
-const UNSIGNED: Vouching = Vouching::Not("this driver signs nothing and anyone could call");
+const UNSIGNED: MessageIntegrity = MessageIntegrity::Unsigned("this driver has no signatures and anyone could call");
 
-fn driver(reader: &mut Reader<'_>, vendor: Vendor) -> Result<(Driver, Vouching), ConfigError> {
+fn read_driver(
+    reader: &mut SectionReader<'_>,
+    vendor: Vendor,
+) -> Result<(WebhookDriver, MessageIntegrity), ConfigError> {
     let section = reader.section;
-    let is_signed = section.read_if("signature", &SIGNATURES)?.unwrap_or(true);
-    if !is_signed && let Some(member) = needless(&section, vendor) {
+    let is_signed = section.read_optional("signature", &SIGNATURE_MODES)?.unwrap_or(true);
+    if !is_signed && let Some(member) = unused_signature_member(&section, vendor) {
         let allowed = format!("nothing, because `{}` is \"off\"", section.key("signature"));
-        return Err(section.invalid(member, "something", allowed));
+        return Err(section.invalid(member, "a value", allowed));
     }
-    let vouching =
-        if is_signed { Vouching::ForMessage } else { Vouching::Not("the signature is off and anyone could call") };
+    let integrity = if is_signed {
+        MessageIntegrity::Signed
+    } else {
+        MessageIntegrity::Unsigned("the signature is off and anyone could call")
+    };
     Ok(match vendor {
-        Vendor::Twilio => (Driver::Twilio(Twilio { auth_token: token(reader, is_signed)? }), vouching),
-        Vendor::Vonage => (Driver::Vonage(Vonage { signature: vonage(reader, is_signed)? }), vouching),
+        Vendor::Twilio => {
+            (WebhookDriver::Twilio(Twilio { auth_token: read_auth_token(reader, is_signed)? }), integrity)
+        }
+        Vendor::Vonage => {
+            (WebhookDriver::Vonage(Vonage { signature: read_vonage_signature(reader, is_signed)? }), integrity)
+        }
         Vendor::Telnyx => {
             let public_key = if is_signed { Some(section.read("public_key", &public_key())?) } else { None };
-            (Driver::Telnyx(Telnyx { public_key }), vouching)
+            (WebhookDriver::Telnyx(Telnyx { public_key }), integrity)
         }
-        Vendor::Sinch => (Driver::Sinch(Sinch { secret: shared_secret(reader, is_signed)? }), vouching),
+        Vendor::Sinch => (WebhookDriver::Sinch(Sinch { secret: read_shared_secret(reader, is_signed)? }), integrity),
         Vendor::MessageBird => {
-            (Driver::MessageBird(MessageBird { secret: shared_secret(reader, is_signed)? }), vouching)
+            (WebhookDriver::MessageBird(MessageBird { secret: read_shared_secret(reader, is_signed)? }), integrity)
         }
         Vendor::Bird => {
-            let channels = section.read_if("channels", &ListOf(channel()))?.unwrap_or_default();
-            let (secret, channels) = (shared_secret(reader, is_signed)?, channels.into_iter().collect());
-            (Driver::Bird(Bird { secret, channels }), vouching)
+            let channels = section.read_optional("channels", &ListOf(channel()))?.unwrap_or_default();
+            let (secret, channels) = (read_shared_secret(reader, is_signed)?, channels.into_iter().collect());
+            (WebhookDriver::Bird(Bird { secret, channels }), integrity)
         }
         Vendor::Plivo => {
-            let version = section.read_if("signature_version", &PLIVO)?.unwrap_or(PlivoVersion::V2);
-            let token = token(reader, is_signed)?;
-            let vouching = match version {
-                PlivoVersion::V2 if is_signed => Vouching::Not("\"v2\" signs the URL and not the message"),
-                PlivoVersion::V2 | PlivoVersion::V3 => vouching,
+            let version = section.read_optional("signature_version", &PLIVO_VERSIONS)?.unwrap_or(PlivoVersion::V2);
+            let token = read_auth_token(reader, is_signed)?;
+            let integrity = match version {
+                PlivoVersion::V2 if is_signed => MessageIntegrity::Unsigned("\"v2\" signs the URL and not the message"),
+                PlivoVersion::V2 | PlivoVersion::V3 => integrity,
             };
             let signature = token.map(|token| match version {
                 PlivoVersion::V2 => PlivoSignature::V2(token),
                 PlivoVersion::V3 => PlivoSignature::V3(token),
             });
-            (Driver::Plivo(Plivo { signature }), vouching)
+            (WebhookDriver::Plivo(Plivo { signature }), integrity)
         }
-        Vendor::Infobip => (Driver::Infobip(Infobip), UNSIGNED),
-        Vendor::Kannel => (Driver::Kannel(Kannel), UNSIGNED),
-        Vendor::Jasmin => (Driver::Jasmin(Jasmin), UNSIGNED),
-        Vendor::Generic => (Driver::Generic(generic(reader, is_signed)?), vouching),
+        Vendor::Infobip => (WebhookDriver::Infobip(Infobip), UNSIGNED),
+        Vendor::Kannel => (WebhookDriver::Kannel(Kannel), UNSIGNED),
+        Vendor::Jasmin => (WebhookDriver::Jasmin(Jasmin), UNSIGNED),
+        Vendor::Generic => (WebhookDriver::Generic(read_generic(reader, is_signed)?), integrity),
     })
 }
 
-/// A member that only a signature needs.
-fn needless(section: &Named<'_>, vendor: Vendor) -> Option<&'static str> {
-    let of_signature = |member: &&&str| !member.ends_with("_field") && !["signature", "channels"].contains(*member);
-    let mut candidates = vendor.members().iter().filter(of_signature);
+/// Finds a member that has no effect without signatures.
+fn unused_signature_member(section: &NamedSection<'_>, vendor: Vendor) -> Option<&'static str> {
+    let is_signature_member =
+        |member: &&&str| !member.ends_with("_field") && !["signature", "channels"].contains(*member);
+    let mut candidates = vendor.members().iter().filter(is_signature_member);
     candidates.find(|member| section.members().any(|(written, _)| written == **member)).copied()
 }
 
-fn shared_secret(reader: &mut Reader<'_>, is_signed: bool) -> Result<Option<Secret>, ConfigError> {
+fn read_shared_secret(reader: &mut SectionReader<'_>, is_signed: bool) -> Result<Option<Secret>, ConfigError> {
     if is_signed { reader.secret("secret", &SECRET).map(Some) } else { Ok(None) }
 }
 
-fn token(reader: &mut Reader<'_>, is_signed: bool) -> Result<Option<Secret>, ConfigError> {
+fn read_auth_token(reader: &mut SectionReader<'_>, is_signed: bool) -> Result<Option<Secret>, ConfigError> {
     if is_signed { reader.secret("auth_token", &SECRET).map(Some) } else { Ok(None) }
 }
 
-fn vonage(reader: &mut Reader<'_>, is_signed: bool) -> Result<Option<VonageSignature>, ConfigError> {
+fn read_vonage_signature(
+    reader: &mut SectionReader<'_>,
+    is_signed: bool,
+) -> Result<Option<VonageSignature>, ConfigError> {
     if !is_signed {
         return Ok(None);
     }
-    let method = reader.section.read("signature_method", &VONAGE)?;
+    let method = reader.section.read("signature_method", &VONAGE_METHODS)?;
     let secret = reader.secret("signature_secret", &SECRET)?;
     Ok(Some(match method {
         Some(method) => VonageSignature::Sig { method, secret },
@@ -186,26 +198,26 @@ fn vonage(reader: &mut Reader<'_>, is_signed: bool) -> Result<Option<VonageSigna
     }))
 }
 
-fn generic(reader: &mut Reader<'_>, is_signed: bool) -> Result<Generic, ConfigError> {
+fn read_generic(reader: &mut SectionReader<'_>, is_signed: bool) -> Result<Generic, ConfigError> {
     let section = reader.section;
-    let field = |member, usual: &str| {
-        Ok::<_, ConfigError>(section.read_if(member, &field_name())?.unwrap_or_else(|| usual.to_owned()))
+    let field = |member, defaults: &str| {
+        Ok::<_, ConfigError>(section.read_optional(member, &field_name())?.unwrap_or_else(|| defaults.to_owned()))
     };
     let fields = FieldMap {
         from: field("from_field", "from")?,
         to: field("to_field", "to")?,
         text: field("text_field", "text")?,
-        id: section.read_if("id_field", &field_name())?,
+        id: section.read_optional("id_field", &field_name())?,
     };
     if !is_signed {
         return Ok(Generic { fields, signature: None });
     }
     let signature = GenericSignature {
         secret: reader.secret("secret", &SECRET)?,
-        header: section.read("signature_header", &header())?,
-        encoding: section.read_if("signature_encoding", &ENCODINGS)?.unwrap_or(TagEncoding::Hex),
-        prefix: section.read_if("signature_prefix", &text("text"))?.unwrap_or_default(),
-        timestamp: section.read_if("timestamp_header", &header())?,
+        header: section.read("signature_header", &header_name())?,
+        encoding: section.read_optional("signature_encoding", &TAG_ENCODINGS)?.unwrap_or(TagEncoding::Hex),
+        prefix: section.read_optional("signature_prefix", &text("text"))?.unwrap_or_default(),
+        timestamp: section.read_optional("timestamp_header", &header_name())?,
     };
     Ok(Generic { fields, signature: Some(signature) })
 }
@@ -216,11 +228,11 @@ enum PlivoVersion {
     V3,
 }
 
-const SIGNATURES: Word<bool> = Word(&[("required", true), ("off", false)]);
-const PLIVO: Word<PlivoVersion> = Word(&[("v2", PlivoVersion::V2), ("v3", PlivoVersion::V3)]);
-const ENCODINGS: Word<TagEncoding> = Word(&[("hex", TagEncoding::Hex), ("base64", TagEncoding::Base64)]);
-/// `None`: the Messages API's token.
-const VONAGE: Word<Option<SigMethod>> = Word(&[
+const SIGNATURE_MODES: OneOf<bool> = OneOf(&[("required", true), ("off", false)]);
+const PLIVO_VERSIONS: OneOf<PlivoVersion> = OneOf(&[("v2", PlivoVersion::V2), ("v3", PlivoVersion::V3)]);
+const TAG_ENCODINGS: OneOf<TagEncoding> = OneOf(&[("hex", TagEncoding::Hex), ("base64", TagEncoding::Base64)]);
+/// `None`: bearer token of the Messages API.
+const VONAGE_METHODS: OneOf<Option<SigMethod>> = OneOf(&[
     ("md5hash", Some(SigMethod::Md5Hash)),
     ("hmac_md5", Some(SigMethod::HmacMd5)),
     ("hmac_sha1", Some(SigMethod::HmacSha1)),
@@ -228,9 +240,10 @@ const VONAGE: Word<Option<SigMethod>> = Word(&[
     ("hmac_sha512", Some(SigMethod::HmacSha512)),
     ("bearer", None),
 ]);
-const SECRET: Form<Secret> = Form { allowed: "a secret that is not empty", parse: |text| Secret::new(text).ok() };
-const PATH_SECRET: Form<PathSecret> = Form {
-    allowed: "16 to 128 letters, digits, `-` and `_`, so that no proxy writes them in another way",
+const SECRET: SecretFormat<Secret> =
+    SecretFormat { allowed: "a non-empty secret", parse: |text| Secret::new(text).ok() };
+const PATH_SECRET: SecretFormat<PathSecret> = SecretFormat {
+    allowed: "16 to 128 letters, digits, `-` and `_`, which proxies do not rewrite",
     parse: |text| PathSecret::new(text).ok(),
 };
 
@@ -241,10 +254,10 @@ fn public_key() -> Text<TelnyxKey> {
     }
 }
 
-/// What the vendor is told to call. The path secret, if there is one, follows as one more segment.
-fn public_url() -> Masked<Url> {
-    Masked(Text {
-        allowed: "the http:// or https:// URL that the vendor calls, without user name, password, query and path secret",
+/// URL configured at the vendor. The path secret, if any, is appended as a segment.
+fn public_url() -> MaskedUrl<Url> {
+    MaskedUrl(Text {
+        allowed: "the http:// or https:// URL that the vendor calls, without user name, password, query or path secret",
         parse: |text| {
             let url = Url::parse(text).ok()?;
             let is_plain = matches!(url.scheme(), "http" | "https")
@@ -257,10 +270,10 @@ fn public_url() -> Masked<Url> {
     })
 }
 
-/// A channel of Bird's, and its number.
+/// Parses `CHANNEL_ID=NUMBER` of Bird.
 fn channel() -> Text<(String, String)> {
     Text {
-        allowed: "the id of a channel and its number, such as \"614208aa-b153-4d5d-9989-2fddfc0ce4c3=+447700900001\"",
+        allowed: "a channel id and its number, such as \"614208aa-b153-4d5d-9989-2fddfc0ce4c3=+447700900001\"",
         parse: |text| {
             let (channel, number) = text.split_once('=')?;
             let number = Msisdn::parse(number, Mode::Live).ok()?;
@@ -269,13 +282,13 @@ fn channel() -> Text<(String, String)> {
     }
 }
 
-fn header() -> Text<HeaderName> {
-    text("the name of a header, such as \"x-signature\"")
+fn header_name() -> Text<HeaderName> {
+    text("a header name, such as \"x-signature\"")
 }
 
 fn field_name() -> Text<String> {
     Text {
-        allowed: "the name of a field, or a JSON pointer such as \"/message/from\"",
+        allowed: "a field name, or a JSON pointer such as \"/message/from\"",
         parse: |text| (!text.is_empty()).then(|| text.to_owned()),
     }
 }

@@ -1,14 +1,14 @@
-//! Whose addresses are: of devices, and of clients behind proxies.
+//! IP routing and PROXY protocol settings.
 
 use ringtrue_operators::ip_routing::IpRoutingConfig;
 
-use super::{good, refused};
+use super::{assert_rejected, load_valid};
 
 const O2: &str = "[networks.23410]\nname = \"O2\"\ncountry = \"GB\"\n";
 const VODAFONE: &str = "[networks.23415]\nname = \"Vodafone\"\ncountry = \"GB\"\n";
 
 #[test]
-fn networks_and_files_say_whose_an_address_is() {
+fn ip_routing_settings_are_read() {
     let file = format!(
         "{O2}address_ranges = [\"192.0.2.0/25\", \"2001:db8::1/32\"]\nisps = [\"O2\", \"Telefonica UK\"]
         {VODAFONE}autonomous_systems = [64500, 4200000000]
@@ -30,55 +30,56 @@ fn networks_and_files_say_whose_an_address_is() {
             .into(),
         autonomous_systems: [(64500, vodafone), (4_200_000_000, "23415".parse().unwrap())].into(),
     };
-    assert_eq!(good(&file, []).ip_routing, expected);
+    assert_eq!(load_valid(&file, []).ip_routing, expected);
 }
 
 #[test]
-fn what_is_of_two_networks_is_of_none() {
+fn values_shared_by_two_networks_are_rejected() {
     for (one, other, message) in [
         (
             "address_ranges = [\"192.0.2.0/24\"]",
             "address_ranges = [\"192.0.2.77/24\"]",
-            "networks.23415.address_ranges (/etc/ringtrue/ringtrue.toml:8): found 192.0.2.0/24; allowed: what is of \
-             this network alone; this is in `networks.23410.address_ranges` too",
+            "networks.23415.address_ranges (/etc/ringtrue/ringtrue.toml:8): found 192.0.2.0/24; allowed: values of \
+             this network only; this one is also in `networks.23410.address_ranges`",
         ),
         (
             "isps = [\"Example\"]",
             "isps = [\"Example\"]",
-            "networks.23415.isps (/etc/ringtrue/ringtrue.toml:8): found \"Example\"; allowed: what is of this network \
-             alone; this is in `networks.23410.isps` too",
+            "networks.23415.isps (/etc/ringtrue/ringtrue.toml:8): found \"Example\"; allowed: values of this network \
+             only; this one is also in `networks.23410.isps`",
         ),
         (
             "",
             "autonomous_systems = [64500, 64500]",
-            "networks.23415.autonomous_systems (/etc/ringtrue/ringtrue.toml:8): found 64500; allowed: each of them once",
+            "networks.23415.autonomous_systems (/etc/ringtrue/ringtrue.toml:8): found 64500; allowed: each value only \
+             once",
         ),
         (
             "",
             "autonomous_systems = [0]",
             "networks.23415.autonomous_systems (/etc/ringtrue/ringtrue.toml:8): found [0]; allowed: a list, each item \
-             a whole number from 1 to 4294967294",
+             an integer from 1 to 4294967294",
         ),
         (
             "",
             "address_ranges = [\"192.0.2.0\"]",
             "networks.23415.address_ranges (/etc/ringtrue/ringtrue.toml:8): found [\"192.0.2.0\"]; allowed: a list, \
-             each item a network, such as \"10.0.0.0/8\" or \"2001:db8::/32\"",
+             each item an IP network, such as \"10.0.0.0/8\" or \"2001:db8::/32\"",
         ),
     ] {
-        refused(&format!("{O2}{one}\n{VODAFONE}{other}"), [], message);
+        assert_rejected(&format!("{O2}{one}\n{VODAFONE}{other}"), [], message);
     }
 }
 
 #[test]
-fn a_header_is_asked_only_of_proxies_that_are_named() {
-    let config = good("[http]\nproxy_protocol = true\ntrusted_proxies = [\"10.0.0.0/8\"]", []);
+fn proxy_protocol_requires_trusted_proxies() {
+    let config = load_valid("[http]\nproxy_protocol = true\ntrusted_proxies = [\"10.0.0.0/8\"]", []);
     assert!(config.http.proxy_protocol);
     for section in ["http", "ingress"] {
         let message = format!(
             "{section}.proxy_protocol (/etc/ringtrue/ringtrue.toml:2): found true; allowed: false, because \
-             `{section}.trusted_proxies` is empty and only those in it are asked for a header"
+             `{section}.trusted_proxies` is empty and only its proxies may send the header"
         );
-        refused(&format!("[{section}]\nproxy_protocol = true"), [], &message);
+        assert_rejected(&format!("[{section}]\nproxy_protocol = true"), [], &message);
     }
 }

@@ -1,12 +1,12 @@
-//! Connectors of the kind `camara`: what they ask for, and how.
+//! Connectors of the kind `camara`.
 
 use jiff::SignedDuration;
 use ringtrue_operators::camara::{Audience, CamaraConfig, Provider, SimSwapConfig, SimSwapFlow, SimSwapOperation};
 
-use super::{good, refused};
+use super::{assert_rejected, load_valid};
 use crate::config::{Connector, ConnectorSection};
 
-/// All that must be said of an operator, on eight lines, and what follows.
+/// Required settings on eight lines, then `rest`.
 fn three(rest: &str) -> String {
     format!(
         "[connectors.three]\nkind = \"camara\"\nnetworks = [\"23420\"]\nissuer = \"https://op.example\"\n\
@@ -17,7 +17,7 @@ fn three(rest: &str) -> String {
 
 fn camara(rest: &str) -> CamaraConfig {
     let key = rcgen::KeyPair::generate().unwrap().serialize_pem();
-    let config = good(&three(rest), [("SECRET", "hunter2"), ("KEY", &key)]);
+    let config = load_valid(&three(rest), [("SECRET", "hunter2"), ("KEY", &key)]);
     let [ConnectorSection { connector: Connector::Camara(camara), .. }] = &*config.connectors else { panic!() };
     camara.config.clone()
 }
@@ -27,15 +27,15 @@ fn sim_swap(rest: &str) -> SimSwapConfig {
 }
 
 #[test]
-fn sim_cards_are_asked_about_where_it_is_said() {
+fn sim_swap_is_off_by_default() {
     for off in ["", "sim_swap = \"off\""] {
         let config = camara(off);
         assert!(config.sim_swap.is_none() && config.scopes.verify.is_some());
     }
-    let usual = sim_swap("sim_swap = \"client_credentials\"");
+    let default = sim_swap("sim_swap = \"client_credentials\"");
     let expected = SimSwapConfig::new(SimSwapFlow::ClientCredentials);
-    assert_eq!(format!("{usual:?}"), format!("{expected:?}"));
-    assert_eq!((&*usual.path, usual.operations), ("/sim-swap/v2", vec![SimSwapOperation::RetrieveDate]));
+    assert_eq!(format!("{default:?}"), format!("{expected:?}"));
+    assert_eq!((&*default.path, default.operations), ("/sim-swap/v2", vec![SimSwapOperation::RetrieveDate]));
 
     let config = camara("sim_swap = \"ciba\"\nverify_scope = \"\"\ndevice_phone_number_scope = \"off\"");
     assert!(matches!(config.sim_swap.unwrap().flow, SimSwapFlow::Ciba));
@@ -63,7 +63,7 @@ fn every_member_of_sim_swap_is_read() {
 }
 
 #[test]
-fn a_provider_that_does_not_describe_itself_needs_the_endpoints_that_are_used() {
+fn provider_without_discovery_needs_the_endpoints_in_use() {
     let endpoints = |rest: &str| match camara(rest).provider {
         Provider::Endpoints(endpoints) => endpoints,
         other => panic!("{other:?}"),
@@ -78,8 +78,8 @@ fn a_provider_that_does_not_describe_itself_needs_the_endpoints_that_are_used() 
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
-    let url = "allowed: an absolute http or https URL";
+fn invalid_settings_are_rejected() {
+    let url = "allowed: an absolute http:// or https:// URL";
     let token = "token_endpoint = \"https://op.example/token\"";
     for (rest, member, line, says) in [
         (
@@ -92,7 +92,7 @@ fn what_cannot_work_is_refused() {
             "sim_swap = \"jwt_bearer\"".to_owned(),
             "sim_swap",
             9,
-            "found \"jwt_bearer\"; allowed: another one, because there is no signing key".to_owned(),
+            "found \"jwt_bearer\"; allowed: another flow, because no signing key is set".to_owned(),
         ),
         (
             "sim_swap_path = \"/v2\"".to_owned(),
@@ -104,19 +104,19 @@ fn what_cannot_work_is_refused() {
             "sim_swap = \"ciba\"\nsim_swap_operations = []".to_owned(),
             "sim_swap_operations",
             10,
-            "found []; allowed: \"retrieve_date\", \"check\" or both, each once".to_owned(),
+            "found []; allowed: \"retrieve_date\", \"check\" or both, each only once".to_owned(),
         ),
         (
             "sim_swap = \"ciba\"\nsim_swap_operations = [\"check\", \"check\"]".to_owned(),
             "sim_swap_operations",
             10,
-            "found one twice; allowed: \"retrieve_date\", \"check\" or both, each once".to_owned(),
+            "found a duplicate; allowed: \"retrieve_date\", \"check\" or both, each only once".to_owned(),
         ),
         (
             "sim_swap = \"ciba\"\nsim_swap_assumed_days = 0".to_owned(),
             "sim_swap_assumed_days",
             10,
-            "found 0; allowed: a whole number from 1 to 3650".to_owned(),
+            "found 0; allowed: an integer from 1 to 3650".to_owned(),
         ),
         (token.to_owned(), "authorization_endpoint", 1, format!("found nothing; {url}")),
         (
@@ -127,6 +127,6 @@ fn what_cannot_work_is_refused() {
         ),
     ] {
         let message = format!("connectors.three.{member} (/etc/ringtrue/ringtrue.toml:{line}): {says}");
-        refused(&three(&rest), [("SECRET", "hunter2")], &message);
+        assert_rejected(&three(&rest), [("SECRET", "hunter2")], &message);
     }
 }

@@ -1,4 +1,4 @@
-//! The examples of the operators' manuals are good configurations.
+//! The examples in the documentation are valid configurations.
 
 use std::{
     fs::{self, Permissions},
@@ -7,19 +7,19 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{good, load};
+use super::{load, load_valid};
 use crate::config::ConnectorSection;
 
 const MANUAL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md"));
 
 const CONNECTORS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/connectors.md"));
 
-/// The examples of a page, which are one configuration together.
+/// Concatenates the examples of a page into one configuration.
 fn example(page: &str) -> String {
     page.split("```toml example\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }
 
-/// The example with the secrets in a folder that it points to. SMPP has room for short ones only.
+/// Creates the secret files of an example. SMPP passwords are limited to 8 characters.
 fn with_secrets(example: &str) -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     for name in example.split("\"/etc/ringtrue/").skip(1).filter_map(|rest| rest.split('"').next()) {
@@ -38,9 +38,9 @@ fn with_secrets(example: &str) -> (TempDir, String) {
 }
 
 #[test]
-fn the_example_of_the_manual_is_good() {
+fn operating_manual_example_is_valid() {
     let (_folder, file) = with_secrets(&example(MANUAL));
-    let config = good(&file, [("TWILIO_AUTH_TOKEN", "hunter2")]);
+    let config = load_valid(&file, [("TWILIO_AUTH_TOKEN", "hunter2")]);
     let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
     assert_eq!(names, ["kannel", "o2", "twilio"]);
     let networks: Vec<_> = config.networks.networks().map(|network| network.name.as_str()).collect();
@@ -49,11 +49,11 @@ fn the_example_of_the_manual_is_good() {
     assert_eq!(config.ingress.unwrap().listen.port(), 8081);
 }
 
-/// Every driver is shown, under its own name.
+/// The page has an example of every driver.
 #[test]
-fn the_examples_of_connectors_are_good_together() {
+fn connector_examples_are_valid() {
     let (_folder, file) = with_secrets(&example(CONNECTORS));
-    let config = good(&file, []);
+    let config = load_valid(&file, []);
     let names: Vec<_> = config.connectors.iter().map(ConnectorSection::name).collect();
     let shown = [
         "bird",
@@ -77,9 +77,8 @@ fn the_examples_of_connectors_are_good_together() {
     assert_eq!(config.number_lookup.sources.len(), 2);
 }
 
-/// Whoever has not written the secrets yet is told the first that is missing.
 #[test]
-fn the_example_needs_its_secrets() {
+fn missing_secret_file_is_reported() {
     let error = load(&example(MANUAL), []).unwrap_err();
     assert!(error.to_string().contains("/etc/ringtrue/kannel.path"), "{error}");
 }

@@ -1,25 +1,25 @@
-//! File over defaults, environment over file.
+//! Precedence of environment, file and defaults.
 
 use std::{fs, path::Path, time::Duration};
 
 use super::{
-    super::{Loaded, for_development, load},
-    good, refused, variables,
+    super::{LoadedConfig, load, load_for_development},
+    assert_rejected, load_valid, variables,
 };
-use crate::config::{ConfigError, Environment, LogFormat, RequestLog};
+use crate::config::{ConfigError, Environment, LogFormat, RequestLogLevel};
 
 #[test]
-fn the_environment_comes_before_the_file_and_the_file_before_the_defaults() {
+fn environment_overrides_file_and_file_overrides_defaults() {
     let file = "[http]\nlisten = \"127.0.0.1:1\"\nmax_connections = 1";
-    let config = good(file, [("RINGTRUE_HTTP__LISTEN", "127.0.0.1:2")]);
+    let config = load_valid(file, [("RINGTRUE_HTTP__LISTEN", "127.0.0.1:2")]);
     assert_eq!(config.http.listen.port(), 2);
     assert_eq!(config.http.max_connections, 1);
     assert_eq!(config.http.max_connections_per_address, 200);
 }
 
 #[test]
-fn variables_are_text_and_mean_what_their_key_wants() {
-    let config = good(
+fn variables_are_parsed_by_the_type_of_their_key() {
+    let config = load_valid(
         "",
         [
             ("RINGTRUE_REGION", "us"),
@@ -44,75 +44,75 @@ fn variables_are_text_and_mean_what_their_key_wants() {
     assert_eq!(config.metrics.listen, None);
     assert!(config.callbacks.allow_http);
     assert_eq!(config.callbacks.allowed_hosts, ["hooks.internal"]);
-    assert_eq!(config.log.requests, RequestLog::All);
+    assert_eq!(config.log.requests, RequestLogLevel::All);
     assert_eq!(config.telemetry.service_name, "42");
 }
 
 #[test]
-fn an_empty_variable_unsets_what_the_file_sets() {
+fn empty_variable_unsets_a_setting_of_the_file() {
     let file = "[http.tls]\ncertificate = \"a.pem\"\nkey = \"b.pem\"";
-    assert!(good(file, []).http.tls.is_some());
-    let config = good(file, [("RINGTRUE_HTTP__TLS__CERTIFICATE", ""), ("RINGTRUE_HTTP__TLS__KEY", "")]);
+    assert!(load_valid(file, []).http.tls.is_some());
+    let config = load_valid(file, [("RINGTRUE_HTTP__TLS__CERTIFICATE", ""), ("RINGTRUE_HTTP__TLS__KEY", "")]);
     assert!(config.http.tls.is_none());
 }
 
 #[test]
-fn a_variable_that_means_nothing_is_refused() {
+fn unknown_and_invalid_variables_are_rejected() {
     for (name, message) in [
         (
             "RINGTRUE_HTTP_LISTEN",
-            "RINGTRUE_HTTP_LISTEN: there is no setting for this environment variable; did you mean \
+            "RINGTRUE_HTTP_LISTEN: no setting for this environment variable; did you mean \
              RINGTRUE_HTTP__LISTEN?",
         ),
         (
             "RINGTRUE_http__listen",
-            "RINGTRUE_http__listen: there is no setting for this environment variable; did you mean \
+            "RINGTRUE_http__listen: no setting for this environment variable; did you mean \
              RINGTRUE_HTTP__LISTEN?",
         ),
         (
             "RINGTRUE_MASTERKEY",
-            "RINGTRUE_MASTERKEY: there is no setting for this environment variable; did you mean RINGTRUE_MASTER_KEY?",
+            "RINGTRUE_MASTERKEY: no setting for this environment variable; did you mean RINGTRUE_MASTER_KEY?",
         ),
     ] {
-        refused("", [(name, "hunter2")], message);
+        assert_rejected("", [(name, "hunter2")], message);
     }
-    refused(
+    assert_rejected(
         "",
         [("RINGTRUE_HTTP__MAX_CONNECTIONS", "many")],
-        "http.max_connections (environment variable RINGTRUE_HTTP__MAX_CONNECTIONS): found \"many\"; allowed: a whole \
-         number from 1 to 1000000",
+        "http.max_connections (environment variable RINGTRUE_HTTP__MAX_CONNECTIONS): found \"many\"; allowed: an \
+         integer from 1 to 1000000",
     );
 }
 
 #[test]
-fn reserved_variables_are_no_settings() {
-    good("", [("RINGTRUE_CONFIG", "x"), ("RINGTRUE_MASTER_KEY", "x"), ("RINGTRUE_LOG", "debug")]);
-    good("", [("RINGTRUE_PROFILE", "x"), ("RINGTRUE_CLIENT_SECRET", "x")]);
+fn reserved_variables_are_not_settings() {
+    load_valid("", [("RINGTRUE_CONFIG", "x"), ("RINGTRUE_MASTER_KEY", "x"), ("RINGTRUE_LOG", "debug")]);
+    load_valid("", [("RINGTRUE_PROFILE", "x"), ("RINGTRUE_CLIENT_SECRET", "x")]);
 }
 
 #[test]
-fn a_log_filter_of_its_own_comes_first() {
+fn log_variable_overrides_the_file() {
     let file = "log.level = \"warn\"";
-    assert_eq!(good(file, [("RINGTRUE_LOG", "")]).log.level.to_string(), "warn");
-    assert_eq!(good(file, [("RINGTRUE_LOG", "trace")]).log.level.to_string(), "trace");
-    refused(
+    assert_eq!(load_valid(file, [("RINGTRUE_LOG", "")]).log.level.to_string(), "warn");
+    assert_eq!(load_valid(file, [("RINGTRUE_LOG", "trace")]).log.level.to_string(), "trace");
+    assert_rejected(
         file,
         [("RINGTRUE_LOG", "lots")],
         "log.level (environment variable RINGTRUE_LOG): found \"lots\"; allowed: \"off\", \"error\", \"warn\", \
-         \"info\", \"debug\" or \"trace\", also by module as in \"info,ringtrue_store=debug\"",
+         \"info\", \"debug\" or \"trace\", or per module, as in \"info,ringtrue_store=debug\"",
     );
 }
 
 #[test]
-fn plain_http_must_be_asked_for() {
+fn plain_http_base_url_requires_opt_in() {
     let url = "base_url = \"http://ringtrue:8080\"";
     assert!(super::load(url, []).is_err());
-    good(&format!("{url}\nallow_plain_http = true"), []);
-    good("base_url = \"http://127.0.0.1:9\"", []);
+    load_valid(&format!("{url}\nallow_plain_http = true"), []);
+    load_valid("base_url = \"http://127.0.0.1:9\"", []);
 }
 
 #[test]
-fn a_named_file_must_be_there() {
+fn named_file_must_exist() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ours.toml");
     let missing = load(Some(&path), &Environment::default()).unwrap_err();
@@ -120,7 +120,7 @@ fn a_named_file_must_be_there() {
 
     fs::write(&path, "region = \"us\"").unwrap();
     let by_variable = variables([("RINGTRUE_CONFIG", path.to_str().unwrap())]);
-    let Loaded { file, changed, .. } = load(None, &by_variable).unwrap();
+    let LoadedConfig { file, changed, .. } = load(None, &by_variable).unwrap();
     assert_eq!(file.as_deref(), Some(path.as_path()));
     let [changed] = changed.as_slice() else { panic!("{changed:?}") };
     assert_eq!((changed.key.as_str(), changed.value.as_str()), ("region", "\"us\""));
@@ -128,7 +128,7 @@ fn a_named_file_must_be_there() {
 }
 
 #[test]
-fn what_is_changed_is_listed_without_passwords() {
+fn changed_settings_mask_passwords() {
     let url = [("RINGTRUE_STORE__URL", "postgres://u:hunter2@db/ringtrue")];
     let loaded = super::load("", url).unwrap();
     let shown: Vec<_> = loaded.changed.iter().map(|changed| changed.value.as_str()).collect();
@@ -137,7 +137,7 @@ fn what_is_changed_is_listed_without_passwords() {
 }
 
 #[test]
-fn development_cannot_be_pointed_at_production() {
+fn development_ignores_production_variables() {
     let environment = variables([
         ("RINGTRUE_STORE__URL", "postgres://u:p@production/ringtrue"),
         ("RINGTRUE_BASE_URL", "https://eu.example.com"),
@@ -147,10 +147,10 @@ fn development_cannot_be_pointed_at_production() {
         ("RINGTRUE_LOG__FORMAT", "json"),
     ]);
     let listen = "127.0.0.1:0".parse().unwrap();
-    let config = for_development(Path::new("/tmp/x/ringtrue.db"), listen, &environment).unwrap();
+    let config = load_for_development(Path::new("/tmp/x/ringtrue.db"), listen, &environment).unwrap();
     assert!(config.base_url.is_none() && config.http.tls.is_none() && config.keys.master_key_file.is_none());
     assert_eq!(config.http.listen, listen);
     assert_eq!(config.store.url.to_string(), "sqlite:/tmp/x/ringtrue.db");
-    assert_eq!(config.log.format, LogFormat::Json, "a matter of taste may be changed");
+    assert_eq!(config.log.format, LogFormat::Json, "other settings may be overridden");
     assert_eq!(config.metrics.listen, None);
 }

@@ -1,4 +1,4 @@
-//! The master key, from the environment or from a file that nobody else can read; and the database's password.
+//! The master key and the database password.
 
 use std::{
     fs::{self, Permissions},
@@ -11,7 +11,7 @@ use crate::config::{KeysSection, MasterKeyError};
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
-fn written(folder: &Path, text: &str, mode: u32) -> PathBuf {
+fn write_secret(folder: &Path, text: &str, mode: u32) -> PathBuf {
     let path = folder.join("master.key");
     fs::write(&path, text).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
@@ -19,10 +19,10 @@ fn written(folder: &Path, text: &str, mode: u32) -> PathBuf {
 }
 
 #[test]
-fn a_private_file_is_read() {
+fn private_file_is_read() {
     let folder = tempfile::tempdir().unwrap();
     for mode in [0o600, 0o400] {
-        let path = written(folder.path(), &format!("{KEY}\n"), mode);
+        let path = write_secret(folder.path(), &format!("{KEY}\n"), mode);
         let keys = KeysSection { master_key_file: Some(path.clone()) };
         assert!(keys.master_key(&variables([])).is_ok());
         fs::remove_file(path).unwrap();
@@ -30,20 +30,22 @@ fn a_private_file_is_read() {
 }
 
 #[test]
-fn a_file_that_others_can_read_is_refused() {
+fn file_readable_by_others_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
-    let path = written(folder.path(), KEY, 0o640);
+    let path = write_secret(folder.path(), KEY, 0o640);
     let keys = KeysSection { master_key_file: Some(path.clone()) };
     let error = keys.master_key(&variables([])).unwrap_err();
     let path = path.display();
     assert_eq!(
         error.to_string(),
-        format!("the master key in {path} can be read by others than its owner (mode 0640): run `chmod 600 {path}`")
+        format!(
+            "the master key in {path} is readable by users other than its owner (mode 0640): run `chmod 600 {path}`"
+        )
     );
 }
 
 #[test]
-fn the_environment_comes_first() {
+fn environment_takes_precedence() {
     let keys = KeysSection { master_key_file: Some("/nonexistent".into()) };
     assert!(keys.master_key(&variables([("RINGTRUE_MASTER_KEY", KEY)])).is_ok());
     let unreadable = keys.master_key(&variables([("RINGTRUE_MASTER_KEY", "")])).unwrap_err();
@@ -51,25 +53,25 @@ fn the_environment_comes_first() {
 }
 
 #[test]
-fn what_is_wrong_is_said_without_the_key() {
+fn errors_do_not_contain_the_key() {
     let keys = KeysSection { master_key_file: None };
     let missing = keys.master_key(&variables([])).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        "there is no master key: name a file in `keys.master_key_file`, or set RINGTRUE_MASTER_KEY; `openssl rand \
-         -base64 32` makes a key"
+        "no master key: set `keys.master_key_file` or RINGTRUE_MASTER_KEY; generate a key with \
+         `openssl rand -base64 32`"
     );
     let short = keys.master_key(&variables([("RINGTRUE_MASTER_KEY", "c2hvcnQ=")])).unwrap_err();
     assert_eq!(
         short.to_string(),
-        "RINGTRUE_MASTER_KEY: a master key is 32 random bytes in base64; `openssl rand -base64 32` makes one"
+        "RINGTRUE_MASTER_KEY: a master key must be 32 random bytes in base64; create one with `openssl rand -base64 32`"
     );
 }
 
 #[test]
-fn the_password_of_the_database_is_read_from_a_private_file() {
+fn database_password_is_read_from_a_private_file() {
     let folder = tempfile::tempdir().unwrap();
-    let path = written(folder.path(), "hunter2\n", 0o600);
+    let path = write_secret(folder.path(), "hunter2\n", 0o600);
     let file = path.display().to_string();
     let shown = |url: &str| {
         let settings = [("RINGTRUE_STORE__URL", url), ("RINGTRUE_STORE__PASSWORD_FILE", file.as_str())];
@@ -77,9 +79,9 @@ fn the_password_of_the_database_is_read_from_a_private_file() {
     };
     let masked = shown("postgres://ringtrue@db/ringtrue").unwrap();
     assert!(!masked.contains("hunter2"), "{masked}");
-    let refused = shown("sqlite:ringtrue.db").unwrap_err().to_string();
-    assert!(refused.starts_with("store.password_file"), "{refused}");
+    let error = shown("sqlite:ringtrue.db").unwrap_err().to_string();
+    assert!(error.starts_with("store.password_file"), "{error}");
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-    let refused = shown("postgres://ringtrue@db/ringtrue").unwrap_err().to_string();
-    assert!(refused.contains("which can be read by others than its owner (mode 0644)"), "{refused}");
+    let error = shown("postgres://ringtrue@db/ringtrue").unwrap_err().to_string();
+    assert!(error.contains("which is readable by users other than its owner (mode 0644)"), "{error}");
 }

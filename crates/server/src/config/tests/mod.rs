@@ -1,21 +1,21 @@
-//! Configurations as data: what is read, what is refused, and with which words.
+//! Valid configurations, and the errors of invalid ones.
 
 mod addresses;
-mod broken;
 mod camara;
 mod connectors;
 mod defaults;
 mod example;
+mod invalid;
 mod layers;
 mod master_key;
 mod networks;
 mod number_lookup;
 mod sandbox;
-mod webhooks;
+mod sms_http;
 
 use std::path::Path;
 
-use super::{Config, ConfigError, Environment, Loaded, load_layers};
+use super::{Config, ConfigError, Environment, LoadedConfig, load_layers};
 
 const FILE: &str = "/etc/ringtrue/ringtrue.toml";
 
@@ -23,16 +23,16 @@ fn variables<const N: usize>(variables: [(&str, &str); N]) -> Environment {
     variables.into_iter().collect()
 }
 
-fn load<const N: usize>(file: &str, environment: [(&str, &str); N]) -> Result<Loaded, ConfigError> {
+fn load<const N: usize>(file: &str, environment: [(&str, &str); N]) -> Result<LoadedConfig, ConfigError> {
     load_layers(Some((file, Path::new(FILE))), &variables(environment))
 }
 
-fn good<const N: usize>(file: &str, environment: [(&str, &str); N]) -> Config {
+fn load_valid<const N: usize>(file: &str, environment: [(&str, &str); N]) -> Config {
     load(file, environment).unwrap_or_else(|error| panic!("{error}")).config
 }
 
 #[track_caller]
-fn refused<const N: usize>(file: &str, environment: [(&str, &str); N], message: &str) {
-    let error = load(file, environment).expect_err(&format!("{file} is taken"));
+fn assert_rejected<const N: usize>(file: &str, environment: [(&str, &str); N], message: &str) {
+    let error = load(file, environment).expect_err(&format!("{file} is accepted"));
     assert_eq!(error.to_string(), message);
 }

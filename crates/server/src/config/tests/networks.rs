@@ -1,4 +1,4 @@
-//! Networks, and the numbers that their subscribers text.
+//! Networks and receiver pools.
 
 use ringtrue_domain::{
     network::{Network, NetworkDirectory},
@@ -6,9 +6,9 @@ use ringtrue_domain::{
     tenancy::Mode,
 };
 
-use super::{good, refused};
+use super::{assert_rejected, load_valid};
 
-/// Serves two numbers. It ends on line 7.
+/// Serves two numbers; seven lines.
 const CONNECTOR: &str = "[connectors.o2]\nkind = \"smpp\"\nhost = \"smsc.example.net\"\nport = 2775\n\
                          system_id = \"ringtrue\"\npassword_env = \"PASSWORD\"\n\
                          receivers = [\"+447700900001\", \"+447700900002\"]\n";
@@ -18,7 +18,7 @@ fn number(text: &str) -> Msisdn {
 }
 
 #[test]
-fn networks_and_pools_make_a_directory() {
+fn networks_and_pools_are_read() {
     let file = format!(
         "{CONNECTOR}
         [networks.23410]
@@ -52,100 +52,100 @@ fn networks_and_pools_make_a_directory() {
         receivers: vec![],
     };
     let countries = vec![("GB".parse().unwrap(), vec![number("+447700900002")])];
-    let everybody = vec![number("+447700900001"), number("+447700900002")];
-    let expected = NetworkDirectory::new(vec![o2, verizon], countries, everybody).unwrap();
-    assert_eq!(good(&file, [("PASSWORD", "secret")]).networks, expected);
+    let default_pool = vec![number("+447700900001"), number("+447700900002")];
+    let expected = NetworkDirectory::new(vec![o2, verizon], countries, default_pool).unwrap();
+    assert_eq!(load_valid(&file, [("PASSWORD", "secret")]).networks, expected);
 }
 
-/// What follows the connector begins on line 8.
+/// `rest` starts on line 8.
 #[track_caller]
-fn wrong(rest: &str, message: &str) {
-    refused(&format!("{CONNECTOR}{rest}"), [("PASSWORD", "secret")], message);
+fn assert_rejected_with_connector(rest: &str, message: &str) {
+    assert_rejected(&format!("{CONNECTOR}{rest}"), [("PASSWORD", "secret")], message);
 }
 
 const O2: &str = "[networks.23410]\nname = \"O2\"\ncountry = \"GB\"\n";
 
 #[test]
-fn a_network_that_is_none() {
+fn invalid_networks_are_rejected() {
     let named = |member: &str| format!("{O2}{member}");
     for (rest, message) in [
         (
             "[networks.o2]\nname = \"O2\"".to_owned(),
-            "networks.o2 (/etc/ringtrue/ringtrue.toml:8): found \"o2\"; allowed: the id of a network: five or six \
-             digits, the country code (MCC) and the network code (MNC)",
+            "networks.o2 (/etc/ringtrue/ringtrue.toml:8): found \"o2\"; allowed: a network id: five or six digits, MCC \
+             and MNC",
         ),
         (
             "[networks.23410]".to_owned(),
-            "networks.23410.name (/etc/ringtrue/ringtrue.toml:8): found nothing; allowed: 1 to 100 characters, none of \
-             them a control character",
+            "networks.23410.name (/etc/ringtrue/ringtrue.toml:8): found nothing; allowed: 1 to 100 characters without \
+             control characters",
         ),
         (
             "[networks.23410]\nname = \"O2\"".to_owned(),
-            "networks.23410.country (/etc/ringtrue/ringtrue.toml:8): found nothing; allowed: the two capital letters \
-             of a country, such as \"GB\"",
+            "networks.23410.country (/etc/ringtrue/ringtrue.toml:8): found nothing; allowed: a two-letter country \
+             code, such as \"GB\"",
         ),
         (
             "[networks.23410]\nname = \"O2\"\ncountry = \"UK\"".to_owned(),
-            "networks.23410.country (/etc/ringtrue/ringtrue.toml:10): found \"UK\"; allowed: the two capital letters \
-             of a country, such as \"GB\"",
+            "networks.23410.country (/etc/ringtrue/ringtrue.toml:10): found \"UK\"; allowed: a two-letter country \
+             code, such as \"GB\"",
         ),
         (
             named("prefix = [\"+447700\"]"),
-            "networks.23410.prefix (/etc/ringtrue/ringtrue.toml:11): there is no such key; did you mean \
+            "networks.23410.prefix (/etc/ringtrue/ringtrue.toml:11): unknown key; did you mean \
              networks.23410.prefixes?",
         ),
         (
             named("prefixes = [\"07700\"]"),
             "networks.23410.prefixes (/etc/ringtrue/ringtrue.toml:11): found [\"07700\"]; allowed: a list, each item \
-             the first 1 to 15 digits of numbers, with the country code, such as \"+447700\"",
+             a number prefix of 1 to 15 digits with the country code, such as \"+447700\"",
         ),
         (
             named("prefixes = [\"447700\", \"+447700\"]"),
             "networks.23410.prefixes (/etc/ringtrue/ringtrue.toml:11): found \"447700\" twice; allowed: each prefix \
-             once",
+             only once",
         ),
         (
             named("prefixes = [\"44\"]\n[networks.23415]\nname = \"V\"\ncountry = \"GB\"\nprefixes = [\"+44\"]"),
             "networks.23415.prefixes (/etc/ringtrue/ringtrue.toml:15): found \"44\"; allowed: prefixes of this network \
-             alone; this one is in `networks.23410.prefixes` too",
+             only; this one is also in `networks.23410.prefixes`",
         ),
         (
             named("aliases = [\"23411\"]\n[networks.23415]\nname = \"V\"\ncountry = \"GB\"\naliases = [\"23411\"]"),
-            "networks.23415.aliases (/etc/ringtrue/ringtrue.toml:15): found \"23411\"; allowed: ids that are of this \
-             network alone; this one is in `networks.23410.aliases` too",
+            "networks.23415.aliases (/etc/ringtrue/ringtrue.toml:15): found \"23411\"; allowed: ids of this network \
+             only; this one is also in `networks.23410.aliases`",
         ),
         (
             named("aliases = [\"23415\"]\n[networks.23415]\nname = \"V\"\ncountry = \"GB\""),
-            "networks.23410.aliases (/etc/ringtrue/ringtrue.toml:11): found \"23415\"; allowed: ids that are of this \
-             network alone; this one is that of `networks.23415`",
+            "networks.23410.aliases (/etc/ringtrue/ringtrue.toml:11): found \"23415\"; allowed: ids of this network \
+             only; this is the id of `networks.23415`",
         ),
         (
             "networks.23410 = \"O2\"".to_owned(),
-            "connectors.o2.networks.23410 (/etc/ringtrue/ringtrue.toml:8): there is no such key",
+            "connectors.o2.networks.23410 (/etc/ringtrue/ringtrue.toml:8): unknown key",
         ),
         (
             "[networks]\n23410 = \"O2\"".to_owned(),
-            "networks.23410 (/etc/ringtrue/ringtrue.toml:9): there is no such key; did you mean a section, \
+            "networks.23410 (/etc/ringtrue/ringtrue.toml:9): unknown key; did you mean a section, \
              [networks.23410]?",
         ),
         (
             "[network.23410]\nname = \"O2\"".to_owned(),
-            "network.23410.name (/etc/ringtrue/ringtrue.toml:9): there is no such key; did you mean \
+            "network.23410.name (/etc/ringtrue/ringtrue.toml:9): unknown key; did you mean \
              networks.23410.name?",
         ),
     ] {
-        wrong(&rest, message);
+        assert_rejected_with_connector(&rest, message);
     }
-    refused(
+    assert_rejected(
         "networks = 5",
         [],
-        "networks (/etc/ringtrue/ringtrue.toml:1): there is no such key; did you mean a section, [networks]?",
+        "networks (/etc/ringtrue/ringtrue.toml:1): unknown key; did you mean a section, [networks]?",
     );
-    good("[networks]\n[receivers.countries]\n[connectors]", []);
+    load_valid("[networks]\n[receivers.countries]\n[connectors]", []);
 }
 
 #[test]
-fn a_receiver_that_nobody_hears() {
+fn receivers_without_a_connector_are_rejected() {
     let served = "receivers of connectors: \"+447700900001\", \"+447700900002\"";
     for (rest, key, line) in [
         (format!("{O2}receivers = [\"+447700900003\"]"), "networks.23410.receivers", 11),
@@ -156,41 +156,41 @@ fn a_receiver_that_nobody_hears() {
             "{key} (/etc/ringtrue/ringtrue.toml:{line}): found \"+447700900003\", which no connector serves; allowed: \
              {served}"
         );
-        wrong(&rest, &message);
+        assert_rejected_with_connector(&rest, &message);
     }
-    refused(
+    assert_rejected(
         "receivers.default = [\"+447700900003\"]",
         [],
         "receivers.default (/etc/ringtrue/ringtrue.toml:1): found \"+447700900003\", which no connector serves; \
-         allowed: receivers of connectors; there is no connector yet",
+         allowed: receivers of connectors; no connector is configured",
     );
 }
 
 #[test]
-fn a_pool_that_is_none() {
+fn invalid_pools_are_rejected() {
     for (rest, message) in [
         (
             "[receivers]\ndefault = [\"07700900001\"]",
             "receivers.default (/etc/ringtrue/ringtrue.toml:9): found [\"07700900001\"]; allowed: a list, each item a \
-             phone number in E.164 form, such as \"+447700900001\"",
+             phone number in E.164 format, such as \"+447700900001\"",
         ),
         (
             "[receivers]\ndefault = [\"+447700900001\", \"+447700900001\"]",
             "receivers.default (/etc/ringtrue/ringtrue.toml:9): found \"+447700900001\" twice; allowed: each number \
-             once",
+             only once",
         ),
         (
             "[receivers.countries]\nBritain = [\"+447700900001\"]",
-            "receivers.countries.Britain (/etc/ringtrue/ringtrue.toml:9): found \"Britain\"; allowed: the two capital \
-             letters of a country, such as \"GB\"",
+            "receivers.countries.Britain (/etc/ringtrue/ringtrue.toml:9): found \"Britain\"; allowed: a two-letter \
+             country code, such as \"GB\"",
         ),
         (
             "[receivers.countries.GB]\nnumbers = [\"+447700900001\"]",
-            "receivers.countries.GB.numbers (/etc/ringtrue/ringtrue.toml:9): there is no such key; did you mean \
+            "receivers.countries.GB.numbers (/etc/ringtrue/ringtrue.toml:9): unknown key; did you mean \
              receivers.countries.GB?",
         ),
-        ("[receivers]\nGB = [\"+447700900001\"]", "receivers.GB (/etc/ringtrue/ringtrue.toml:9): there is no such key"),
+        ("[receivers]\nGB = [\"+447700900001\"]", "receivers.GB (/etc/ringtrue/ringtrue.toml:9): unknown key"),
     ] {
-        wrong(rest, message);
+        assert_rejected_with_connector(rest, message);
     }
 }

@@ -1,4 +1,4 @@
-//! Who is asked which network serves a number.
+//! Number lookup sources.
 
 use std::{
     fs::{self, Permissions},
@@ -6,9 +6,9 @@ use std::{
 };
 
 use rcgen::{KeyPair, PKCS_RSA_SHA256};
-use ringtrue_operators::number_lookup::http_hlr::Driver;
+use ringtrue_operators::number_lookup::http_hlr::HlrDriver;
 
-use super::{good, refused};
+use super::{assert_rejected, load_valid};
 use crate::config::NumberSourceSection;
 
 const SOURCES: &str = r#"
@@ -35,7 +35,7 @@ operators = ["three=23420"]
 
 fn names(order: &str) -> Vec<String> {
     let file = format!("number_lookup.order = {order}\n{SOURCES}");
-    let config = good(&file, [("TWILIO_SECRET", "hunter2")]);
+    let config = load_valid(&file, [("TWILIO_SECRET", "hunter2")]);
     let name = |source: &NumberSourceSection| match source {
         NumberSourceSection::Enum(config) => config.name.to_string(),
         NumberSourceSection::Hlr(config, _) => config.name.to_string(),
@@ -45,14 +45,14 @@ fn names(order: &str) -> Vec<String> {
 }
 
 #[test]
-fn sources_are_asked_in_their_order() {
+fn sources_follow_the_configured_order() {
     assert_eq!(names("[]"), ["aaa", "bbb", "ccc"]);
     assert_eq!(names(r#"["ccc", "aaa"]"#), ["ccc", "aaa", "bbb"]);
 }
 
-/// RSA keys are by far the longest secrets.
+/// RSA keys are the longest secrets.
 #[test]
-fn requests_are_signed_by_an_rsa_key_in_a_file() {
+fn rsa_signing_key_is_read_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vonage.pem");
     fs::write(&path, KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap().serialize_pem()).unwrap();
@@ -63,33 +63,33 @@ fn requests_are_signed_by_an_rsa_key_in_a_file() {
              application_id = \"us\"\nsigning_key_file = {path:?}\nsigning_key_id = \"2026-11\"\n\
              signing_algorithm = \"{algorithm}\""
         );
-        let sources = good(&file, []).number_lookup.sources;
+        let sources = load_valid(&file, []).number_lookup.sources;
         let [NumberSourceSection::Hlr(config, _)] = &*sources else { panic!("{sources:?}") };
-        let Driver::VonageIdentityInsights(vonage) = &config.driver else { panic!("{config:?}") };
+        let HlrDriver::VonageIdentityInsights(vonage) = &config.driver else { panic!("{config:?}") };
         assert_eq!(format!("{:?}", vonage.key), format!("SigningKey({algorithm}, 2026-11)"));
     }
 }
 
-/// A brand has an id of its own, and others write it with zeros or without.
+/// Brands have their own ids, and sources return them with or without leading zeros in the MNC.
 #[test]
-fn networks_are_known_by_every_id_that_they_go_by() {
+fn networks_are_known_by_id_and_aliases() {
     let file =
         format!("[networks.23410]\nname = \"O2\"\ncountry = \"GB\"\naliases = [\"Giffgaff\", \"23411\"]\n{SOURCES}");
-    let config = good(&file, [("TWILIO_SECRET", "hunter2")]);
+    let config = load_valid(&file, [("TWILIO_SECRET", "hunter2")]);
     for source in &config.number_lookup.sources {
         let known = match source {
-            NumberSourceSection::Enum(config) => &config.reading.known,
-            NumberSourceSection::Hlr(config, _) => &config.known,
-            NumberSourceSection::TelcoFinder(config, _) => &config.known,
+            NumberSourceSection::Enum(config) => &config.rules.known_networks,
+            NumberSourceSection::Hlr(config, _) => &config.known_networks,
+            NumberSourceSection::TelcoFinder(config, _) => &config.known_networks,
         };
         for (written, meant) in [("234010", "23410"), ("234011", "23411"), ("234012", "234012")] {
-            assert_eq!(known.meant_by(written).unwrap().as_str(), meant);
+            assert_eq!(known.resolve_plmn_code(written).unwrap().as_str(), meant);
         }
     }
 }
 
 #[test]
-fn a_source_that_cannot_work_is_refused() {
+fn invalid_sources_are_rejected() {
     for (file, error) in [
         (
             "number_lookup.order = [\"none\"]",
@@ -98,7 +98,7 @@ fn a_source_that_cannot_work_is_refused() {
         ),
         (
             "number_lookup.prefixes = \"never\"",
-            "number_lookup.prefixes (/etc/ringtrue/ringtrue.toml:1): found \"never\"; allowed: \"never\" only beside a \
+            "number_lookup.prefixes (/etc/ringtrue/ringtrue.toml:1): found \"never\"; allowed: \"never\" only with a \
              `[number_sources.NAME]` section, since no number would have a network",
         ),
         (
@@ -106,6 +106,6 @@ fn a_source_that_cannot_work_is_refused() {
             "number_sources.a.servers (/etc/ringtrue/ringtrue.toml:3): found []; allowed: at least one name server",
         ),
     ] {
-        refused(file, [], error);
+        assert_rejected(file, [], error);
     }
 }

@@ -1,4 +1,4 @@
-//! The list of checks, with the search of the API.
+//! List of checks, searchable with the API's `search` syntax.
 
 use askama::Template;
 use axum::{
@@ -7,32 +7,32 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_domain::{
-    account::Power,
+    account::Permission,
     reverse_sms::SEARCH_FIELDS,
     search::{self, SearchError},
 };
 
-use super::{CheckRow, PRODUCTS, product_of};
+use super::{CheckRow, PRODUCTS, parse_product};
 use crate::{
     console::{
-        home::Pages,
-        page::{self, Frame, Section},
-        refusal::{Refusal, sentence},
-        visitor::{InProject, SignedIn},
+        error::{ConsoleError, to_sentence},
+        home::Pagination,
+        page::{self, Layout, Section},
+        session::{ConsoleSession, ProjectAccess},
     },
-    http::{App, path::PathIds, query::Query},
+    http::{App, path::PathParameters, query::Query},
 };
 
 #[derive(Debug, Template)]
 #[template(path = "console/checks.html")]
 struct ChecksPage {
-    frame: Frame,
+    layout: Layout,
     tabs: Vec<Tab>,
     product: &'static str,
     search: String,
-    fault: Option<Fault>,
+    search_error: Option<SearchErrorView>,
     checks: Vec<CheckRow>,
-    pages: Pages,
+    pagination: Pagination,
 }
 
 #[derive(Debug)]
@@ -42,43 +42,47 @@ pub struct Tab {
     pub is_current: bool,
 }
 
-/// What is wrong with a search, and where.
+/// A search syntax error and its position.
 #[derive(Debug)]
-struct Fault {
+struct SearchErrorView {
     text: String,
     before: String,
     at: String,
     after: String,
 }
 
-impl Fault {
+impl SearchErrorView {
     fn new(search: &str, error: &SearchError) -> Self {
-        let mut letters = search.chars();
-        let before = letters.by_ref().take(error.column().saturating_sub(1)).collect();
-        let at = letters.next().map_or_else(|| "␣".to_owned(), String::from);
-        Fault { text: sentence(&error.to_string()), before, at, after: letters.collect() }
+        let mut chars = search.chars();
+        let before = chars.by_ref().take(error.column().saturating_sub(1)).collect();
+        let at = chars.next().map_or_else(|| "␣".to_owned(), String::from);
+        SearchErrorView { text: to_sentence(&error.to_string()), before, at, after: chars.collect() }
     }
 }
 
 /// `GET …/projects/{project_id}/checks/{product}`
 pub async fn list(
     State(app): State<App>,
-    who: SignedIn,
-    ids: PathIds,
+    session: ConsoleSession,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let InProject { workspace, project, .. } = who.project(&app, &ids, Power::Look).await?;
-    let product = product_of(&ids)?;
+) -> Result<Response, ConsoleError> {
+    let ProjectAccess { workspace, project, .. } = session.authorize_project(&app, &ids, Permission::View).await?;
+    let product = parse_product(&ids)?;
     let query = Query::parse(query.as_deref(), &["search", "page"])?;
-    let request = query.page_of(page::ROWS)?;
+    let request = query.page_with_default_size(page::PAGE_SIZE)?;
     let search = query.get("search").unwrap_or_default().trim().to_owned();
-    let frame = Frame::of(&who, "Checks").in_workspace(&who, &workspace, Section::Checks).in_project(&project);
-    let here = format!("{}/checks/{product}", frame.project_path());
+    let layout = Layout::for_session(&session, "Checks")
+        .in_workspace(&session, &workspace, Section::Checks)
+        .in_project(&project);
+    let here = format!("{}/checks/{product}", layout.project_path());
 
     let filter = if search.is_empty() { Ok(None) } else { search::parse(&search, &SEARCH_FIELDS).map(Some) };
-    let (status, fault, found) = match filter {
-        Ok(filter) => (StatusCode::OK, None, Some(app.engine.any_checks(project.id, product, filter, request).await?)),
-        Err(error) => (StatusCode::BAD_REQUEST, Some(Fault::new(&search, &error)), None),
+    let (status, search_error, found) = match filter {
+        Ok(filter) => {
+            (StatusCode::OK, None, Some(app.engine.list_any_checks(project.id, product, filter, request).await?))
+        }
+        Err(error) => (StatusCode::BAD_REQUEST, Some(SearchErrorView::new(&search, &error)), None),
     };
     let link = |number: u32| {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -87,14 +91,17 @@ pub async fn list(
         }
         format!("{here}?{}", query.append_pair("page", &number.to_string()).finish())
     };
-    let pages = found.as_ref().map_or_else(Pages::none, |found| Pages::of(found, link));
+    let pagination = found.as_ref().map_or_else(Pagination::empty, |found| Pagination::new(found, link));
     let checks = found.iter().flat_map(|found| &found.items);
-    let checks = checks.map(|check| CheckRow::of(frame.project_path(), check)).collect();
+    let checks = checks.map(|check| CheckRow::new(layout.project_path(), check)).collect();
     let tab = |other: ringtrue_domain::product::Product| Tab {
-        path: format!("{}/checks/{other}", frame.project_path()),
+        path: format!("{}/checks/{other}", layout.project_path()),
         title: other.title(),
         is_current: other == product,
     };
     let tabs = PRODUCTS.into_iter().map(tab).collect();
-    Ok(page::html(status, &ChecksPage { tabs, product: product.title(), search, fault, checks, pages, frame }))
+    Ok(page::render(
+        status,
+        &ChecksPage { tabs, product: product.title(), search, search_error, checks, pagination, layout },
+    ))
 }

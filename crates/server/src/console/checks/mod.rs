@@ -1,34 +1,31 @@
-//! A project's checks: the list with its search, and a check's own page.
+//! Checks of a project: list, search and detail page.
 
+mod check_row;
+mod detail;
 mod list;
-mod one;
-mod row;
 mod timeline;
 
+pub use check_row::CheckRow;
+pub use detail::{detail, resend};
 pub use list::{Tab, list};
-pub use one::{one, resend};
-pub use row::CheckRow;
 
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, AnyVerdict, ErrorCode, Status, Verdict},
+    lifecycle::{AnyCheck, AnyVerdict, CheckStatus, ErrorCode, Verdict},
     product::Product,
-    sim_swap::{LONGER_AGO, SimSwap},
+    sim_swap::{OLDER_CHANGE_BUCKET_MINUTES, SimSwapVerdict},
 };
 
-use super::refusal::Refusal;
-use crate::http::path::PathIds;
+use super::error::ConsoleError;
+use crate::http::path::PathParameters;
 
-/// The products that have checks.
 pub const PRODUCTS: [Product; 4] = [Product::ReverseSms, Product::SecureSna, Product::Discovery, Product::SimSwap];
 
-/// The product that a path names.
-fn product_of(ids: &PathIds) -> Result<Product, Refusal> {
+fn parse_product(ids: &PathParameters) -> Result<Product, ConsoleError> {
     let named = ids.get("product").and_then(|name| name.parse().ok());
-    named.filter(|product| PRODUCTS.contains(product)).ok_or_else(Refusal::not_found)
+    named.filter(|product| PRODUCTS.contains(product)).ok_or_else(ConsoleError::not_found)
 }
 
-/// How a check ended, in a word or two.
-fn result_of(check: &AnyCheck) -> String {
+fn result_label(check: &AnyCheck) -> String {
     if let Some(code) = check.error_code() {
         return ErrorCode::as_str(code).to_owned();
     }
@@ -46,19 +43,18 @@ fn result_of(check: &AnyCheck) -> String {
     }
 }
 
-/// What a completed SIM Swap check says, in a sentence.
-pub fn swap_words(swap: &SimSwap) -> String {
-    let last = match swap.change_within {
-        Some(LONGER_AGO) => "; the last one was more than a year ago".to_owned(),
-        Some(minutes) => format!("; the last one was within the last {}", span(minutes)),
-        None => "; when the last one was is not known".to_owned(),
+pub fn describe_sim_swap(swap: &SimSwapVerdict) -> String {
+    let last_change = match swap.changed_within_minutes {
+        Some(OLDER_CHANGE_BUCKET_MINUTES) => "; last change more than a year ago".to_owned(),
+        Some(minutes) => format!("; last change within the last {}", format_minutes(minutes)),
+        None => "; time of the last change unknown".to_owned(),
     };
-    let whether = if swap.no_sim_change { "no change of the SIM" } else { "the SIM was changed" };
-    format!("{whether} in the last {}{last}", span(swap.covered))
+    let change = if swap.no_sim_change { "SIM not changed" } else { "SIM changed" };
+    format!("{change} in the last {}{last_change}", format_minutes(swap.covered_minutes))
 }
 
-/// So many minutes, in the largest whole unit.
-fn span(minutes: u32) -> String {
+/// Formats minutes in the largest whole unit.
+fn format_minutes(minutes: u32) -> String {
     let units = [(1_440, "day"), (60, "hour"), (1, "minute")];
     let (size, unit) = units.into_iter().find(|(size, _)| minutes.is_multiple_of(*size)).unwrap_or((1, "minute"));
     match minutes / size {
@@ -67,20 +63,20 @@ fn span(minutes: u32) -> String {
     }
 }
 
-/// How a status is coloured.
-fn tone(check: &AnyCheck) -> &'static str {
+/// CSS class of a status badge.
+fn status_class(check: &AnyCheck) -> &'static str {
     let failed = check.verdict().and_then(Verdict::matched) == Some(false);
     match check.status() {
-        Status::Accepted | Status::Pending => "s3",
-        Status::Completed if failed => "s4",
-        Status::Completed => "s2",
-        Status::Expired => "s4",
-        Status::Error => "s5",
+        CheckStatus::Accepted | CheckStatus::Pending => "s3",
+        CheckStatus::Completed if failed => "s4",
+        CheckStatus::Completed => "s2",
+        CheckStatus::Expired => "s4",
+        CheckStatus::Error => "s5",
     }
 }
 
-/// What is kept of the number.
-fn number_of(check: &AnyCheck) -> String {
+/// The last digits of the claimed number; the others are not stored.
+fn masked_number(check: &AnyCheck) -> String {
     check.claimed.map(|claimed| format!("…{}", claimed.tail)).unwrap_or_default()
 }
 
@@ -89,24 +85,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sim_swap_is_told_in_words() {
-        for (no_sim_change, covered, change_within, words) in [
-            (
-                true,
-                10_080,
-                Some(525_601),
-                "no change of the SIM in the last 7 days; the last one was more than a year ago",
-            ),
-            (
-                false,
-                10_080,
-                Some(1_440),
-                "the SIM was changed in the last 7 days; the last one was within the last day",
-            ),
-            (false, 90, Some(60), "the SIM was changed in the last 90 minutes; the last one was within the last hour"),
-            (true, 60, None, "no change of the SIM in the last hour; when the last one was is not known"),
+    fn sim_swap_verdict_is_described() {
+        for (no_sim_change, covered_minutes, changed_within_minutes, description) in [
+            (true, 10_080, Some(525_601), "SIM not changed in the last 7 days; last change more than a year ago"),
+            (false, 10_080, Some(1_440), "SIM changed in the last 7 days; last change within the last day"),
+            (false, 90, Some(60), "SIM changed in the last 90 minutes; last change within the last hour"),
+            (true, 60, None, "SIM not changed in the last hour; time of the last change unknown"),
         ] {
-            assert_eq!(swap_words(&SimSwap { no_sim_change, covered, change_within }), words);
+            assert_eq!(
+                describe_sim_swap(&SimSwapVerdict { no_sim_change, covered_minutes, changed_within_minutes }),
+                description
+            );
         }
     }
 }

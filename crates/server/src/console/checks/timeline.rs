@@ -1,95 +1,112 @@
-//! What happened to a check, and when.
+//! Timeline of a check.
 
 use jiff::Timestamp;
 use ringtrue_domain::{
-    lifecycle::{AnyCheck, Lifecycle, Outcome, Verdict},
+    lifecycle::{AnyCheck, CheckOutcome, Lifecycle, Verdict},
     product::Product,
 };
 use ringtrue_engine::{
     callback::{Attempt, CallbackLog},
-    ports::{CallbackState, Course},
+    ports::{CallbackState, CheckHistory},
 };
 
-use super::result_of;
-use crate::console::page::Moment;
+use super::result_label;
+use crate::console::page::UtcTime;
 
-/// A line of the timeline.
 #[derive(Debug)]
-pub(super) struct Event {
-    pub at: Moment,
+pub(super) struct TimelineEvent {
+    pub at: UtcTime,
     pub title: String,
     pub text: String,
 }
 
-impl Event {
+impl TimelineEvent {
     fn new(at: Timestamp, title: impl Into<String>, text: impl Into<String>) -> Self {
-        Event { at: Moment(at), title: title.into(), text: text.into() }
+        TimelineEvent { at: UtcTime(at), title: title.into(), text: text.into() }
     }
 }
 
-pub(super) fn timeline(check: &AnyCheck, course: &Course, log: Option<&CallbackLog>) -> Vec<Event> {
-    let mut events = vec![Event::new(check.created_at, "Created", "")];
-    if let Some(at) = course.pending_at {
-        events.extend(first_seen(check, course, at));
+pub(super) fn build_timeline(
+    check: &AnyCheck,
+    history: &CheckHistory,
+    log: Option<&CallbackLog>,
+) -> Vec<TimelineEvent> {
+    let mut events = vec![TimelineEvent::new(check.created_at, "Created", "")];
+    if let Some(at) = history.pending_at {
+        events.extend(pending_events(check, history, at));
     }
     match &check.state {
-        Lifecycle::Open(_) => events.push(Event::new(check.expires_at, "Expires", "If nothing comes before.")),
+        Lifecycle::Open(_) => {
+            events.push(TimelineEvent::new(check.expires_at, "Expires", "Unless it completes earlier."));
+        }
         Lifecycle::Concluded { outcome, at } => {
-            if ended_by_sms(check) {
-                events.push(Event::new(*at, "SMS received", by(course)));
+            if is_concluded_by_sms(check) {
+                events.push(TimelineEvent::new(*at, "SMS received", describe_connector(history)));
             }
-            events.push(end(check, outcome, *at, course.pending_at.is_some()));
+            events.push(conclusion_event(check, outcome, *at, history.pending_at.is_some()));
         }
     }
     for attempt in log.iter().flat_map(|log| &log.attempts) {
-        events.push(Event::new(
+        events.push(TimelineEvent::new(
             attempt.started_at,
             format!("Callback, attempt {}", attempt.number),
-            outcome_of(attempt),
+            describe_attempt(attempt),
         ));
     }
     if let Some(CallbackState::Waiting { due_at }) = log.map(|log| log.state) {
-        events.push(Event::new(due_at, "Callback, next attempt", ""));
+        events.push(TimelineEvent::new(due_at, "Callback, next attempt", ""));
     }
     events
 }
 
-/// Something came that made it pending.
-fn first_seen(check: &AnyCheck, course: &Course, at: Timestamp) -> [Event; 2] {
+/// Events of the SMS or device request that made the check pending.
+fn pending_events(check: &AnyCheck, history: &CheckHistory, at: Timestamp) -> [TimelineEvent; 2] {
     if check.product == Product::ReverseSms {
-        // Only the last connector is known: once an SMS has ended the check, it is that one's.
-        let by = if ended_by_sms(check) { String::new() } else { by(course) };
-        let text = "It came from the number, in part or without the code.";
-        return [Event::new(at, "SMS received", by), Event::new(at, "Pending", text)];
+        // Only the last connector is stored. If an SMS concluded the check, it belongs to that SMS.
+        let connector = if is_concluded_by_sms(check) { String::new() } else { describe_connector(history) };
+        let text = "Sent from the number, incomplete or without the code.";
+        return [TimelineEvent::new(at, "SMS received", connector), TimelineEvent::new(at, "Pending", text)];
     }
-    [Event::new(at, "Device seen", ""), Event::new(at, "Pending", "The device was sent to its operator.")]
+    [
+        TimelineEvent::new(at, "URL opened", ""),
+        TimelineEvent::new(at, "Pending", "The device was redirected to its operator."),
+    ]
 }
 
-/// Nothing but an SMS and time ends a Reverse SMS check.
-fn ended_by_sms(check: &AnyCheck) -> bool {
-    let is_timely =
-        matches!(check.state, Lifecycle::Concluded { outcome: Outcome::Completed(_) | Outcome::Error(_), .. });
-    check.product == Product::ReverseSms && is_timely
+/// Reverse SMS checks end only by an SMS or by expiry.
+fn is_concluded_by_sms(check: &AnyCheck) -> bool {
+    let is_concluded_in_time = matches!(
+        check.state,
+        Lifecycle::Concluded { outcome: CheckOutcome::Completed(_) | CheckOutcome::Error(_), .. }
+    );
+    check.product == Product::ReverseSms && is_concluded_in_time
 }
 
-fn by(course: &Course) -> String {
-    course.connector.as_ref().map(|name| format!("by connector {name}")).unwrap_or_default()
+fn describe_connector(history: &CheckHistory) -> String {
+    history.connector.as_ref().map(|name| format!("via connector {name}")).unwrap_or_default()
 }
 
-fn end<V: Verdict>(check: &AnyCheck, outcome: &Outcome<V>, at: Timestamp, was_pending: bool) -> Event {
+fn conclusion_event<V: Verdict>(
+    check: &AnyCheck,
+    outcome: &CheckOutcome<V>,
+    at: Timestamp,
+    was_pending: bool,
+) -> TimelineEvent {
     match outcome {
-        Outcome::Completed(verdict) if verdict.matched().is_some() => Event::new(at, "Completed", result_of(check)),
-        Outcome::Completed(_) => Event::new(at, "Completed", ""),
-        Outcome::Expired if was_pending => Event::new(at, "Expired", "The rest did not come in time."),
-        Outcome::Expired => Event::new(at, "Expired", "Nothing came in time."),
-        Outcome::Error(code) => Event::new(at, "Ended with an error", code.as_str()),
+        CheckOutcome::Completed(verdict) if verdict.matched().is_some() => {
+            TimelineEvent::new(at, "Completed", result_label(check))
+        }
+        CheckOutcome::Completed(_) => TimelineEvent::new(at, "Completed", ""),
+        CheckOutcome::Expired if was_pending => TimelineEvent::new(at, "Expired", "Not completed in time."),
+        CheckOutcome::Expired => TimelineEvent::new(at, "Expired", "Nothing received in time."),
+        CheckOutcome::Error(code) => TimelineEvent::new(at, "Failed", code.as_str()),
     }
 }
 
-pub(super) fn outcome_of(attempt: &Attempt) -> String {
+pub(super) fn describe_attempt(attempt: &Attempt) -> String {
     match (attempt.status, &attempt.failure) {
         (Some(status), _) => status.to_string(),
         (None, Some(failure)) => failure.replace('_', " "),
-        (None, None) => "no answer".to_owned(),
+        (None, None) => "no response".to_owned(),
     }
 }

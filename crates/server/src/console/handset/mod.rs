@@ -1,12 +1,11 @@
-//! The simulated phone of a sandbox project: makes a check, texts what its user would text, opens what its user would
-//! open, and has its SIM swapped.
+//! The simulated handset of a sandbox project: creates checks, sends the SMS, opens check URLs and swaps SIMs.
 //!
-//! What is on the phone is nowhere but on the page: invitations and codes are shown once, as to a caller.
+//! The phone's state exists only on the page: SMS instructions and codes are shown once, as to API callers.
 
-mod device;
-mod message;
+mod silent_check;
+mod sim_swaps;
 mod sims;
-mod swaps;
+mod sms;
 
 use askama::Template;
 use axum::{
@@ -15,54 +14,54 @@ use axum::{
 };
 use http::StatusCode;
 use ringtrue_domain::{
-    account::Power,
+    account::Permission,
     lifecycle::{CheckId, Reference},
     product::Product,
     tenancy::Mode,
 };
 use ringtrue_engine::{
-    checks::CreateError, rate_limit::CallKind, reverse_sms::CreateReverseSms, silent::CreateSilent,
+    checks::CreateError, rate_limit::RateLimitClass, reverse_sms::CreateReverseSms, silent::CreateSilent,
     sim_swap::CreateSimSwap,
 };
 
 use self::{
-    device::{Browser, End},
-    message::Message,
-    sims::{SIMS, Sim},
-    swaps::{Card, SwapRow, WHENS, When},
+    silent_check::{RedirectResult, SimulatedBrowser},
+    sim_swaps::{SWAP_TIMES, SimSwapResult, SwapRow, SwapTime},
+    sims::{SIMS, SimulatedSim},
+    sms::SmsDraft,
 };
 use super::{
-    forms::{Fields, SignedForm},
-    page::{self, Frame, Section},
-    refusal::{Refusal, sentence},
-    visitor::{InProject, SignedIn},
+    error::{ConsoleError, to_sentence},
+    forms::{FormFields, SessionForm},
+    page::{self, Layout, Section},
+    session::{ConsoleSession, ProjectAccess},
 };
-use crate::http::{App, Routes, path::PathIds, problem::Problem, query::Query};
+use crate::http::{App, Routes, path::PathParameters, problem::Problem, query::Query};
 
 pub fn routes() -> Routes {
     Routes::default()
         .get("/console/workspaces/{workspace_id}/projects/{project_id}/handset", show)
         .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset", create)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", message::send)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/open", device::open)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", device::redeem)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap", swaps::swap)
-        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap-back", swaps::swap_back)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/sms", sms::send)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/open", silent_check::open)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/code", silent_check::redeem)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap", sim_swaps::swap)
+        .post("/console/workspaces/{workspace_id}/projects/{project_id}/handset/swap-back", sim_swaps::restore)
 }
 
 #[derive(Template)]
 #[template(path = "console/handset.html")]
 struct HandsetPage {
-    frame: Frame,
-    typed: Typed,
-    phone: Phone,
-    sims: &'static [Sim],
-    whens: &'static [When],
+    layout: Layout,
+    check_form: CheckForm,
+    screen: PhoneScreen,
+    sims: &'static [SimulatedSim],
+    swap_times: &'static [SwapTime],
     swaps: Vec<SwapRow>,
 }
 
-/// What was typed into the forms, and what is wrong with it.
-struct Typed {
+/// Submitted values of the new-check form and their error.
+struct CheckForm {
     product: Product,
     number: String,
     reference: String,
@@ -70,17 +69,16 @@ struct Typed {
     error: Option<String>,
 }
 
-/// The phone, with what is on it.
-enum Phone {
+enum PhoneScreen {
     Idle,
-    Message(Box<Message>),
-    Browser(Box<Browser>),
-    Card(Card),
+    Sms(Box<SmsDraft>),
+    Browser(Box<SimulatedBrowser>),
+    SimSwap(SimSwapResult),
 }
 
-impl Typed {
-    fn number(number: String) -> Self {
-        Typed {
+impl CheckForm {
+    fn with_number(number: String) -> Self {
+        CheckForm {
             product: Product::ReverseSms,
             number,
             reference: String::new(),
@@ -89,9 +87,9 @@ impl Typed {
         }
     }
 
-    fn of(fields: &Fields) -> Self {
+    fn parse(fields: &FormFields) -> Self {
         let text = |name| fields.get(name).unwrap_or_default().to_owned();
-        Typed {
+        CheckForm {
             product: fields.get("product").and_then(|name| name.parse().ok()).unwrap_or(Product::ReverseSms),
             number: text("number"),
             reference: text("reference"),
@@ -100,8 +98,7 @@ impl Typed {
         }
     }
 
-    /// For the menu of products.
-    fn is(&self, product: &str) -> bool {
+    fn is_product(&self, product: &str) -> bool {
         self.product.as_str() == product
     }
 }
@@ -109,103 +106,105 @@ impl Typed {
 /// `GET …/handset`
 pub async fn show(
     State(app): State<App>,
-    who: SignedIn,
-    ids: PathIds,
+    session: ConsoleSession,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refusal> {
-    let place = sandbox(who.project(&app, &ids, Power::Look).await?)?;
+) -> Result<Response, ConsoleError> {
+    let access = require_sandbox(session.authorize_project(&app, &ids, Permission::View).await?)?;
     let query = Query::parse(query.as_deref(), &["sim"])?;
-    let sim = query.get("sim").and_then(Sim::ending).unwrap_or(&SIMS[0]);
-    Ok(shown(&app, &who, &place, Typed::number(sim.number()), Phone::Idle))
+    let sim = query.get("sim").and_then(SimulatedSim::by_suffix).unwrap_or(&SIMS[0]);
+    Ok(render_handset(&app, &session, &access, CheckForm::with_number(sim.number()), PhoneScreen::Idle))
 }
 
-/// `POST …/handset`: makes a check, and takes it onto the phone.
-pub async fn create(State(app): State<App>, ids: PathIds, form: SignedForm) -> Result<Response, Refusal> {
-    let SignedForm { who, fields } = form.counted_as(CallKind::Create);
-    let place = sandbox(who.project(&app, &ids, Power::Develop).await?)?;
-    let mut typed = Typed::of(&fields);
-    match make(&app, &place, &typed).await {
-        Ok(phone) => Ok(shown(&app, &who, &place, typed, phone)),
-        Err(NotMade::Said(error)) => {
-            typed.error = Some(sentence(&error));
-            Ok(shown(&app, &who, &place, typed, Phone::Idle))
+/// `POST …/handset`: creates a check and shows it on the phone.
+pub async fn create(State(app): State<App>, ids: PathParameters, form: SessionForm) -> Result<Response, ConsoleError> {
+    let SessionForm { session, fields } = form.with_rate_limit_class(RateLimitClass::Create);
+    let access = require_sandbox(session.authorize_project(&app, &ids, Permission::Develop).await?)?;
+    let mut check_form = CheckForm::parse(&fields);
+    match create_check(&app, &access, &check_form).await {
+        Ok(screen) => Ok(render_handset(&app, &session, &access, check_form, screen)),
+        Err(CreateFailure::InvalidInput(error)) => {
+            check_form.error = Some(to_sentence(&error));
+            Ok(render_handset(&app, &session, &access, check_form, PhoneScreen::Idle))
         }
-        Err(NotMade::Refused(refusal)) => Err(refusal),
+        Err(CreateFailure::Other(error)) => Err(error),
     }
 }
 
-/// Why there is no check.
-enum NotMade {
-    /// For whoever typed it.
-    Said(String),
-    Refused(Refusal),
+/// Reason why no check was created.
+enum CreateFailure {
+    /// Shown beside the form.
+    InvalidInput(String),
+    Other(ConsoleError),
 }
 
-impl From<CreateError> for NotMade {
+impl From<CreateError> for CreateFailure {
     fn from(error: CreateError) -> Self {
         match error {
-            CreateError::Store(cause) => NotMade::Refused(cause.into()),
-            other => NotMade::Said(other.to_string().replace("`/", "`")),
+            CreateError::Store(cause) => CreateFailure::Other(cause.into()),
+            other => CreateFailure::InvalidInput(other.to_string().replace("`/", "`")),
         }
     }
 }
 
-async fn make(app: &App, place: &InProject, typed: &Typed) -> Result<Phone, NotMade> {
-    let filled = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let reference = filled(&typed.reference).map(|text| text.parse::<Reference>()).transpose();
-    let reference = reference.map_err(|error| NotMade::Said(error.to_string()))?;
-    let (phone_number, callback_url) = (typed.number.clone(), filled(&typed.callback_url));
-    match typed.product {
+async fn create_check(app: &App, access: &ProjectAccess, check_form: &CheckForm) -> Result<PhoneScreen, CreateFailure> {
+    let non_empty = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let reference = non_empty(&check_form.reference).map(|text| text.parse::<Reference>()).transpose();
+    let reference = reference.map_err(|error| CreateFailure::InvalidInput(error.to_string()))?;
+    let (phone_number, callback_url) = (check_form.number.clone(), non_empty(&check_form.callback_url));
+    match check_form.product {
         Product::ReverseSms => {
             let new = CreateReverseSms { phone_number, reference, callback_url };
-            let created = app.engine.create_reverse_sms(&place.project, new, None).await?;
-            Ok(Phone::Message(Box::new(Message::new(&created, &typed.number))))
+            let created = app.engine.create_reverse_sms(&access.project, new, None).await?;
+            Ok(PhoneScreen::Sms(Box::new(SmsDraft::new(&created, &check_form.number))))
         }
         Product::SecureSna | Product::Discovery => {
-            let phone_number = (typed.product == Product::SecureSna).then_some(phone_number);
+            let phone_number = (check_form.product == Product::SecureSna).then_some(phone_number);
             let new = CreateSilent { phone_number, reference, callback_url, ..CreateSilent::default() };
-            let created = app.engine.create_silent(&place.project, typed.product, new, None).await?;
-            Ok(Phone::Browser(Box::new(Browser::new(&created, &typed.number))))
+            let created = app.engine.create_silent(&access.project, check_form.product, new, None).await?;
+            Ok(PhoneScreen::Browser(Box::new(SimulatedBrowser::new(&created, &check_form.number))))
         }
         Product::SimSwap | Product::Eligibility => {
             let new = CreateSimSwap { phone_number, period: None, reference };
-            let check = app.engine.create_sim_swap(&place.project, new, None).await?;
-            Ok(Phone::Card(Card::new(&check)))
+            let check = app.engine.create_sim_swap(&access.project, new, None).await?;
+            Ok(PhoneScreen::SimSwap(SimSwapResult::new(&check)))
         }
     }
 }
 
-/// The check that a form of the phone is about.
-fn check_of(fields: &Fields) -> Result<CheckId, Refusal> {
-    fields.get("check").and_then(|id| id.parse().ok()).ok_or_else(Refusal::not_found)
+fn parse_check_id(fields: &FormFields) -> Result<CheckId, ConsoleError> {
+    fields.get("check").and_then(|id| id.parse().ok()).ok_or_else(ConsoleError::not_found)
 }
 
-/// To the check's page, which says what came of it.
-fn to_check(place: &InProject, product: Product, check: CheckId) -> Response {
-    let frame = Frame::bare("").in_project(&place.project);
-    page::see_other(&format!("{}/checks/{product}/{check}", frame.project_path()))
+fn redirect_to_check(access: &ProjectAccess, product: Product, check: CheckId) -> Response {
+    let layout = Layout::anonymous("").in_project(&access.project);
+    page::see_other(&format!("{}/checks/{product}/{check}", layout.project_path()))
 }
 
-/// Only sandbox projects have phones.
-fn sandbox(place: InProject) -> Result<InProject, Refusal> {
-    if place.project.mode == Mode::Sandbox {
-        return Ok(place);
+fn require_sandbox(access: ProjectAccess) -> Result<ProjectAccess, ConsoleError> {
+    if access.project.mode == Mode::Sandbox {
+        return Ok(access);
     }
-    let text = "This project is live: its users have phones of their own.";
-    Err(Refusal::new(StatusCode::CONFLICT, "Only sandbox projects have a handset", text))
+    let text = "The handset simulates phones of sandbox projects. This project is live.";
+    Err(ConsoleError::new(StatusCode::CONFLICT, "Handset unavailable", text))
 }
 
-/// The page; what is wrong with a form is a bad request.
-fn shown(app: &App, who: &SignedIn, place: &InProject, typed: Typed, phone: Phone) -> Response {
-    let has_error = typed.error.is_some() || matches!(&phone, Phone::Message(message) if message.error.is_some());
+/// Responds with 400 if a form has an error.
+fn render_handset(
+    app: &App,
+    session: &ConsoleSession,
+    access: &ProjectAccess,
+    check_form: CheckForm,
+    screen: PhoneScreen,
+) -> Response {
+    let has_error = check_form.error.is_some() || matches!(&screen, PhoneScreen::Sms(draft) if draft.error.is_some());
     let status = if has_error { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    let frame = Frame::of(who, "Handset").in_workspace(who, &place.workspace, Section::Handset);
-    let frame = frame.in_project(&place.project);
-    let swaps = swaps::rows(app, place.project.id);
-    page::html(status, &HandsetPage { frame, typed, phone, sims: &SIMS, whens: &WHENS, swaps })
+    let layout = Layout::for_session(session, "Handset").in_workspace(session, &access.workspace, Section::Handset);
+    let layout = layout.in_project(&access.project);
+    let swaps = sim_swaps::swap_rows(app, access.project.id);
+    page::render(status, &HandsetPage { layout, check_form, screen, sims: &SIMS, swap_times: &SWAP_TIMES, swaps })
 }
 
-/// What the engine refuses, as a sentence.
-fn told(problem: impl Into<Problem>) -> String {
-    sentence(&problem.into().detail.replace("`/", "`"))
+fn problem_sentence(problem: impl Into<Problem>) -> String {
+    to_sentence(&problem.into().detail.replace("`/", "`"))
 }

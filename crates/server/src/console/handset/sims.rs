@@ -1,89 +1,96 @@
-//! The simulated SIMs: what each is there to show.
+//! The simulated SIMs and their behaviour.
 
-/// What all of them begin with.
-const BEGINNING: &str = "+9901234567";
+/// Prefix of all numbers.
+const NUMBER_PREFIX: &str = "+9901234567";
 
-/// A SIM to put into the phone.
 #[derive(Debug)]
-pub struct Sim {
-    /// The last two digits, which decide.
-    pub ends: &'static str,
+pub struct SimulatedSim {
+    /// The last two digits, which select the behaviour.
+    pub suffix: &'static str,
     pub name: &'static str,
-    pub does: &'static str,
+    pub behaviour: &'static str,
 }
 
-pub const SIMS: [Sim; 9] = [
-    Sim { ends: "00", name: "Matches", does: "All goes well. So it does with every other even number." },
-    Sim {
-        ends: "01",
+pub const SIMS: [SimulatedSim; 9] = [
+    SimulatedSim {
+        suffix: "00",
+        name: "Matches",
+        behaviour: "All checks succeed. All other even numbers behave the same.",
+    },
+    SimulatedSim {
+        suffix: "01",
         name: "Does not match",
-        does: "Another number is recognised, Discovery finds nobody, and the SIM was changed within a day. So it is with \
-               every other odd number.",
+        behaviour: "The operator reports another number, Discovery finds no number, and the SIM was changed within the last \
+               day. All other odd numbers behave the same.",
     },
-    Sim {
-        ends: "99",
+    SimulatedSim {
+        suffix: "99",
         name: "Operator fails",
-        does: "The check ends with mno_server_error; with internal_error for Reverse SMS.",
+        behaviour: "The check ends with mno_server_error, or internal_error for Reverse SMS.",
     },
-    Sim {
-        ends: "98",
-        name: "Silence",
-        does: "Nothing ever comes, and the check expires. SIM Swap completes without a date.",
+    SimulatedSim {
+        suffix: "98",
+        name: "No response",
+        behaviour: "The check expires. SIM Swap completes without a date.",
     },
-    Sim { ends: "97", name: "Operator not supported", does: "No check is made: mno_not_supported." },
-    Sim {
-        ends: "96",
+    SimulatedSim {
+        suffix: "97",
+        name: "Operator not supported",
+        behaviour: "Creating a check fails with mno_not_supported.",
+    },
+    SimulatedSim {
+        suffix: "96",
         name: "No Secure SNA",
-        does: "Secure SNA is refused with mno_not_supported. The rest goes well.",
+        behaviour: "Creating a Secure SNA check fails with mno_not_supported. Other products succeed.",
     },
-    Sim {
-        ends: "95",
-        name: "Operator too slow",
-        does: "The check ends with mno_timeout. Reverse SMS asks no operator, and does not match.",
+    SimulatedSim {
+        suffix: "95",
+        name: "Operator times out",
+        behaviour: "The check ends with mno_timeout. Reverse SMS checks do not match.",
     },
-    Sim {
-        ends: "94",
-        name: "Nobody’s number",
-        does: "No check is made: mno_not_supported. Eligibility says subscriber_not_found.",
+    SimulatedSim {
+        suffix: "94",
+        name: "Unassigned number",
+        behaviour: "Creating a check fails with mno_not_supported. Eligibility returns subscriber_not_found.",
     },
-    Sim {
-        ends: "93",
-        name: "Look-up is down",
-        does: "No check is made: lookup_unavailable. Try again later, it says.",
+    SimulatedSim {
+        suffix: "93",
+        name: "Lookup unavailable",
+        behaviour: "Creating a check fails with lookup_unavailable, which can be retried.",
     },
 ];
 
-impl Sim {
+impl SimulatedSim {
     pub fn number(&self) -> String {
-        format!("{BEGINNING}{}", self.ends)
+        format!("{NUMBER_PREFIX}{}", self.suffix)
     }
 
-    /// The one that ends with these digits.
-    pub fn ending(digits: &str) -> Option<&'static Sim> {
-        SIMS.iter().find(|sim| sim.ends == digits)
+    pub fn by_suffix(digits: &str) -> Option<&'static SimulatedSim> {
+        SIMS.iter().find(|sim| sim.suffix == digits)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use ringtrue_domain::{phone::Msisdn, sandbox::Script, tenancy::Mode};
+    use ringtrue_domain::{phone::Msisdn, sandbox::SandboxScript, tenancy::Mode};
 
     use super::*;
 
     #[test]
-    fn there_is_a_sim_for_each_script() {
-        let scripts = SIMS.iter().map(|sim| Script::of(Msisdn::parse(&sim.number(), Mode::Sandbox).unwrap().tail()));
+    fn each_script_has_one_sim() {
+        let scripts =
+            SIMS.iter().map(|sim| SandboxScript::of(Msisdn::parse(&sim.number(), Mode::Sandbox).unwrap().tail()));
         let scripts: Vec<_> = scripts.collect();
         for script in [
-            Script::Even,
-            Script::Odd,
-            Script::OperatorFault,
-            Script::Silence,
-            Script::NothingSupported,
-            Script::NoSecureSna,
-            Script::OperatorTimeout,
-            Script::NoSubscriber,
-            Script::LookupDown,
+            SandboxScript::Even,
+            SandboxScript::Odd,
+            SandboxScript::OperatorFault,
+            SandboxScript::Silence,
+            SandboxScript::NothingSupported,
+            SandboxScript::NoSecureSna,
+            SandboxScript::OperatorTimeout,
+            SandboxScript::NoSubscriber,
+            SandboxScript::LookupDown,
         ] {
             assert_eq!(scripts.iter().filter(|other| **other == script).count(), 1, "{script:?}");
         }

@@ -1,4 +1,4 @@
-//! The networks of this deployment, and those that a project may use: the authorisation gate.
+//! Networks of this deployment and the networks that a project may use.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -11,15 +11,15 @@ use ringtrue_domain::{
 };
 use serde::Serialize;
 
-use super::projects::products;
+use super::projects::parse_products;
 use crate::http::{
     App,
-    body::{MAX_ALLOWED_NETWORKS, read_json_within},
+    body::{MAX_ALLOWED_NETWORKS_BYTES, read_json_with_limit},
     caller::{Caller, scope::Management},
-    etag::{IfMatch, tagged},
-    json,
-    json::{Invalid, Node, Object, distinct, object, parsed},
-    path::PathIds,
+    etag::{IfMatch, json_with_etag},
+    json::{JsonError, Node, Object, as_distinct_list, as_object, as_parsed},
+    json_response,
+    path::PathParameters,
     problem::Problem,
     query::{PageBody, Query},
 };
@@ -62,7 +62,7 @@ pub async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["size", "page", "country_code"])?;
-    let page = app.engine.networks().page(query.parsed("country_code")?, query.page()?);
+    let page = app.engine.networks().page(query.get_parsed("country_code")?, query.page_request()?);
     let body = PageBody::new(page, |(network, products)| NetworkBody {
         network_id: network.id.to_string(),
         network_name: network.name.clone(),
@@ -71,69 +71,69 @@ pub async fn list(
         dialing_code: network.dialing_code.clone(),
         products: products.iter().map(|product| product.as_str()).collect(),
     });
-    Ok(json(StatusCode::OK, &body))
+    Ok(json_response(StatusCode::OK, &body))
 }
 
 /// `GET .../projects/{project_id}/allowed-networks`
-pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathIds) -> Result<Response, Problem> {
+pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
     let project = app.engine.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
-    Ok(tagged(&AllowedNetworksBody::from(&project)))
+    Ok(json_with_etag(&AllowedNetworksBody::from(&project)))
 }
 
 /// `PUT .../projects/{project_id}/allowed-networks`
 pub async fn put(
     State(app): State<App>,
     caller: Caller<Management>,
-    ids: PathIds,
+    ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
     let (workspace, id) = (ids.workspace()?, ids.project()?);
     let manager = caller.manager();
     app.engine.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
-    let if_match = IfMatch::of(request.headers());
-    let networks = networks(&read_json_within(&app, request, MAX_ALLOWED_NETWORKS).await?)?;
-    let condition = |current: &Project| if_match.admits(&AllowedNetworksBody::from(current));
+    let if_match = IfMatch::from_headers(request.headers());
+    let networks = parse_networks(&read_json_with_limit(&app, request, MAX_ALLOWED_NETWORKS_BYTES).await?)?;
+    let condition = |current: &Project| if_match.matches(&AllowedNetworksBody::from(current));
     let project = app.engine.replace_allowed_networks(&manager, workspace, id, networks, &condition).await?;
-    Ok(tagged(&AllowedNetworksBody::from(&project)))
+    Ok(json_with_etag(&AllowedNetworksBody::from(&project)))
 }
 
-fn networks(document: &[u8]) -> Result<Vec<AllowedNetwork>, Invalid> {
+fn parse_networks(document: &[u8]) -> Result<Vec<AllowedNetwork>, JsonError> {
     let mut body = Object::parse(document)?;
     let networks = body.require("networks", |node, pointer| {
-        if matches!(&node, Node::List(nodes) if nodes.len() > MAX_ENTRIES) {
-            return Err(Invalid::new(pointer, format!("at most {MAX_ENTRIES} networks; `*` stands for all")));
+        if matches!(&node, Node::List(nodes) if nodes.len() > MAX_ALLOWED_NETWORKS) {
+            return Err(JsonError::new(pointer, format!("at most {MAX_ALLOWED_NETWORKS} networks; use `*` for all")));
         }
-        distinct(node, pointer, network)
+        as_distinct_list(node, pointer, parse_network)
     })?;
     body.finish()?;
-    Ok(networks.into_iter().map(|Entry(allowed)| allowed).collect())
+    Ok(networks.into_iter().map(|UniqueNetwork(allowed)| allowed).collect())
 }
 
-/// More than there are mobile networks in the world.
-const MAX_ENTRIES: usize = 2_000;
+/// Exceeds the number of mobile networks worldwide.
+const MAX_ALLOWED_NETWORKS: usize = 2_000;
 
-/// Two entries for one network would leave open which of them counts.
-struct Entry(AllowedNetwork);
+/// Compares by network only: two entries for one network would be ambiguous.
+struct UniqueNetwork(AllowedNetwork);
 
-impl PartialEq for Entry {
+impl PartialEq for UniqueNetwork {
     fn eq(&self, other: &Self) -> bool {
         self.0.network == other.0.network
     }
 }
 
-fn network(node: Node, pointer: &str) -> Result<Entry, Invalid> {
-    let mut members = object(node, pointer)?;
-    let network: NetworkSelector = members.require("network_id", parsed)?;
+fn parse_network(node: Node, pointer: &str) -> Result<UniqueNetwork, JsonError> {
+    let mut members = as_object(node, pointer)?;
+    let network: NetworkSelector = members.require("network_id", as_parsed)?;
     let products = members.require("products", |node, pointer| {
-        let products = products(node, pointer)?;
+        let products = parse_products(node, pointer)?;
         if products.is_empty() {
-            Err(Invalid::new(pointer, "at least one product"))
-        } else if products.iter().all(|product| product.asks_an_operator()) {
+            Err(JsonError::new(pointer, "at least one product is required"))
+        } else if products.iter().all(|product| product.requires_operator()) {
             Ok(products)
         } else {
-            Err(Invalid::new(pointer, "`eligibility` asks no operator, and needs no allowed network"))
+            Err(JsonError::new(pointer, "`eligibility` does not contact operators and needs no allowed network"))
         }
     })?;
     members.finish()?;
-    Ok(Entry(AllowedNetwork { network, products }))
+    Ok(UniqueNetwork(AllowedNetwork { network, products }))
 }

@@ -1,4 +1,4 @@
-//! Credentials of projects and of workspaces: the same calls under two paths.
+//! Credentials of projects and workspaces.
 
 use axum::{
     extract::{RawQuery, Request, State},
@@ -13,15 +13,15 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
+    detached::run_to_completion,
     etag::{IfMatch, with_etag},
-    idempotency::{Sent, once},
-    json,
-    json::{Invalid, Object, distinct, instant, parsed},
-    path::PathIds,
+    idempotency::{IdempotencyHeader, idempotent},
+    json::{JsonError, Object, as_distinct_list, as_parsed, as_timestamp},
+    json_response,
+    path::PathParameters,
     problem::Problem,
     query::{PageBody, Query},
     time,
-    to_the_end::to_the_end,
 };
 
 #[derive(Serialize)]
@@ -31,12 +31,12 @@ struct CredentialBody {
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
-    /// To the minute.
+    /// Rounded to the minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used_at: Option<String>,
 }
 
-/// The credential as creation shows it, once.
+/// Response to a create. Only this response contains the secret.
 #[derive(Serialize)]
 pub struct NewCredentialBody {
     #[serde(flatten)]
@@ -57,8 +57,8 @@ impl From<&Credential> for CredentialBody {
 }
 
 impl CredentialBody {
-    /// What its `ETag` is of: a credential that is used stays the same.
-    fn without_use(credential: &Credential) -> Self {
+    /// Representation for the `ETag`, which does not change with use.
+    fn without_last_use(credential: &Credential) -> Self {
         CredentialBody { last_used_at: None, ..CredentialBody::from(credential) }
     }
 }
@@ -73,36 +73,36 @@ impl From<&IssuedCredential> for NewCredentialBody {
 pub async fn list(
     State(app): State<App>,
     caller: Caller<Management>,
-    ids: PathIds,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let page = Query::parse(query.as_deref(), &["size", "page"])?.page()?;
-    let page = app.engine.credentials(&caller.manager(), ids.owner()?, page).await?;
-    Ok(json(StatusCode::OK, &PageBody::new(page, |credential| CredentialBody::from(&credential))))
+    let page = Query::parse(query.as_deref(), &["size", "page"])?.page_request()?;
+    let page = app.engine.list_credentials(&caller.manager(), ids.owner()?, page).await?;
+    Ok(json_response(StatusCode::OK, &PageBody::new(page, |credential| CredentialBody::from(&credential))))
 }
 
 /// `POST .../credentials`
 pub async fn create(
     State(app): State<App>,
     caller: Caller<Management>,
-    ids: PathIds,
+    ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
     let owner = ids.owner()?;
     let manager = caller.manager();
     let scope = app.engine.authorize(&manager, owner).await?;
-    let sent = Sent::by(&request);
+    let header = IdempotencyHeader::from_request(&request);
     let bytes = read_json(&app, request).await?;
-    let new = new_credential(&bytes)?;
+    let new = parse_new_credential(&bytes)?;
     let app_ = app.clone();
-    to_the_end(&app_, async move {
-        once(
+    run_to_completion(&app_, async move {
+        idempotent(
             &app,
             scope,
-            &sent,
+            &header,
             &bytes,
             |issued| NewCredentialBody::from(issued),
-            async |once| app.engine.create_credential(&manager, owner, new, once).await,
+            async |idempotency| app.engine.create_credential(&manager, owner, new, idempotency).await,
         )
         .await
     })
@@ -110,32 +110,32 @@ pub async fn create(
 }
 
 /// `GET .../credentials/{client_id}`
-pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathIds) -> Result<Response, Problem> {
+pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
     let credential = app.engine.credential(&caller.manager(), ids.owner()?, &ids.client_id()?).await?;
-    let response = json(StatusCode::OK, &CredentialBody::from(&credential));
-    Ok(with_etag(response, &CredentialBody::without_use(&credential)))
+    let response = json_response(StatusCode::OK, &CredentialBody::from(&credential));
+    Ok(with_etag(response, &CredentialBody::without_last_use(&credential)))
 }
 
-/// `DELETE .../credentials/{client_id}`: its tokens die with it.
+/// `DELETE .../credentials/{client_id}`: also invalidates its tokens.
 pub async fn delete(
     State(app): State<App>,
     caller: Caller<Management>,
-    ids: PathIds,
+    ids: PathParameters,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let if_match = IfMatch::of(&headers);
-    let condition = |current: &Credential| if_match.admits(&CredentialBody::without_use(current));
+    let if_match = IfMatch::from_headers(&headers);
+    let condition = |current: &Credential| if_match.matches(&CredentialBody::without_last_use(current));
     app.engine.delete_credential(&caller.manager(), ids.owner()?, &ids.client_id()?, &condition).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-fn new_credential(document: &[u8]) -> Result<NewCredential, Invalid> {
+fn parse_new_credential(document: &[u8]) -> Result<NewCredential, JsonError> {
     let mut body = Object::parse(document)?;
     let scopes = body.take("scopes", |node, pointer| {
-        let scopes = distinct(node, pointer, parsed)?;
-        if scopes.is_empty() { Err(Invalid::new(pointer, "a credential has at least one scope")) } else { Ok(scopes) }
+        let scopes = as_distinct_list(node, pointer, as_parsed)?;
+        if scopes.is_empty() { Err(JsonError::new(pointer, "at least one scope is required")) } else { Ok(scopes) }
     })?;
-    let expires_at = body.take("expires_at", instant)?;
+    let expires_at = body.take("expires_at", as_timestamp)?;
     body.finish()?;
     Ok(NewCredential { scopes, expires_at })
 }

@@ -7,7 +7,7 @@ use axum::{
 use http::StatusCode;
 use ringtrue_domain::{
     product::Product,
-    search::{Field, Kind},
+    search::{Field, FieldKind},
     tenancy::{Configuration, CredentialOwner, Mode, Project, ReverseSmsSettings, SilentSettings, Ttl},
 };
 use ringtrue_engine::management::{
@@ -20,24 +20,23 @@ use crate::http::{
     App,
     body::read_json,
     caller::{Caller, scope::Management},
-    etag::{IfMatch, tagged, with_etag},
-    idempotency::{Sent, once},
-    json,
-    json::{Invalid, Node, Object, boolean, distinct, integer, object, parsed, text},
-    path::PathIds,
+    detached::run_to_completion,
+    etag::{IfMatch, json_with_etag, with_etag},
+    idempotency::{IdempotencyHeader, idempotent},
+    json::{JsonError, Node, Object, as_boolean, as_distinct_list, as_integer, as_object, as_parsed, as_text},
+    json_response,
+    path::PathParameters,
     problem::Problem,
     query::{PageBody, Query},
     time,
-    to_the_end::to_the_end,
 };
 
-/// What a list of projects can be filtered by.
-const FIELDS: &[Field] = &[
-    Field { name: "name", kind: Kind::Text },
-    Field { name: "mode", kind: Kind::Keyword(&["sandbox", "live"]) },
-    Field { name: "disabled", kind: Kind::Boolean },
-    Field { name: "created_at", kind: Kind::Instant },
-    Field { name: "updated_at", kind: Kind::Instant },
+const SEARCHABLE_FIELDS: &[Field] = &[
+    Field { name: "name", kind: FieldKind::Text },
+    Field { name: "mode", kind: FieldKind::Keyword(&["sandbox", "live"]) },
+    Field { name: "disabled", kind: FieldKind::Boolean },
+    Field { name: "created_at", kind: FieldKind::Instant },
+    Field { name: "updated_at", kind: FieldKind::Instant },
 ];
 
 #[derive(Serialize)]
@@ -53,7 +52,7 @@ struct ProjectBody {
     updated_at: String,
 }
 
-/// The project as it is shown once, when it is created or goes live: with the secret of its only credential.
+/// Response to a create or to going live. Only this response contains the secret of the credential.
 #[derive(Serialize)]
 struct NewProjectBody {
     #[serde(flatten)]
@@ -144,37 +143,38 @@ impl From<&SilentSettings> for SilentBody {
 pub async fn list(
     State(app): State<App>,
     caller: Caller<Management>,
-    ids: PathIds,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["size", "page", "search"])?;
-    let filter = query.search(FIELDS)?;
-    let page = app.engine.projects(&caller.manager(), ids.workspace()?, query.page()?, filter.as_ref()).await?;
-    Ok(json(StatusCode::OK, &PageBody::new(page, |project| ProjectBody::from(&project))))
+    let filter = query.search_filter(SEARCHABLE_FIELDS)?;
+    let page =
+        app.engine.list_projects(&caller.manager(), ids.workspace()?, query.page_request()?, filter.as_ref()).await?;
+    Ok(json_response(StatusCode::OK, &PageBody::new(page, |project| ProjectBody::from(&project))))
 }
 
 /// `POST /v1/management/workspaces/{workspace_id}/projects`
 pub async fn create(
     State(app): State<App>,
     caller: Caller<Management>,
-    ids: PathIds,
+    ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
     let workspace = ids.workspace()?;
     let manager = caller.manager();
     let scope = app.engine.authorize(&manager, CredentialOwner::Workspace(workspace)).await?;
-    let sent = Sent::by(&request);
+    let header = IdempotencyHeader::from_request(&request);
     let bytes = read_json(&app, request).await?;
-    let new = new_project(&bytes)?;
+    let new = parse_new_project(&bytes)?;
     let app_ = app.clone();
-    to_the_end(&app_, async move {
-        once(
+    run_to_completion(&app_, async move {
+        idempotent(
             &app,
             scope,
-            &sent,
+            &header,
             &bytes,
             |CreatedProject { project, credential }| NewProjectBody::new(project, credential),
-            async |once| app.engine.create_project(&manager, workspace, new, once).await,
+            async |idempotency| app.engine.create_project(&manager, workspace, new, idempotency).await,
         )
         .await
     })
@@ -182,32 +182,32 @@ pub async fn create(
 }
 
 /// `GET /v1/management/workspaces/{workspace_id}/projects/{project_id}`
-pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathIds) -> Result<Response, Problem> {
+pub async fn get(State(app): State<App>, caller: Caller<Management>, ids: PathParameters) -> Result<Response, Problem> {
     let project = app.engine.project(&caller.manager(), ids.workspace()?, ids.project()?).await?;
-    Ok(tagged(&ProjectBody::from(&project)))
+    Ok(json_with_etag(&ProjectBody::from(&project)))
 }
 
 /// `PATCH /v1/management/workspaces/{workspace_id}/projects/{project_id}` (RFC 7396)
 pub async fn patch(
     State(app): State<App>,
     caller: Caller<Management>,
-    ids: PathIds,
+    ids: PathParameters,
     request: Request,
 ) -> Result<Response, Problem> {
     let (workspace, id) = (ids.workspace()?, ids.project()?);
     let manager = caller.manager();
     app.engine.authorize(&manager, CredentialOwner::Project(workspace, id)).await?;
-    let if_match = IfMatch::of(request.headers());
-    let patch = project_patch(&read_json(&app, request).await?)?;
+    let if_match = IfMatch::from_headers(request.headers());
+    let patch = parse_project_patch(&read_json(&app, request).await?)?;
     let app_ = app.clone();
-    to_the_end(&app_, async move {
-        let condition = |current: &Project| if_match.admits(&ProjectBody::from(current));
+    run_to_completion(&app_, async move {
+        let condition = |current: &Project| if_match.matches(&ProjectBody::from(current));
         let updated = app.engine.patch_project(&manager, workspace, id, patch, &condition).await?;
         let project = ProjectBody::from(&updated.project);
         Ok(match &updated.credential {
-            None => tagged(&project),
+            None => json_with_etag(&project),
             Some(issued) => {
-                let response = json(StatusCode::OK, &NewProjectBody::new(&updated.project, issued));
+                let response = json_response(StatusCode::OK, &NewProjectBody::new(&updated.project, issued));
                 with_etag(response, &project)
             }
         })
@@ -215,68 +215,68 @@ pub async fn patch(
     .await
 }
 
-fn new_project(document: &[u8]) -> Result<NewProject, Invalid> {
+fn parse_new_project(document: &[u8]) -> Result<NewProject, JsonError> {
     let mut body = Object::parse(document)?;
     let new = NewProject {
-        name: body.require("name", parsed)?,
-        mode: body.take("mode", parsed)?.unwrap_or(Mode::Sandbox),
-        configuration: body.take("configuration", configuration)?.unwrap_or_default(),
-        products: body.take("products", products)?.unwrap_or_else(|| Product::ALL.to_vec()),
+        name: body.require("name", as_parsed)?,
+        mode: body.take("mode", as_parsed)?.unwrap_or(Mode::Sandbox),
+        configuration: body.take("configuration", parse_configuration)?.unwrap_or_default(),
+        products: body.take("products", parse_products)?.unwrap_or_else(|| Product::ALL.to_vec()),
     };
     body.finish()?;
     Ok(new)
 }
 
-fn project_patch(document: &[u8]) -> Result<ProjectPatch, Invalid> {
+fn parse_project_patch(document: &[u8]) -> Result<ProjectPatch, JsonError> {
     let mut body = Object::parse(document)?;
     let patch = ProjectPatch {
-        name: body.replace("name", parsed)?,
-        mode: body.replace("mode", parsed)?,
-        disabled: body.replace("disabled", boolean)?,
-        products: body.replace("products", products)?,
-        configuration: body.patch("configuration", configuration)?,
+        name: body.replace("name", as_parsed)?,
+        mode: body.replace("mode", as_parsed)?,
+        disabled: body.replace("disabled", as_boolean)?,
+        products: body.replace("products", parse_products)?,
+        configuration: body.patch("configuration", parse_configuration)?,
     };
     body.finish()?;
     Ok(patch)
 }
 
-pub(super) fn products(node: Node, pointer: &str) -> Result<Vec<Product>, Invalid> {
-    let mut products: Vec<Product> = distinct(node, pointer, parsed)?;
+pub(super) fn parse_products(node: Node, pointer: &str) -> Result<Vec<Product>, JsonError> {
+    let mut products: Vec<Product> = as_distinct_list(node, pointer, as_parsed)?;
     products.sort_unstable();
     Ok(products)
 }
 
-fn configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, Invalid> {
-    let mut members = object(node, pointer)?;
+fn parse_configuration(node: Node, pointer: &str) -> Result<ConfigurationPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
     let patch = ConfigurationPatch {
-        reverse_sms: members.patch("reverse_sms", reverse_sms)?,
-        secure_sna: members.patch("secure_sna", silent)?,
-        discovery: members.patch("discovery", silent)?,
+        reverse_sms: members.patch("reverse_sms", parse_reverse_sms)?,
+        secure_sna: members.patch("secure_sna", parse_silent)?,
+        discovery: members.patch("discovery", parse_silent)?,
     };
     members.finish()?;
     Ok(patch)
 }
 
-fn reverse_sms(node: Node, pointer: &str) -> Result<ReverseSmsPatch, Invalid> {
-    let mut members = object(node, pointer)?;
+fn parse_reverse_sms(node: Node, pointer: &str) -> Result<ReverseSmsPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
     let ttl = |node, pointer: &str| {
-        Ttl::try_from(integer(node, pointer)?).map_err(|error| Invalid::new(pointer, error.to_string()))
+        Ttl::try_from(as_integer(node, pointer)?).map_err(|error| JsonError::new(pointer, error.to_string()))
     };
     let patch = ReverseSmsPatch {
-        callback_url: members.patch("callback_url", text)?,
+        callback_url: members.patch("callback_url", as_text)?,
         ttl: members.patch("ttl", ttl)?,
-        prefix: members.patch("prefix", parsed)?,
-        auto_reply: members.patch("auto_reply", boolean)?,
+        prefix: members.patch("prefix", as_parsed)?,
+        auto_reply: members.patch("auto_reply", as_boolean)?,
     };
     members.finish()?;
     Ok(patch)
 }
 
-fn silent(node: Node, pointer: &str) -> Result<SilentPatch, Invalid> {
-    let mut members = object(node, pointer)?;
+fn parse_silent(node: Node, pointer: &str) -> Result<SilentPatch, JsonError> {
+    let mut members = as_object(node, pointer)?;
     let patch = SilentPatch {
-        callback_url: members.patch("callback_url", text)?,
-        redirect_url: members.patch("redirect_url", text)?,
+        callback_url: members.patch("callback_url", as_text)?,
+        redirect_url: members.patch("redirect_url", as_text)?,
     };
     members.finish()?;
     Ok(patch)
@@ -289,9 +289,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_takes_a_setting_away_and_absence_leaves_it() {
+    fn null_clears_a_setting_and_absence_keeps_it() {
         let patch =
-            project_patch(br#"{"configuration":{"reverse_sms":{"ttl":null,"prefix":"ACME"},"discovery":null}}"#);
+            parse_project_patch(br#"{"configuration":{"reverse_sms":{"ttl":null,"prefix":"ACME"},"discovery":null}}"#);
         let Patch::Set(configuration) = patch.unwrap().configuration else { panic!("set") };
         let Patch::Set(reverse_sms) = configuration.reverse_sms else { panic!("set") };
         assert_eq!((reverse_sms.callback_url, reverse_sms.ttl), (Patch::Keep, Patch::Clear));
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_project_must_have_cannot_be_taken_away() {
+    fn required_members_cannot_be_removed() {
         for (document, pointer) in [
             (&br#"{"name":null}"#[..], "/name"),
             (br#"{"products":null}"#, "/products"),
@@ -311,7 +311,7 @@ mod tests {
             (br#"{"configuration":{"reverse_sms":{"ttl":59}}}"#, "/configuration/reverse_sms/ttl"),
             (br#"{"configuration":{"sim_swap":{}}}"#, "/configuration/sim_swap"),
         ] {
-            assert_eq!(project_patch(document).unwrap_err().pointer, pointer);
+            assert_eq!(parse_project_patch(document).unwrap_err().pointer, pointer);
         }
     }
 }

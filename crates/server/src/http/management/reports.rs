@@ -15,8 +15,8 @@ use serde::Serialize;
 use crate::http::{
     App,
     caller::{Caller, scope::Management},
-    json,
-    path::PathIds,
+    json_response,
+    path::PathParameters,
     problem::Problem,
     query::{PageBody, Query},
     time,
@@ -76,7 +76,7 @@ impl From<UsageRow> for UsageRowBody {
 pub async fn usage(
     State(app): State<App>,
     caller: Caller<Management>,
-    ids: PathIds,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let query = Query::parse(query.as_deref(), &["from", "to", "group_by", "project_id"])?;
@@ -84,16 +84,16 @@ pub async fn usage(
         Some("hour") => UsageGrouping::Hour,
         Some("day") | None => UsageGrouping::Day,
         Some("month") => UsageGrouping::Month,
-        Some(_) => return Err(Problem::bad_request("`group_by` is `hour`, `day` or `month`")),
+        Some(_) => return Err(Problem::bad_request("`group_by` must be `hour`, `day` or `month`")),
     };
     let request = UsageRequest {
-        from: query.instant("from")?,
-        to: query.instant("to")?,
+        from: query.get_timestamp("from")?,
+        to: query.get_timestamp("to")?,
         grouping,
-        project: query.parsed("project_id")?,
+        project: query.get_parsed("project_id")?,
     };
-    let report = app.engine.usage(&caller.manager(), ids.workspace()?, request).await?;
-    Ok(json(StatusCode::OK, &UsageBody::from(report)))
+    let report = app.engine.usage_report(&caller.manager(), ids.workspace()?, request).await?;
+    Ok(json_response(StatusCode::OK, &UsageBody::from(report)))
 }
 
 #[derive(Serialize)]
@@ -145,10 +145,10 @@ impl From<AuditEvent> for AuditEventBody {
 pub async fn audit_events(
     State(app): State<App>,
     caller: Caller<Management>,
-    ids: PathIds,
+    ids: PathParameters,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let page = Query::parse(query.as_deref(), &["size", "page"])?.page()?;
-    let page = app.engine.audit_events(&caller.manager(), ids.workspace()?, &AuditFilter::ANY, page).await?;
-    Ok(json(StatusCode::OK, &PageBody::new(page, AuditEventBody::from)))
+    let page = Query::parse(query.as_deref(), &["size", "page"])?.page_request()?;
+    let page = app.engine.list_audit_events(&caller.manager(), ids.workspace()?, &AuditFilter::ANY, page).await?;
+    Ok(json_response(StatusCode::OK, &PageBody::new(page, AuditEventBody::from)))
 }

@@ -1,4 +1,4 @@
-//! Who asks for a token: credentials by HTTP Basic or in the form, and the throttle on guessing them.
+//! OAuth client authentication by HTTP Basic or form fields, with throttling of wrong secrets.
 
 use std::{
     borrow::Cow,
@@ -10,21 +10,21 @@ use base64::engine::{DecodePaddingMode, Engine as _, GeneralPurposeConfig, Simd}
 use http::{HeaderMap, HeaderValue, header};
 use jiff::Timestamp;
 use ringtrue_domain::tenancy::Credential;
-use ringtrue_engine::tokens::ClientError;
+use ringtrue_engine::tokens::ClientAuthError;
 
 use crate::http::{
     App,
-    body::{Form, form_decoded},
-    catalogue::Code,
+    body::{Form, form_decode},
+    error_catalog::ProblemCode,
     problem::Problem,
 };
 
-/// Standard base64, with or without its padding.
+/// Standard base64 with optional padding.
 static BASE64: LazyLock<Simd> = LazyLock::new(|| {
     Simd::standard(GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent))
 });
 
-/// Authenticates a client, and counts its request against its limits.
+/// Authenticates a client and applies its rate limit.
 pub fn authenticate(
     app: &App,
     address: IpAddr,
@@ -33,100 +33,100 @@ pub fn authenticate(
     now: Timestamp,
 ) -> Result<Arc<Credential>, Problem> {
     let credential = if headers.contains_key(header::AUTHORIZATION) {
-        let pair = basic_pair(headers)?;
-        let (client_id, secret) = id_and_secret(&pair).ok_or_else(not_a_client)?;
+        let pair = decode_basic_header(headers)?;
+        let (client_id, secret) = split_basic_pair(&pair).ok_or_else(invalid_client)?;
         if form.get("client_secret").is_some() || form.get("client_id").is_some_and(|given| given != client_id) {
-            let detail = "send the credentials by HTTP Basic or in the body, not both";
-            return Err(Problem::new(Code::InvalidRequest, detail));
+            let detail = "send the credentials either by HTTP Basic or in the body, not both";
+            return Err(Problem::new(ProblemCode::InvalidRequest, detail));
         }
-        compare(app, address, &client_id, &secret, now)?
+        verify_secret(app, address, &client_id, &secret, now)?
     } else {
         let (Some(client_id), Some(secret)) = (form.get("client_id"), form.get("client_secret")) else {
             let detail =
                 "send the client id and secret by HTTP Basic, or as `client_id` and `client_secret` in the body";
-            return Err(challenge(Problem::new(Code::InvalidClient, detail)));
+            return Err(with_basic_challenge(Problem::new(ProblemCode::InvalidClient, detail)));
         };
-        compare(app, address, client_id, secret, now)?
+        verify_secret(app, address, client_id, secret, now)?
     };
     let workspace = credential.owner.workspace();
-    let own = app.engine.control_plane().own_limits(workspace);
-    let standing = app.engine.limiter().client(&credential.client_id, workspace, &own, now);
-    if !standing.admitted {
-        let detail = format!("the limit of {} token requests per second is reached", standing.limit);
-        return Err(Problem::new(Code::TooManyRequests, detail).retry_after(standing.reset));
+    let own = app.engine.control_plane().rate_limit_overrides(workspace);
+    let limit_state = app.engine.rate_limiter().limit_client(&credential.client_id, workspace, &own, now);
+    if !limit_state.admitted {
+        let detail = format!("rate limit of {} token requests per second exceeded", limit_state.limit);
+        return Err(Problem::new(ProblemCode::TooManyRequests, detail).retry_after(limit_state.reset_seconds));
     }
     Ok(credential)
 }
 
-/// The secret is compared before the throttle is asked: a client with the right one is served, whoever else guesses
+/// Verifies the secret before the throttle applies, so that clients with valid secrets are not locked out by attackers
 /// behind the same address.
-fn compare(
+fn verify_secret(
     app: &App,
     address: IpAddr,
     client_id: &str,
     secret: &str,
     now: Timestamp,
 ) -> Result<Arc<Credential>, Problem> {
-    let limiter = app.engine.limiter();
+    let limiter = app.engine.rate_limiter();
     app.engine.authenticate_client(client_id, secret, now).map_err(|error| {
-        if error != ClientError::InvalidClient {
-            return refuse(error);
+        if error != ClientAuthError::InvalidClient {
+            return client_problem(error);
         }
-        if let Some(seconds) = limiter.login_delay(client_id, address, now) {
-            let detail = "too many failed attempts with this client from this address";
-            return Problem::new(Code::TooManyRequests, detail).retry_after(seconds);
+        if let Some(seconds) = limiter.failed_login_delay(client_id, address, now) {
+            let detail = "too many failed logins for this client from this address";
+            return Problem::new(ProblemCode::TooManyRequests, detail).retry_after(seconds);
         }
-        limiter.login_failed(client_id, address, now);
-        refuse(error)
+        limiter.record_failed_login(client_id, address, now);
+        client_problem(error)
     })
 }
 
-/// The credential that a refused request names, whether or not it knows the secret: by HTTP Basic, or by the `client_id`
-/// of its form.
-pub fn named(app: &App, headers: &HeaderMap, posted: Option<&str>) -> Option<Arc<Credential>> {
+/// Credential named in a rejected request, by HTTP Basic or the `client_id` form field, without proof.
+pub fn claimed_credential(app: &App, headers: &HeaderMap, posted: Option<&str>) -> Option<Arc<Credential>> {
     if !headers.contains_key(header::AUTHORIZATION) {
         return app.engine.control_plane().credential(posted?);
     }
-    let pair = basic_pair(headers).ok()?;
-    app.engine.control_plane().credential(&id_and_secret(&pair)?.0)
+    let pair = decode_basic_header(headers).ok()?;
+    app.engine.control_plane().credential(&split_basic_pair(&pair)?.0)
 }
 
-fn refuse(error: ClientError) -> Problem {
+fn client_problem(error: ClientAuthError) -> Problem {
     let code = match error {
-        ClientError::InvalidClient => Code::InvalidClient,
-        ClientError::CredentialRevoked | ClientError::ProjectDisabled => Code::Unauthorized,
+        ClientAuthError::InvalidClient => ProblemCode::InvalidClient,
+        ClientAuthError::CredentialRevoked | ClientAuthError::ProjectDisabled => ProblemCode::Unauthorized,
     };
-    challenge(Problem::new(code, error.to_string()))
+    with_basic_challenge(Problem::new(code, error.to_string()))
 }
 
-fn challenge(problem: Problem) -> Problem {
-    problem.with(header::WWW_AUTHENTICATE, HeaderValue::from_static(r#"Basic realm="ringtrue", charset="UTF-8""#))
+fn with_basic_challenge(problem: Problem) -> Problem {
+    problem
+        .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(r#"Basic realm="ringtrue", charset="UTF-8""#))
 }
 
-fn not_a_client() -> Problem {
-    refuse(ClientError::InvalidClient)
+fn invalid_client() -> Problem {
+    client_problem(ClientAuthError::InvalidClient)
 }
 
-/// What the one `Authorization` header says, without its base64.
-fn basic_pair(headers: &HeaderMap) -> Result<String, Problem> {
+/// Decodes the single `Authorization` header to `id:secret`.
+fn decode_basic_header(headers: &HeaderMap) -> Result<String, Problem> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let value = values.next().ok_or_else(not_a_client)?;
+    let value = values.next().ok_or_else(invalid_client)?;
     if values.next().is_some() {
-        return Err(Problem::new(Code::InvalidRequest, "send one `Authorization` header"));
+        return Err(Problem::new(ProblemCode::InvalidRequest, "repeated `Authorization` header"));
     }
-    let (scheme, encoded) = value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or_else(not_a_client)?;
+    let (scheme, encoded) = value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or_else(invalid_client)?;
     if !scheme.eq_ignore_ascii_case("basic") {
-        return Err(not_a_client());
+        return Err(invalid_client());
     }
-    let decoded = BASE64.decode(encoded.trim()).map_err(|_| not_a_client())?;
-    String::from_utf8(decoded).map_err(|_| not_a_client())
+    let decoded = BASE64.decode(encoded.trim()).map_err(|_| invalid_client())?;
+    String::from_utf8(decoded).map_err(|_| invalid_client())
 }
 
-/// Id and secret, each form-url-decoded as RFC 6749 has it. Ours hold no character that decoding would change, so
-/// clients that do not encode are served too.
-fn id_and_secret(pair: &str) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
+/// Splits and form-decodes id and secret (RFC 6749, section 2.3.1). Our ids and secrets contain no characters that
+/// decoding changes, so clients that do not encode them work too.
+fn split_basic_pair(pair: &str) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let (client_id, secret) = pair.split_once(':')?;
-    Some((form_decoded(client_id), form_decoded(secret)))
+    Some((form_decode(client_id), form_decode(secret)))
 }
 
 #[cfg(test)]
@@ -136,12 +136,12 @@ mod tests {
     fn read(value: &[u8]) -> Option<(String, String)> {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, HeaderValue::from_bytes(value).unwrap());
-        let pair = basic_pair(&headers).ok()?;
-        id_and_secret(&pair).map(|(id, secret)| (id.into_owned(), secret.into_owned()))
+        let pair = decode_basic_header(&headers).ok()?;
+        split_basic_pair(&pair).map(|(id, secret)| (id.into_owned(), secret.into_owned()))
     }
 
     #[test]
-    fn basic_credentials_are_read_encoded_or_raw() {
+    fn basic_credentials_may_be_encoded_or_raw() {
         let pair = |id: &str, secret: &str| Some((id.to_owned(), secret.to_owned()));
         // `a:b`, `a:b` without padding, `a%5Fb:c%2Dd`, `a:b:c`
         for (value, expected) in [

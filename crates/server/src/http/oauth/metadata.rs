@@ -1,4 +1,4 @@
-//! What clients and callback receivers look up: RFC 8414 metadata, and the callback keys as a JWKS.
+//! Authorization server metadata (RFC 8414) and the JWKS of callback keys.
 
 use aws_lc_rs::digest;
 use axum::{
@@ -8,12 +8,12 @@ use axum::{
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use http::{HeaderValue, StatusCode, header};
 use ringtrue_domain::{product::Scope, tenancy::Mode};
-use ringtrue_engine::keys::PublicKey;
+use ringtrue_engine::keys::CallbackPublicKey;
 use serde_json::{Value, json as value};
 
-use crate::http::{App, json, json_bytes};
+use crate::http::{App, json_bytes_response, json_response};
 
-const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+const CACHE_FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// `GET /.well-known/oauth-authorization-server`
 pub async fn authorization_server(State(app): State<App>) -> Response {
@@ -30,15 +30,15 @@ pub async fn authorization_server(State(app): State<App>) -> Response {
         "revocation_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
         "service_documentation": format!("{base}/docs"),
     });
-    let mut response = json(StatusCode::OK, &body);
-    response.headers_mut().insert(header::CACHE_CONTROL, CACHED);
+    let mut response = json_response(StatusCode::OK, &body);
+    response.headers_mut().insert(header::CACHE_CONTROL, CACHE_FOR_AN_HOUR);
     response
 }
 
-/// `GET /.well-known/jwks.json`: the keys that sign callbacks, those about to and those that did lately included.
+/// `GET /.well-known/jwks.json`: callback keys, including upcoming and recently retired ones.
 pub async fn jwks(State(app): State<App>, request: Request) -> Response {
     let keys = app.engine.control_plane().keys();
-    let keys: Vec<Value> = keys.published(app.engine.clock().now()).into_iter().map(jwk).collect();
+    let keys: Vec<Value> = keys.published_keys(app.engine.clock().now()).into_iter().map(jwk).collect();
     let body = serde_json::to_vec(&value!({ "keys": keys })).unwrap_or_default();
     let tag = format!("\"{}\"", BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, &body)));
     let is_known = request
@@ -49,15 +49,15 @@ pub async fn jwks(State(app): State<App>, request: Request) -> Response {
         .flat_map(|value| value.split(','))
         .any(|known| matches!(known.trim(), "*") || known.trim().trim_start_matches("W/") == tag);
     let mut response =
-        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { json_bytes(StatusCode::OK, body) };
-    response.headers_mut().insert(header::CACHE_CONTROL, CACHED);
+        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { json_bytes_response(StatusCode::OK, body) };
+    response.headers_mut().insert(header::CACHE_CONTROL, CACHE_FOR_AN_HOUR);
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         response.headers_mut().insert(header::ETAG, tag);
     }
     response
 }
 
-fn jwk(key: &PublicKey) -> Value {
+fn jwk(key: &CallbackPublicKey) -> Value {
     let mut jwk = value!({"kty": "RSA", "use": "sig", "alg": "RS256", "kid": key.kid, "n": key.n, "e": key.e});
     if key.mode == Mode::Sandbox {
         jwk["use_mode"] = Mode::Sandbox.as_str().into();

@@ -1,4 +1,4 @@
-//! OAuth 2.0: tokens for clients, their revocation, and what clients need to know of us.
+//! OAuth 2.0 token, revocation and metadata endpoints.
 
 mod client;
 mod metadata;

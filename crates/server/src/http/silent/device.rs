@@ -1,5 +1,5 @@
-//! The way of the device: it opens the URL of a check, goes to its operator, and comes back. It has no token of ours,
-//! and what is in its queries is as good as one: none of it is ever logged.
+//! Redirect endpoints for devices: the check URL and the operators' callbacks. Queries contain tokens and codes and are
+//! never logged.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -12,151 +12,156 @@ use axum::{
 };
 use http::{HeaderMap, Method, request::Parts};
 use ringtrue_domain::lifecycle::CheckId;
-use ringtrue_engine::silent::{Return, Step, Visit, VisitError};
+use ringtrue_engine::silent::{DeviceRequest, DeviceReturn, NextStep, RedirectError};
 
 use super::{
-    super::{App, Routes, arrival::Arrival, caller::Visitor, path::PathIds, problem::Problem, to_the_end::to_the_end},
-    Silent,
-    farewell::{Hop, Reader, found, only_looked},
-    parameters::Parameters,
+    super::{
+        App, Routes, caller::DeviceVisitor, detached::run_to_completion, path::PathParameters, problem::Problem,
+        request_context::RequestContext,
+    },
+    SilentProduct,
+    device_query::DeviceQuery,
+    device_response::{RedirectStep, ResponseFormat, head_response, redirect},
 };
 
 pub fn routes() -> Routes {
-    Routes::default().get("/southbound/camara/{connector}/callback", come_back)
+    Routes::default().get("/southbound/camara/{connector}/callback", oauth_callback)
 }
 
 pub fn enrichment_routes() -> Routes {
-    Routes::default().get("/he/{connector}/{ticket}", come_enriched)
+    Routes::default().get("/he/{connector}/{state}", header_enrichment_callback)
 }
 
 /// `GET …-checks/{check_id}/redirect`
-pub(super) async fn visit<S: Silent>(
+pub(super) async fn open_check_url<S: SilentProduct>(
     State(app): State<App>,
-    visitor: Visitor,
-    ids: PathIds,
+    visitor: DeviceVisitor,
+    ids: PathParameters,
     request: Request,
 ) -> Response {
     let (parts, _) = request.into_parts();
-    let reader = Reader::of(&parts.headers);
-    reader.told(visited::<S>(app, &visitor, &ids, &parts, reader).await)
+    let format = ResponseFormat::from_headers(&parts.headers);
+    format.render(begin_redirect::<S>(app, &visitor, &ids, &parts, format).await)
 }
 
-async fn visited<S: Silent>(
+async fn begin_redirect<S: SilentProduct>(
     app: App,
-    visitor: &Visitor,
-    ids: &PathIds,
+    visitor: &DeviceVisitor,
+    ids: &PathParameters,
     parts: &Parts,
-    reader: Reader,
+    format: ResponseFormat,
 ) -> Result<Response, Problem> {
-    let (check, token, query) = match device_token(&app, ids, parts) {
+    let (check, token, query) = match parse_check_url(&app, ids, parts) {
         Ok(found) => found,
         Err(problem) => {
-            visitor.count_stranger(&app)?;
+            visitor.count_invalid_visit(&app)?;
             return Err(problem);
         }
     };
     visitor.count_visit(&app, check)?;
     let address = visitor.address();
-    // Written as it is read, the `+` of a number is a space.
-    let sim = query.once("sim")?.map(|sim| sim.replace(' ', "+"));
+    // A raw `+` in a query decodes to a space.
+    let sim = query.single("sim")?.map(|sim| sim.replace(' ', "+"));
     if parts.method == Method::HEAD {
-        return Ok(only_looked());
+        return Ok(head_response());
     }
     let app_ = app.clone();
-    to_the_end(&app_, async move {
-        let visit = Visit { product: S::PRODUCT, check, token: &token, sim: sim.as_deref(), address };
-        match app.engine.visit(visit).await? {
-            Step::Go(location) => found(&location),
-            Step::End(end) => reader.farewell(&end, Hop::First),
+    run_to_completion(&app_, async move {
+        let visit = DeviceRequest { product: S::PRODUCT, check, token: &token, sim: sim.as_deref(), address };
+        match app.engine.open_device_url(visit).await? {
+            NextStep::Redirect(location) => redirect(&location),
+            NextStep::Finish(end) => format.render_outcome(&end, RedirectStep::First),
         }
     })
     .await
 }
 
-/// The check that a URL is of, and the token in it if it is the right one. No database is asked.
-fn device_token(app: &App, ids: &PathIds, parts: &Parts) -> Result<(CheckId, String, Parameters), Problem> {
+/// Parses the check id and verifies the device token without a database query.
+fn parse_check_url(app: &App, ids: &PathParameters, parts: &Parts) -> Result<(CheckId, String, DeviceQuery), Problem> {
     let check = ids.check()?;
-    let query = Parameters::parse(parts.uri.query())?;
-    let token = query.once("t")?.ok_or(VisitError::NotFound)?.to_owned();
-    if !app.engine.is_device_token(check, &token).map_err(VisitError::from)? {
-        return Err(VisitError::NotFound.into());
+    let query = DeviceQuery::parse(parts.uri.query())?;
+    let token = query.single("t")?.ok_or(RedirectError::NotFound)?.to_owned();
+    if !app.engine.is_device_token(check, &token).map_err(RedirectError::from)? {
+        return Err(RedirectError::NotFound.into());
     }
     Ok((check, token, query))
 }
 
 /// `GET /southbound/camara/{connector}/callback`
-async fn come_back(
+async fn oauth_callback(
     State(app): State<App>,
-    State(arrival): State<Arc<Arrival>>,
-    ids: PathIds,
+    State(context): State<Arc<RequestContext>>,
+    ids: PathParameters,
     request: Request,
 ) -> Response {
-    let (reader, &Arrival { address, peer, .. }) = (Reader::of(request.headers()), &*arrival);
-    let returned = Parameters::parse(request.uri().query()).and_then(|query| {
-        let ticket = query.once("state")?.ok_or_else(|| Problem::bad_request("the query parameter `state` is missing"));
-        let (connector, ticket) = (connector(&ids), ticket?.to_owned());
-        // The device itself may write any header here: those that count come by the other door only.
-        Ok(Returned { connector, ticket, peer, address, query: query.into_pairs(), headers: vec![] })
+    let (format, &RequestContext { client_ip: address, peer, .. }) =
+        (ResponseFormat::from_headers(request.headers()), &*context);
+    let returned = DeviceQuery::parse(request.uri().query()).and_then(|query| {
+        let state = query.single("state")?.ok_or_else(|| Problem::bad_request("missing query parameter `state`"));
+        let (connector, state) = (connector_name(&ids), state?.to_owned());
+        // Devices can send any header here. Enrichment headers are only accepted on the enrichment listener.
+        Ok(ReturnedDevice { connector, state, peer, address, query: query.into_pairs(), headers: vec![] })
     });
-    reader.told(match returned {
-        Ok(_) if request.method() == Method::HEAD => Ok(only_looked()),
-        Ok(returned) => returned.judged(app, reader).await,
+    format.render(match returned {
+        Ok(_) if request.method() == Method::HEAD => Ok(head_response()),
+        Ok(returned) => returned.finish_redirect(app, format).await,
         Err(problem) => Err(problem),
     })
 }
 
-/// `GET /he/{connector}/{ticket}`
-async fn come_enriched(
+/// `GET /he/{connector}/{state}`
+async fn header_enrichment_callback(
     State(app): State<App>,
-    State(arrival): State<Arc<Arrival>>,
-    ids: PathIds,
+    State(context): State<Arc<RequestContext>>,
+    ids: PathParameters,
     request: Request,
 ) -> Response {
-    let (reader, &Arrival { address, peer, .. }) = (Reader::of(request.headers()), &*arrival);
+    let (format, &RequestContext { client_ip: address, peer, .. }) =
+        (ResponseFormat::from_headers(request.headers()), &*context);
     if request.method() == Method::HEAD {
-        return only_looked();
+        return head_response();
     }
-    let ticket = ids.get("ticket").unwrap_or_default().to_owned();
-    let headers = all(request.headers());
-    let returned = Returned { connector: connector(&ids), ticket, peer, address, query: vec![], headers };
-    reader.told(returned.judged(app, reader).await)
+    let state = ids.get("state").unwrap_or_default().to_owned();
+    let headers = header_pairs(request.headers());
+    let returned = ReturnedDevice { connector: connector_name(&ids), state, peer, address, query: vec![], headers };
+    format.render(returned.finish_redirect(app, format).await)
 }
 
-fn connector(ids: &PathIds) -> String {
+fn connector_name(ids: &PathParameters) -> String {
     ids.get("connector").unwrap_or_default().to_owned()
 }
 
-fn all(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
+fn header_pairs(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
-/// A device that is back, with all that it brings.
-struct Returned {
+/// Request of a device that returns from its operator.
+struct ReturnedDevice {
     connector: String,
-    ticket: String,
+    state: String,
     peer: SocketAddr,
     address: IpAddr,
     query: Vec<(String, String)>,
     headers: Vec<(String, Vec<u8>)>,
 }
 
-impl Returned {
-    /// To the end, even if the device hangs up: its ticket is good for one verdict.
-    async fn judged(self, app: App, reader: Reader) -> Result<Response, Problem> {
+impl ReturnedDevice {
+    /// Runs to completion even if the device disconnects: its `state` can be used once.
+    async fn finish_redirect(self, app: App, format: ResponseFormat) -> Result<Response, Problem> {
         let app_ = app.clone();
-        to_the_end(&app_, async move {
+        run_to_completion(&app_, async move {
             let end = app
                 .engine
-                .come_back(Return {
+                .handle_authorization_response(DeviceReturn {
                     connector: &self.connector,
-                    ticket: &self.ticket,
+                    state: &self.state,
                     peer: self.peer,
                     address: self.address,
                     query: &self.query,
                     headers: &self.headers,
                 })
                 .await?;
-            reader.farewell(&end, Hop::Return)
+            format.render_outcome(&end, RedirectStep::Return)
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! Callbacks as a server sends them, and as proxies spoil them.
+//! Signed callbacks that tests can alter.
 
 use std::{
     fmt::Write as _,
@@ -9,22 +9,22 @@ use std::{
 
 use jiff::Timestamp;
 use ringtrue_engine::{
-    callback::signature::{Covered, date, digest, sign},
+    callback::signature::{CoveredComponents, digest_header, format_date, sign},
     keys::CallbackSigner,
 };
 
-use crate::process::PATIENCE;
+use crate::process::TIMEOUT;
 
 pub const BODY: &str = r#"{"check_id":"0199b0a8-0000-7000-8000-000000000000","status":"COMPLETED","match":true}"#;
 
-/// Making one takes a while in a debug build.
+/// Shared, because key generation is slow in debug builds.
 pub static KEY: LazyLock<CallbackSigner> = LazyLock::new(new_key);
 
 pub fn new_key() -> CallbackSigner {
     CallbackSigner::from_pkcs8(&CallbackSigner::generate()).expect("an RSA key")
 }
 
-/// A request that can be changed after it was signed.
+/// Request that can be altered after signing.
 #[derive(Clone)]
 pub struct Callback {
     pub method: &'static str,
@@ -39,9 +39,9 @@ impl Callback {
     }
 
     pub fn signed(host: &str, target: &str, at: Timestamp, key: &CallbackSigner) -> Self {
-        let (date, digest) = (date(at), digest(BODY.as_bytes()));
+        let (date, digest) = (format_date(at), digest_header(BODY.as_bytes()));
         let source = "reverse_sms";
-        let covered = Covered { method: "POST", target, host, date: &date, source, digest: &digest };
+        let covered = CoveredComponents { method: "POST", target, host, date: &date, source, digest: &digest };
         let headers = [
             ("host", host.to_owned()),
             ("authorization", sign(&covered, key)),
@@ -55,12 +55,12 @@ impl Callback {
         Callback { method: "POST", target: target.to_owned(), headers, body: BODY.to_owned() }
     }
 
-    pub fn get(&self, wanted: &str) -> &str {
-        &self.headers.iter().find(|(name, _)| name == wanted).expect("the header is there").1
+    pub fn get(&self, header_name: &str) -> &str {
+        &self.headers.iter().find(|(name, _)| name == header_name).expect("the header is there").1
     }
 
-    pub fn set(&mut self, wanted: &str, value: &str) {
-        let header = self.headers.iter_mut().find(|(name, _)| name == wanted).expect("the header is there");
+    pub fn set(&mut self, header_name: &str, value: &str) {
+        let header = self.headers.iter_mut().find(|(name, _)| name == header_name).expect("the header is there");
         value.clone_into(&mut header.1);
     }
 
@@ -70,37 +70,37 @@ impl Callback {
         self.set(name, &value);
     }
 
-    pub fn remove(&mut self, unwanted: &str) {
-        self.headers.retain(|(name, _)| name != unwanted);
+    pub fn remove(&mut self, header_name: &str) {
+        self.headers.retain(|(name, _)| name != header_name);
     }
 
-    /// Sends it, and gives the status of the answer.
+    /// Sends the callback, and returns the status of the response.
     pub fn send(&self, address: &str) -> u16 {
         let mut request = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         for (name, value) in &self.headers {
             write!(request, "{name}: {value}\r\n").unwrap();
         }
         write!(request, "content-length: {}\r\n\r\n{}", self.body.len(), self.body).unwrap();
-        status(&raw(address, request.as_bytes())).expect("an answer")
+        status(&raw(address, request.as_bytes())).expect("a response")
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the binary goes by the real clock")]
+#[expect(clippy::disallowed_methods, reason = "the binary uses the system clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Sends bytes, and gives what comes back until the connection ends.
+/// Sends bytes, and returns the response until the connection closes.
 pub fn raw(address: &str, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).expect("something listens");
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // Whoever is refused early may find the connection closed while it is still writing or reading.
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    // The receiver may close the connection early.
     let _ = stream.write_all(bytes);
-    let mut answer = vec![];
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8_lossy(&answer).into_owned()
+    let mut response = vec![];
+    let _ = stream.read_to_end(&mut response);
+    String::from_utf8_lossy(&response).into_owned()
 }
 
-pub fn status(answer: &str) -> Option<u16> {
-    answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
+pub fn status(response: &str) -> Option<u16> {
+    response.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
 }

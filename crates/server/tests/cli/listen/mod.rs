@@ -1,4 +1,4 @@
-//! `ringtrue listen`: what it says about callbacks, good and bad.
+//! `ringtrue listen`.
 
 mod callback;
 mod resume;
@@ -15,61 +15,61 @@ use self::{
     callback::{BODY, Callback, KEY, new_key, now, raw, status},
     web::Web,
 };
-use super::process::{PATIENCE, Server, address, ringtrue, run};
+use super::process::{RunningCommand, TIMEOUT, address, ringtrue, run};
 
-/// The binary with JSON output, on a port of its own.
-struct Listening {
-    server: Server,
+/// `ringtrue listen` with JSON output.
+struct ListenCommand {
+    server: RunningCommand,
     /// Host and port.
     at: String,
     keys: Web,
     _folder: TempDir,
 }
 
-impl Listening {
+impl ListenCommand {
     fn start(more: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a folder can be made");
+        let folder = tempfile::tempdir().expect("a temporary directory");
         let keys = Web::key_set(&[&KEY]);
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = free.local_addr().unwrap().to_string();
         drop(free);
         let mut command = ringtrue(folder.path());
         command.args(["listen", "--output", "json", "--listen", &at, "--jwks", &keys.url("/jwks.json")]).args(more);
-        // Remarks are for people.
-        let server = Server::start(command.stderr(Stdio::null()));
-        keys.requests.recv_timeout(PATIENCE).expect("the keys are fetched at the start");
-        Listening { server, at, keys, _folder: folder }
+        // Notes are not checked.
+        let server = RunningCommand::start(command.stderr(Stdio::null()));
+        keys.requests.recv_timeout(TIMEOUT).expect("the keys are fetched at the start");
+        ListenCommand { server, at, keys, _folder: folder }
     }
 
     fn callback(&self) -> Callback {
         Callback::new(&self.at, "/callbacks?from=here")
     }
 
-    /// Sends it, and gives what is said about it.
+    /// Sends a callback, and returns its report.
     #[track_caller]
-    fn receive(&self, callback: &Callback, answered: u16) -> Value {
+    fn send(&self, callback: &Callback, answered: u16) -> Value {
         assert_eq!(callback.send(&self.at), answered);
-        self.next()
+        self.next_report()
     }
 
     #[track_caller]
-    fn next(&self) -> Value {
+    fn next_report(&self) -> Value {
         serde_json::from_str(&self.server.wait_for("{")).expect("a line of JSON")
     }
 
-    /// Sends what was spoilt, and sees that the culprit is named, in words that have these in them.
+    /// Sends an altered callback, and asserts the flaw and words of the explanation.
     #[track_caller]
-    fn blames(&self, flaw: &str, words: &[&str], spoil: impl FnOnce(&mut Callback)) {
+    fn assert_flaw_after(&self, flaw: &str, words: &[&str], alter: impl FnOnce(&mut Callback)) {
         let mut callback = self.callback();
-        spoil(&mut callback);
-        self.finds(flaw, words, &callback);
+        alter(&mut callback);
+        self.assert_flaw(flaw, words, &callback);
     }
 
     #[track_caller]
-    fn finds(&self, flaw: &str, words: &[&str], callback: &Callback) {
-        let said = self.receive(callback, 200);
-        assert_eq!((&said["signature"], &said["flaw"]), (&json!("bad"), &json!(flaw)), "{said:#}");
-        let why = said["why"].as_str().unwrap();
+    fn assert_flaw(&self, flaw: &str, words: &[&str], callback: &Callback) {
+        let report = self.send(callback, 200);
+        assert_eq!((&report["signature"], &report["flaw"]), (&json!("bad"), &json!(flaw)), "{report:#}");
+        let why = report["why"].as_str().unwrap();
         for word in words {
             assert!(why.contains(word), "{word:?} is not in: {why}");
         }
@@ -77,9 +77,9 @@ impl Listening {
 }
 
 #[test]
-fn a_good_callback_is_called_good() {
-    let listening = Listening::start(&[]);
-    let said = listening.receive(&listening.callback(), 200);
+fn valid_callback_is_reported() {
+    let listening = ListenCommand::start(&[]);
+    let report = listening.send(&listening.callback(), 200);
     for (name, value) in [
         ("signature", json!("good")),
         ("key_id", json!(KEY.public().kid)),
@@ -94,18 +94,18 @@ fn a_good_callback_is_called_good() {
         ("forwarded", Value::Null),
         ("body", serde_json::from_str(BODY).unwrap()),
     ] {
-        assert_eq!(said[name], value, "{name}");
+        assert_eq!(report[name], value, "{name}");
     }
     listening.server.stop();
 }
 
 #[test]
-fn people_get_a_page_and_a_summary() {
+fn text_output_has_reports_and_a_summary() {
     let folder = tempfile::tempdir().unwrap();
     let keys = Web::key_set(&[&KEY]);
     let mut command = ringtrue(folder.path());
     command.args(["listen", "--listen", "127.0.0.1:0", "--jwks", &keys.url("/")]);
-    let server = Server::start(&mut command);
+    let server = RunningCommand::start(&mut command);
     let line = server.wait_for("callback_url");
     let url = line.split_whitespace().last().unwrap();
     let at = address(url).strip_suffix("/callbacks").unwrap();
@@ -116,104 +116,110 @@ fn people_get_a_page_and_a_summary() {
     for text in ["  reverse_sms  attempt 1", "check      0199b0a8-", "status     COMPLETED", "match      true"] {
         server.wait_for(text);
     }
-    server.wait_for("signature  good, by key ");
+    server.wait_for("signature  valid (key ");
     server.wait_for("    \"match\": true");
 
     callback.target = "/elsewhere".to_owned();
     callback.body = "\u{1b}[2J".to_owned();
     callback.send(at);
-    server.wait_for("NOT GOOD: the body is not the one that was signed");
+    server.wait_for("INVALID: the body was changed");
     server.wait_for(r"not JSON: \u{1b}[2J");
 
     assert_eq!(status(&raw(at, b"GET /favicon.ico HTTP/1.1\r\nhost: x\r\n\r\n")), Some(400));
-    server.wait_for("refused  GET /favicon.ico: a callback is a POST");
+    server.wait_for("rejected  GET /favicon.ico: expected a POST request");
     server.signal("INT");
-    server.wait_for("2 callbacks: 1 with a good signature, 1 without; 1 other request refused.");
+    server.wait_for("2 callbacks: 1 with a valid signature, 1 without; 1 other request rejected.");
 }
 
 #[test]
-fn what_differs_is_named() {
-    let listening = Listening::start(&[]);
+fn altered_parts_are_named() {
+    let listening = ListenCommand::start(&[]);
     let (at, name) = (listening.at.as_str(), "127.0.0.1");
 
-    listening.blames("body", &["before anything parses", "the header says `SHA-256="], |callback| {
+    listening.assert_flaw_after("body", &["before anything parses", "header is `SHA-256="], |callback| {
         callback.body = callback.body.replace(':', ": ").replace("  ", " ");
     });
-    listening.blames("host", &[&format!("`{at}` was signed, and `{name}` arrived")], |callback| {
+    listening.assert_flaw_after("host", &[&format!("signed `{at}`, received `{name}`")], |callback| {
         callback.set("host", name);
     });
     let mut without_port = Callback::new(name, "/callbacks");
     without_port.set("host", at);
-    listening.finds("host", &[&format!("`{name}` was signed, and `{at}` arrived")], &without_port);
-    listening.blames(
+    listening.assert_flaw("host", &[&format!("signed `{name}`, received `{at}`")], &without_port);
+    listening.assert_flaw_after(
         "target",
-        &["`/callbacks?from=here` was signed, and `/callbacks/?from=here` arrived"],
+        &["signed `/callbacks?from=here`, received `/callbacks/?from=here`"],
         |callback| {
             callback.target = "/callbacks/?from=here".to_owned();
         },
     );
     let mut with_query = Callback::new(at, "/callbacks");
     with_query.target = "/callbacks?added=1".to_owned();
-    listening.finds("target", &["`/callbacks` was signed"], &with_query);
-    listening.blames("product", &["found `discovery`"], |callback| callback.set("x-service-callback", "discovery"));
-    listening.blames("method", &["`PUT` arrived"], |callback| callback.method = "PUT");
-    listening.blames("signature", &["no usual change explains it"], |callback| callback.target = "/other".to_owned());
+    listening.assert_flaw("target", &["signed `/callbacks`"], &with_query);
+    listening.assert_flaw_after("product", &["received `discovery`"], |callback| {
+        callback.set("x-service-callback", "discovery");
+    });
+    listening.assert_flaw_after("method", &["received `PUT`"], |callback| callback.method = "PUT");
+    listening.assert_flaw_after("signature", &["no common change explains it"], |callback| {
+        callback.target = "/other".to_owned();
+    });
 }
 
 #[test]
-fn a_clock_that_is_wrong_is_named() {
-    let listening = Listening::start(&[]);
+fn clock_skew_is_named() {
+    let listening = ListenCommand::start(&[]);
     for (minutes, words) in [(-10, "10 min"), (10, "in the future")] {
         let at = now() + jiff::SignedDuration::from_mins(minutes);
         let callback = Callback::signed(&listening.at, "/", at, &KEY);
-        listening.finds("date", &["the signature fits", words], &callback);
+        listening.assert_flaw("date", &["the signature is valid", words], &callback);
     }
     let recent = now() - jiff::SignedDuration::from_mins(4);
-    assert_eq!(listening.receive(&Callback::signed(&listening.at, "/", recent, &KEY), 200)["signature"], "good");
+    assert_eq!(listening.send(&Callback::signed(&listening.at, "/", recent, &KEY), 200)["signature"], "good");
 }
 
 #[test]
 fn malformed_headers_are_named() {
-    let listening = Listening::start(&[]);
+    let listening = ListenCommand::start(&[]);
     let authorization = "authorization";
-    listening.blames("algorithm", &["rsa-sha256", "found `hs2019`"], |callback| {
+    listening.assert_flaw_after("algorithm", &["rsa-sha256", "unsupported algorithm `hs2019`"], |callback| {
         callback.replace(authorization, "rsa-sha256", "hs2019");
     });
-    listening.blames("components", &["it covers `(request-target) host date`"], |callback| {
+    listening.assert_flaw_after("components", &["but covers `(request-target) host date`"], |callback| {
         callback.replace(authorization, " x-service-callback digest", "");
     });
-    listening.blames(authorization, &["commas without spaces"], |callback| {
+    listening.assert_flaw_after(authorization, &["commas without spaces"], |callback| {
         callback.replace(authorization, ",", ", ");
     });
-    listening.blames(authorization, &["the scheme is not `Signature`"], |callback| {
+    listening.assert_flaw_after(authorization, &["the scheme is not `Signature`"], |callback| {
         callback.replace(authorization, "Signature", "Bearer");
     });
-    listening.blames("digest", &["found `sha-256=x`"], |callback| callback.set("digest", "sha-256=x"));
+    listening.assert_flaw_after("digest", &["invalid `digest` header `sha-256=x`"], |callback| {
+        callback.set("digest", "sha-256=x");
+    });
     for name in [authorization, "digest", "date", "x-service-callback"] {
-        listening.blames("header", &[&format!("`{name}` is missing")], |callback| callback.remove(name));
+        listening.assert_flaw_after("header", &[&format!("`{name}` is missing")], |callback| callback.remove(name));
     }
     let twice = |callback: &mut Callback| callback.headers.push(("date".to_owned(), callback.get("date").to_owned()));
-    listening.blames("header", &["`date` is there twice"], twice);
+    listening.assert_flaw_after("header", &["`date` occurs more than once"], twice);
 }
 
 #[test]
-fn a_new_key_is_fetched_and_an_unknown_one_is_named() {
-    let listening = Listening::start(&[]);
+fn new_key_is_fetched_and_unknown_key_is_named() {
+    let listening = ListenCommand::start(&[]);
     let other = new_key();
     let callback = Callback::signed(&listening.at, "/", now(), &other);
     let known = &KEY.public().kid;
-    listening.finds("key", &[&other.public().kid, known, "another server"], &callback);
+    listening.assert_flaw("key", &[&other.public().kid, known, "another server"], &callback);
 
     listening.keys.publish(&[&KEY, &other]);
-    assert_eq!(listening.receive(&callback, 200)["signature"], "good");
-    assert_eq!(listening.receive(&listening.callback(), 200)["signature"], "good");
+    assert_eq!(listening.send(&callback, 200)["signature"], "good");
+    assert_eq!(listening.send(&listening.callback(), 200)["signature"], "good");
     let fetches = listening.keys.requests.try_iter().count();
     assert_eq!(fetches, 2, "known keys are not fetched again");
 }
 
 #[test]
-fn many_unknown_keys_are_not_many_fetches() {
-    let listening = Listening::start(&[]);
+fn key_fetches_are_rate_limited() {
+    let listening = ListenCommand::start(&[]);
     let mut callback = listening.callback();
     callback.replace("authorization", "keyId=\"", "keyId=\"x");
     let senders: Vec<_> = (0..20)
@@ -229,7 +235,7 @@ fn many_unknown_keys_are_not_many_fetches() {
 }
 
 #[test]
-fn keys_may_come_later() {
+fn keys_are_fetched_again_at_the_first_callback() {
     let folder = tempfile::tempdir().unwrap();
     let keys = Web::start("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n".to_owned());
     let base_url = keys.url("");
@@ -237,7 +243,7 @@ fn keys_may_come_later() {
     std::fs::write(folder.path().join("data/dev.json"), json!({"base_url": base_url}).to_string()).unwrap();
     let mut command = ringtrue(folder.path());
     command.args(["listen", "--data", "data", "--listen", "127.0.0.1:0"]);
-    let server = Server::start(&mut command);
+    let server = RunningCommand::start(&mut command);
     let line = server.wait_for("callback_url");
     let at = address(line.split_whitespace().last().unwrap()).strip_suffix("/callbacks").unwrap().to_owned();
     server.wait_for("none yet: ");
@@ -245,12 +251,12 @@ fn keys_may_come_later() {
 
     keys.publish(&[&KEY]);
     assert_eq!(Callback::new(&at, "/callbacks").send(&at), 200);
-    server.wait_for("signature  good");
+    server.wait_for("signature  valid");
     server.stop();
 }
 
 #[test]
-fn without_keys_it_says_what_to_do() {
+fn missing_keys_are_reported_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let listen = |folder: &Path| run(ringtrue(folder).args(["listen", "--listen", "127.0.0.1:0"])).expect_code(1);
     let refused = listen(folder.path()).errors();
@@ -258,82 +264,86 @@ fn without_keys_it_says_what_to_do() {
 }
 
 #[test]
-fn another_answer_can_be_asked_for() {
-    let listening = Listening::start(&["--answer", "503"]);
-    let said = listening.receive(&listening.callback(), 503);
-    assert_eq!((&said["signature"], &said["answered"]), (&json!("good"), &json!(503)));
+fn response_status_can_be_set() {
+    let listening = ListenCommand::start(&["--answer", "503"]);
+    let report = listening.send(&listening.callback(), 503);
+    assert_eq!((&report["signature"], &report["answered"]), (&json!("good"), &json!(503)));
 }
 
 #[test]
-fn callbacks_are_passed_on_as_they_came() {
+fn callbacks_are_forwarded_unchanged() {
     let app = Web::start("HTTP/1.1 422 Unprocessable\r\ncontent-length: 5\r\n\r\nwhat?".to_owned());
-    let listening = Listening::start(&["--forward", &app.url("")]);
+    let listening = ListenCommand::start(&["--forward", &app.url("")]);
     let callback = listening.callback();
-    let said = listening.receive(&callback, 422);
-    assert_eq!(said["forwarded"], json!({"status": 422, "body": "what?"}));
-    let request = app.requests.recv_timeout(PATIENCE).unwrap();
+    let report = listening.send(&callback, 422);
+    assert_eq!(report["forwarded"], json!({"status": 422, "body": "what?"}));
+    let request = app.requests.recv_timeout(TIMEOUT).unwrap();
     assert!(request.starts_with("POST /callbacks?from=here HTTP/1.1\r\n"), "{request}");
     for (name, value) in &callback.headers {
         assert!(request.contains(&format!("\r\n{name}: {value}\r\n")), "{name} is not in {request}");
     }
     assert!(request.ends_with(&format!("\r\n\r\n{BODY}")), "{request}");
 
-    let listening = Listening::start(&["--forward", &app.url("/hook"), "--answer", "200"]);
-    listening.receive(&listening.callback(), 200);
-    assert!(app.requests.recv_timeout(PATIENCE).unwrap().starts_with("POST /hook HTTP/1.1\r\n"));
+    let listening = ListenCommand::start(&["--forward", &app.url("/hook"), "--answer", "200"]);
+    listening.send(&listening.callback(), 200);
+    assert!(app.requests.recv_timeout(TIMEOUT).unwrap().starts_with("POST /hook HTTP/1.1\r\n"));
 }
 
 #[test]
-fn a_sandbox_key_is_refused_unless_it_is_expected() {
+fn sandbox_callbacks_need_accept_sandbox() {
     let sandbox = CallbackSigner::for_mode(Mode::Sandbox, &CallbackSigner::generate()).unwrap();
     let app = Web::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned());
     for (more, answered, verdict) in [(&[][..], 401, "bad"), (&["--accept-sandbox"], 200, "good")] {
-        let listening = Listening::start(&[&["--forward", &app.url("")], more].concat());
+        let listening = ListenCommand::start(&[&["--forward", &app.url("")], more].concat());
         listening.keys.publish(&[&KEY, &sandbox]);
-        let said = listening.receive(&Callback::signed(&listening.at, "/", now(), &sandbox), answered);
-        assert_eq!(said["signature"], verdict, "{said:#}");
+        let report = listening.send(&Callback::signed(&listening.at, "/", now(), &sandbox), answered);
+        assert_eq!(report["signature"], verdict, "{report:#}");
         assert_eq!(app.requests.try_iter().count(), usize::from(verdict == "good"));
         if verdict == "bad" {
-            assert_eq!(said["flaw"], "mode");
-            let why = said["why"].as_str().unwrap();
+            assert_eq!(report["flaw"], "mode");
+            let why = report["why"].as_str().unwrap();
             assert!(why.contains("--accept-sandbox") && why.contains("`check_id` that you did not create"), "{why}");
         }
-        listening.receive(&listening.callback(), 200);
-        app.requests.recv_timeout(PATIENCE).expect("a live callback is forwarded");
+        listening.send(&listening.callback(), 200);
+        app.requests.recv_timeout(TIMEOUT).expect("a live callback is forwarded");
     }
 }
 
 #[test]
-fn only_valid_signatures_are_forwarded_unless_asked_otherwise() {
+fn unverified_callbacks_are_forwarded_only_on_request() {
     let app = Web::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned());
     for (more, answered) in [(&[][..], 401), (&["--forward-unverified"], 200)] {
-        let listening = Listening::start(&[&["--forward", &app.url("")], more].concat());
+        let listening = ListenCommand::start(&[&["--forward", &app.url("")], more].concat());
         let (mut altered, mut unsigned) = (listening.callback(), listening.callback());
         altered.body = altered.body.replace("true", "false");
         unsigned.remove("authorization");
         for callback in [altered, unsigned] {
-            let said = listening.receive(&callback, answered);
-            assert_eq!((&said["signature"], said["forwarded"].is_null()), (&json!("bad"), answered == 401), "{said:#}");
+            let report = listening.send(&callback, answered);
+            assert_eq!(
+                (&report["signature"], report["forwarded"].is_null()),
+                (&json!("bad"), answered == 401),
+                "{report:#}"
+            );
         }
         assert_eq!(app.requests.try_iter().count(), if answered == 401 { 0 } else { 2 });
     }
 }
 
 #[test]
-fn requests_of_web_pages_are_refused() {
+fn browser_requests_are_rejected() {
     let app = Web::start("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned());
-    let listening = Listening::start(&["--forward", &app.url(""), "--forward-unverified"]);
+    let listening = ListenCommand::start(&["--forward", &app.url(""), "--forward-unverified"]);
     for (name, value) in [("origin", "https://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site")] {
         let mut callback = listening.callback();
         callback.headers.push((name.to_owned(), value.to_owned()));
         assert_eq!(callback.send(&listening.at), 403, "{name}: {value}");
     }
-    listening.receive(&listening.callback(), 200);
+    listening.send(&listening.callback(), 200);
     assert_eq!(app.requests.try_iter().count(), 1, "only the callback of a server is forwarded");
 }
 
 #[test]
-fn terminal_controls_are_escaped_in_every_output_form() {
+fn terminal_controls_are_escaped_in_every_format() {
     let controls = ['\u{1b}', '\u{7f}', '\u{85}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}'];
     let reference: String = controls.iter().collect();
     for output in ["table", "json", "csv"] {
@@ -343,7 +353,7 @@ fn terminal_controls_are_escaped_in_every_output_form() {
         let mut command = ringtrue(folder.path());
         command.args(["listen", "--output", output, "--listen", &at, "--jwks", &keys.url("/"), "--once"]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        keys.requests.recv_timeout(PATIENCE).expect("the keys are fetched at the start");
+        keys.requests.recv_timeout(TIMEOUT).expect("the keys are fetched at the start");
         let mut callback = Callback::new(&at, "/");
         callback.set("x-service-callback-attempt", "1");
         callback.body = json!({"check_id": reference, "status": reference, "reference_id": reference}).to_string();
@@ -360,18 +370,18 @@ fn terminal_controls_are_escaped_in_every_output_form() {
 }
 
 #[test]
-fn an_application_that_is_away_is_said_to_be_away() {
+fn unreachable_application_is_reported() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let away = format!("http://{}/", free.local_addr().unwrap());
     drop(free);
-    let listening = Listening::start(&["--forward", &away]);
-    let said = listening.receive(&listening.callback(), 502);
-    assert!(said["forwarded"]["problem"].as_str().unwrap().contains("cannot be reached"), "{said}");
+    let listening = ListenCommand::start(&["--forward", &away]);
+    let report = listening.send(&listening.callback(), 502);
+    assert!(report["forwarded"]["problem"].as_str().unwrap().contains("connection failed"), "{report}");
 }
 
 #[test]
-fn garbage_is_refused_and_does_no_harm() {
-    let listening = Listening::start(&[]);
+fn invalid_requests_are_rejected() {
+    let listening = ListenCommand::start(&[]);
     let at = &listening.at;
     let long = format!("POST / HTTP/1.1\r\nx: {}\r\n\r\n", "a".repeat(20_000));
     let many = format!("POST / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(100));
@@ -386,24 +396,24 @@ fn garbage_is_refused_and_does_no_harm() {
         (large.as_bytes(), 413),
     ] {
         let answer = raw(at, bytes);
-        // A connection that is closed while the peer still writes may swallow the answer.
+        // The response may be lost if the connection closes during the write.
         assert!(status(&answer).is_none_or(|status| status == expected), "{expected}: {answer}");
     }
     let mut binary = listening.callback();
     binary.body = "{\"a\":\"\u{0}\u{fffd}\"".to_owned();
-    assert_eq!(listening.receive(&binary, 200)["flaw"], "body");
-    assert_eq!(listening.receive(&listening.callback(), 200)["signature"], "good");
+    assert_eq!(listening.send(&binary, 200)["flaw"], "body");
+    assert_eq!(listening.send(&listening.callback(), 200)["signature"], "good");
 }
 
 #[test]
-fn spreadsheets_get_a_line_for_each_callback() {
+fn csv_has_a_row_for_each_callback() {
     let folder = tempfile::tempdir().unwrap();
     let keys = Web::key_set(&[&KEY]);
     let mut command = ringtrue(folder.path());
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     command.args(["listen", "--output", "csv", "--listen", &free, "--jwks", &keys.url("/"), "--once", "2"]);
-    let mut server = Server::start(command.stderr(Stdio::null()));
-    keys.requests.recv_timeout(PATIENCE).expect("the keys are fetched at the start");
+    let mut server = RunningCommand::start(command.stderr(Stdio::null()));
+    keys.requests.recv_timeout(TIMEOUT).expect("the keys are fetched at the start");
     for _ in 0..2 {
         assert_eq!(Callback::new(&free, "/").send(&free), 200);
     }
@@ -411,13 +421,13 @@ fn spreadsheets_get_a_line_for_each_callback() {
     for _ in 0..2 {
         server.wait_for(",/,reverse_sms,1,0199b0a8-0000-7000-8000-000000000000,COMPLETED,true,good,");
     }
-    assert_eq!(server.end().code(), Some(0));
+    assert_eq!(server.wait_for_exit().code(), Some(0));
 }
 
 #[test]
-fn it_can_end_by_itself() {
-    let mut listening = Listening::start(&["--once", "2"]);
-    listening.receive(&listening.callback(), 200);
-    listening.receive(&listening.callback(), 200);
-    assert_eq!(listening.server.end().code(), Some(0));
+fn once_exits_after_this_many_callbacks() {
+    let mut listening = ListenCommand::start(&["--once", "2"]);
+    listening.send(&listening.callback(), 200);
+    listening.send(&listening.callback(), 200);
+    assert_eq!(listening.server.wait_for_exit().code(), Some(0));
 }

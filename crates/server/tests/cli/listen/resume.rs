@@ -1,4 +1,4 @@
-//! `ringtrue listen --profile`: nothing is lost while nobody listens, and nothing is told twice.
+//! `ringtrue listen --profile`: missed callbacks are replayed, duplicates are skipped.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -8,32 +8,33 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    caller::{World, text},
-    process::{Server, request},
+    client::{TestClient, text},
+    process::{RunningCommand, request},
 };
 
-/// A port that is free now.
+/// Address with a free port.
 fn free_port() -> String {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     free.local_addr().unwrap().to_string()
 }
 
-fn listen(world: &World, at: &str) -> Server {
-    let listening = world.going_on(&format!("listen --profile default --accept-sandbox --output json --listen {at}"));
+fn listen(client: &TestClient, at: &str) -> RunningCommand {
+    let listening =
+        client.start_command(&format!("listen --profile default --accept-sandbox --output json --listen {at}"));
     listening.wait_for("To stop");
     listening
 }
 
-/// The check that the next line is about.
+/// Check id of the next line.
 #[track_caller]
-fn next(listening: &Server) -> String {
+fn next(listening: &RunningCommand) -> String {
     let line: Value = serde_json::from_str(&listening.wait_for("{\"")).expect("a line of JSON");
     assert_eq!(line["signature"], "good", "{line:#}");
     text(&line, "check_id").to_owned()
 }
 
-/// Takes so many callbacks at an address, says that all is well, and forgets them.
-fn swallow(at: &str, count: usize, meanwhile: impl FnOnce()) {
+/// Acknowledges this many callbacks at an address and drops them.
+fn acknowledge_and_drop(at: &str, count: usize, meanwhile: impl FnOnce()) {
     let listener = TcpListener::bind(at).expect("the port is free again");
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -58,54 +59,54 @@ fn number(index: usize) -> String {
 }
 
 #[test]
-fn what_ended_while_nobody_listened_is_told_once() {
-    let world = World::signed_in();
+fn missed_callbacks_are_replayed_once() {
+    let client = TestClient::signed_in();
     let at = free_port();
     let url = format!("http://{at}/callbacks");
-    // What ended before anybody ever listened is nobody's.
-    swallow(&at, 1, || drop(world.ended(&number(0), &url)));
+    // Callbacks before the first `listen` are not replayed.
+    acknowledge_and_drop(&at, 1, || drop(client.conclude_check(&number(0), &url)));
 
-    let mut listening = listen(&world, &at);
-    let seen = world.ended(&number(1), &url);
+    let mut listening = listen(&client, &at);
+    let seen = client.conclude_check(&number(1), &url);
     assert_eq!(next(&listening), seen);
     listening.signal("KILL");
-    listening.end();
+    listening.wait_for_exit();
 
-    // All attempts are over when it starts again: only asking for them brings them back.
+    // All attempts are over before the restart, so only a resend delivers them.
     let mut missed = vec![];
-    swallow(&at, 3, || missed.extend((2..5).map(|index| world.ended(&number(index), &url))));
-    let listening = listen(&world, &at);
-    let mut told: Vec<String> = (0..3).map(|_| next(&listening)).collect();
-    told.sort();
+    acknowledge_and_drop(&at, 3, || missed.extend((2..5).map(|index| client.conclude_check(&number(index), &url))));
+    let listening = listen(&client, &at);
+    let mut replayed: Vec<String> = (0..3).map(|_| next(&listening)).collect();
+    replayed.sort();
     missed.sort();
-    assert_eq!(told, missed);
+    assert_eq!(replayed, missed);
 
-    // What comes again is taken, and not told again.
+    // Duplicates are acknowledged and not printed.
     for id in &missed {
-        while world.run(&format!("callbacks resend {id}")).code() != Some(0) {}
+        while client.run(&format!("callbacks resend {id}")).code() != Some(0) {}
     }
-    let last = world.ended(&number(5), &url);
+    let last = client.conclude_check(&number(5), &url);
     assert_eq!(next(&listening), last);
-    let mut again = listening;
-    again.signal("KILL");
-    again.end();
+    let mut listening = listening;
+    listening.signal("KILL");
+    listening.wait_for_exit();
 
-    let listening = listen(&world, &at);
-    let newest = world.ended(&number(6), &url);
+    let listening = listen(&client, &at);
+    let newest = client.conclude_check(&number(6), &url);
     assert_eq!(next(&listening), newest, "nothing else was missed");
     listening.signal("INT");
-    listening.wait_for("1 callback: 1 with a good signature, 0 without.");
+    listening.wait_for("1 callback: 1 with a valid signature, 0 without.");
 }
 
 #[test]
-fn a_profile_has_one_listener() {
-    let world = World::signed_in();
+fn profile_is_locked_by_one_listener() {
+    let client = TestClient::signed_in();
     let at = free_port();
-    let listening = listen(&world, &at);
-    let second = world.run("listen --profile default --listen 127.0.0.1:0").expect_code(1);
-    assert!(second.errors().contains("another `ringtrue listen` uses the profile"), "{}", second.errors());
-    world.run("listen --profile nobody --listen 127.0.0.1:0").expect_code(6);
-    // What nobody vouches for is told each time, and booked nowhere.
+    let listening = listen(&client, &at);
+    let second = client.run("listen --profile default --listen 127.0.0.1:0").expect_code(1);
+    assert!(second.errors().contains("another `ringtrue listen` is using the profile"), "{}", second.errors());
+    client.run("listen --profile nobody --listen 127.0.0.1:0").expect_code(6);
+    // Unverified callbacks are printed each time and not journaled.
     for _ in 0..2 {
         let forged = r#"{"check_id": "a", "status": "COMPLETED"}"#;
         let head = "POST /callbacks HTTP/1.1\r\ncontent-type: application/json";

@@ -1,4 +1,4 @@
-//! Small web servers beside the binary: a key set, an application.
+//! Fake web servers: a key set, an application.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -11,10 +11,10 @@ use std::{
 };
 
 use ringtrue_domain::tenancy::Mode;
-use ringtrue_engine::keys::{CallbackSigner, PublicKey};
+use ringtrue_engine::keys::{CallbackPublicKey, CallbackSigner};
 use serde_json::json;
 
-/// Answers every request with the same text, and hands out what was asked.
+/// Sends the same response to every request, and records requests.
 pub struct Web {
     pub address: String,
     answer: Arc<Mutex<String>>,
@@ -28,7 +28,7 @@ impl Web {
         let answer = Arc::new(Mutex::new(answer));
         let (sender, requests) = mpsc::channel();
         let answers = Arc::clone(&answer);
-        // Ends with the process.
+        // Runs until the process exits.
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let Some(request) = read(&stream) else { continue };
@@ -55,7 +55,7 @@ impl Web {
 
 fn key_set(keys: &[&CallbackSigner]) -> String {
     let keys = keys.iter().map(|key| key.public());
-    let jwk = |key: &PublicKey| {
+    let jwk = |key: &CallbackPublicKey| {
         let mut jwk = json!({"kty": "RSA", "kid": key.kid, "n": key.n, "e": key.e});
         if key.mode == Mode::Sandbox {
             jwk["use_mode"] = json!("sandbox");

@@ -1,4 +1,4 @@
-//! Accounts, invitations, sessions: who gains what by which link, with a second tenant who tries to gain more.
+//! Accounts, invitations and sessions, including attempts of another tenant to gain access.
 
 use futures_util::future::join;
 use jiff::SignedDuration;
@@ -7,7 +7,7 @@ use ringtrue_engine::accounts::Administrator;
 
 use super::{
     browser::{Browser, PASSWORD, location},
-    pages::assert_sound,
+    pages::assert_well_formed,
 };
 use crate::{
     on_both_stores,
@@ -15,40 +15,39 @@ use crate::{
 };
 
 on_both_stores!(
-    an_owner_gains_nothing_by_inviting_a_pending_administrator,
-    an_account_made_by_one_invitation_gains_nothing_elsewhere,
-    an_invitation_tells_nothing_about_accounts,
-    an_invitation_is_accepted_by_its_address_with_its_link,
-    an_account_that_is_promoted_loses_its_password_and_sessions,
-    a_disabled_account_is_out_at_once,
-    of_two_owners_who_remove_each_other_one_stays,
-    people_change_their_password_and_end_their_sessions,
+    inviting_a_pending_administrator_grants_no_access,
+    account_created_by_an_invitation_has_no_other_access,
+    invitation_does_not_reveal_whether_an_account_exists,
+    invitation_is_accepted_by_the_invited_address_only,
+    promoted_account_loses_its_password_and_sessions,
+    disabled_account_is_signed_out_immediately,
+    concurrent_owner_removals_keep_one_owner,
+    users_change_their_password_and_end_sessions,
     administrators_create_workspaces,
 );
 
 const ACCOUNTS: &str = "/console/deployment/accounts";
 
-fn place_of(tenant: &Tenant) -> String {
+fn workspace_path(tenant: &Tenant) -> String {
     format!("/console/workspaces/{}", tenant.workspace_id)
 }
 
-/// The link that a page shows, as a path.
-pub fn link_on(page: &str) -> String {
+/// The path of the link shown on a page.
+pub fn shown_link(page: &str) -> String {
     let shown = page.split("aria-label=\"Link\"><code>").nth(1).unwrap_or_else(|| panic!("no link: {page}"));
     let url = shown.split('<').next().unwrap();
     url[url.find("/console").unwrap()..].to_owned()
 }
 
-/// Invites an address: the page that the owner gets.
-async fn invited_page(owner: &mut Browser, tenant: &Tenant, email: &str, role: &str) -> String {
-    let members = format!("{}/members", place_of(tenant));
-    let answer = owner.submit(&members, &members, &[("email", email), ("role", role)]).await;
-    let next = location(&answer).to_owned();
+async fn invite_and_get_page(owner: &mut Browser, tenant: &Tenant, email: &str, role: &str) -> String {
+    let members = format!("{}/members", workspace_path(tenant));
+    let response = owner.submit(&members, &members, &[("email", email), ("role", role)]).await;
+    let next = location(&response).to_owned();
     owner.get(&next).await.assert(200).text()
 }
 
 async fn invite(owner: &mut Browser, tenant: &Tenant, email: &str, role: &str) -> String {
-    link_on(&invited_page(owner, tenant, email, role).await)
+    shown_link(&invite_and_get_page(owner, tenant, email, role).await)
 }
 
 async fn sign_in(browser: &mut Browser, email: &str, password: &str) -> u16 {
@@ -56,8 +55,8 @@ async fn sign_in(browser: &mut Browser, email: &str, password: &str) -> u16 {
     browser.submit("/console/sign-in", "/console/sign-in", &fields).await.status
 }
 
-/// The path of an action on an account, found by its address on a page.
-async fn action_on(browser: &mut Browser, page: &str, email: &str, action: &str) -> String {
+/// The path of an action in the row of an address.
+async fn find_action(browser: &mut Browser, page: &str, email: &str, action: &str) -> String {
     let text = browser.get(page).await.assert(200).text();
     let row = text
         .split("<tr>")
@@ -68,162 +67,163 @@ async fn action_on(browser: &mut Browser, page: &str, email: &str, action: &str)
     paths.into_iter().find(|path| path.ends_with(&end)).unwrap_or_else(|| panic!("{action}: {row}")).to_owned()
 }
 
-async fn an_owner_gains_nothing_by_inviting_a_pending_administrator(world: World) {
+async fn inviting_a_pending_administrator_grants_no_access(world: World) {
     let other = world.another_tenant().await;
-    let mut evil = Browser::member(&world, &other, Role::Owner).await;
+    let mut attacker = Browser::member(&world, &other, Role::Owner).await;
     let (engine, operator) = (&world.node.engine, Administrator::operator());
     let admins = engine.invite_admin(&operator, &"root@example.com".parse().unwrap()).await.unwrap().path;
-    let joes = Browser::called(&world, &world.acme, "joe@example.com", Role::Owner).await;
+    let joes = Browser::member_with_email(&world, &world.acme, "joe@example.com", Role::Owner).await;
     for email in ["root@example.com", "joe@example.com"] {
-        let link = invite(&mut evil, &other, email, "viewer").await;
+        let link = invite(&mut attacker, &other, email, "viewer").await;
         assert!(link.starts_with("/console/invitation?token="), "{link}");
-        // The link opens nothing of the account: neither here nor as a link to choose a password.
-        let mut stranger = Browser::at(&world);
-        let refused = stranger.choose_password(&link).await.assert(409).text();
-        assert!(refused.contains("There is an account with this address already"), "{refused}");
-        assert!(!stranger.cookies.keys().any(|name| name.contains("session")));
-        stranger.get(&link.replace("/invitation", "/link")).await.assert(410);
-        assert_eq!(sign_in(&mut stranger, email, "some password of evil").await, 401);
-        let members = evil.get(&format!("{}/members", place_of(&other))).await.assert(200).text();
-        assert!(!members.contains(email), "nobody is a member before they accept");
+        // The link neither signs in nor sets the password of the account.
+        let mut visitor = Browser::new(&world);
+        let refused = visitor.choose_password(&link).await.assert(409).text();
+        assert!(refused.contains("An account with this address already exists"), "{refused}");
+        assert!(!visitor.cookies.keys().any(|name| name.contains("session")));
+        visitor.get(&link.replace("/invitation", "/link")).await.assert(410);
+        assert_eq!(sign_in(&mut visitor, email, "some password of the attacker").await, 401);
+        let members = attacker.get(&format!("{}/members", workspace_path(&other))).await.assert(200).text();
+        assert!(!members.contains(email), "membership requires acceptance");
     }
-    Browser::invited(&world, &admins).await.get(ACCOUNTS).await.assert(200);
+    Browser::with_link(&world, &admins).await.get(ACCOUNTS).await.assert(200);
     let mut joes = joes;
-    joes.get(&place_of(&world.acme)).await.assert(200);
-    assert_eq!(location(&joes.get("/console").await), place_of(&world.acme), "the stranger's workspace is not shown");
+    joes.get(&workspace_path(&world.acme)).await.assert(200);
+    assert_eq!(location(&joes.get("/console").await), workspace_path(&world.acme), "the other workspace is not shown");
 }
 
-async fn an_account_made_by_one_invitation_gains_nothing_elsewhere(world: World) {
+async fn account_created_by_an_invitation_has_no_other_access(world: World) {
     let other = world.another_tenant().await;
-    let mut evil = Browser::member(&world, &other, Role::Owner).await;
+    let mut attacker = Browser::member(&world, &other, Role::Owner).await;
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
-    // Evil has an account with an address that is somebody else's.
-    let link = invite(&mut evil, &other, "jane@example.com", "viewer").await;
-    let mut false_jane = Browser::invited(&world, &link).await;
-    let wanted = invite(&mut owner, &world.acme, "jane@example.com", "owner").await;
-    assert_eq!(location(&false_jane.get("/console").await), place_of(&other));
-    false_jane.get(&place_of(&world.acme)).await.assert(403);
-    false_jane.get(&link).await.assert(410);
+    // The attacker creates an account with another user's address.
+    let link = invite(&mut attacker, &other, "jane@example.com", "viewer").await;
+    let mut impostor = Browser::with_link(&world, &link).await;
+    let invitation = invite(&mut owner, &world.acme, "jane@example.com", "owner").await;
+    assert_eq!(location(&impostor.get("/console").await), workspace_path(&other));
+    impostor.get(&workspace_path(&world.acme)).await.assert(403);
+    impostor.get(&link).await.assert(410);
 
-    // The operator gives jane her account, and she accepts what she was invited to.
+    // The operator resets the account for its user, who accepts the invitation.
     let (engine, operator) = (&world.node.engine, Administrator::operator());
-    let account = engine.account_of(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
-    let own = engine.reset_password(&operator, account).await.unwrap().path;
-    let mut jane = Browser::invited(&world, &own).await;
-    assert!(location(&false_jane.get("/console").await).starts_with("/console/sign-in"));
-    let token = wanted.split_once("token=").unwrap().1;
-    let accepted = jane.submit(&wanted, "/console/invitation/accept", &[("token", token)]).await;
-    assert_eq!(location(&accepted), place_of(&world.acme));
-    jane.get(&format!("{}/credentials", place_of(&world.acme))).await.assert(200);
+    let account = engine.account_id_by_email(&operator, &"jane@example.com".parse().unwrap()).await.unwrap();
+    let own = engine.create_password_reset_link(&operator, account).await.unwrap().path;
+    let mut jane = Browser::with_link(&world, &own).await;
+    assert!(location(&impostor.get("/console").await).starts_with("/console/sign-in"));
+    let token = invitation.split_once("token=").unwrap().1;
+    let accepted = jane.submit(&invitation, "/console/invitation/accept", &[("token", token)]).await;
+    assert_eq!(location(&accepted), workspace_path(&world.acme));
+    jane.get(&format!("{}/credentials", workspace_path(&world.acme))).await.assert(200);
 }
 
-async fn an_invitation_tells_nothing_about_accounts(world: World) {
+async fn invitation_does_not_reveal_whether_an_account_exists(world: World) {
     let other = world.another_tenant().await;
-    Browser::called(&world, &world.acme, "known@example.com", Role::Owner).await;
+    Browser::member_with_email(&world, &world.acme, "known@example.com", Role::Owner).await;
     let mut owner = Browser::member(&world, &other, Role::Owner).await;
     let mut pages = vec![];
     for email in ["known@example.com", "other@example.com"] {
-        let page = invited_page(&mut owner, &other, email, "viewer").await;
-        let link = link_on(&page);
+        let page = invite_and_get_page(&mut owner, &other, email, "viewer").await;
+        let link = shown_link(&page);
         let id = page.split("?invited=").nth(1).unwrap().split('"').next().unwrap().to_owned();
-        let mut stranger = Browser::at(&world);
-        stranger.get("/console/sign-in").await;
-        let opened = stranger.get(&link).await.assert(200);
-        assert_sound(&link, &opened);
+        let mut visitor = Browser::new(&world);
+        visitor.get("/console/sign-in").await;
+        let opened = visitor.get(&link).await.assert(200);
+        assert_well_formed(&link, &opened);
         let token = link.split_once("token=").unwrap().1;
-        let form_token = stranger.form_token(&link).await;
+        let form_token = visitor.form_token(&link).await;
         let same =
             |text: String| text.replace(token, "T").replace(email, "E").replace(&id, "I").replace(&form_token, "F");
         pages.push((same(page), same(opened.text())));
-        let withdraw = action_on(&mut owner, &format!("{}/invitations", place_of(&other)), email, "withdraw").await;
-        owner.submit(&format!("{}/invitations", place_of(&other)), &withdraw, &[]).await.assert(303);
-        stranger.get(&link).await.assert(410);
+        let withdraw =
+            find_action(&mut owner, &format!("{}/invitations", workspace_path(&other)), email, "withdraw").await;
+        owner.submit(&format!("{}/invitations", workspace_path(&other)), &withdraw, &[]).await.assert(303);
+        visitor.get(&link).await.assert(410);
     }
     assert_eq!(pages[0], pages[1]);
 }
 
-async fn an_invitation_is_accepted_by_its_address_with_its_link(world: World) {
+async fn invitation_is_accepted_by_the_invited_address_only(world: World) {
     let other = world.another_tenant().await;
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
-    let mut joe = Browser::called(&world, &other, "joe@example.com", Role::Viewer).await;
-    let mut eve = Browser::called(&world, &other, "eve@example.com", Role::Viewer).await;
+    let mut joe = Browser::member_with_email(&world, &other, "joe@example.com", Role::Viewer).await;
+    let mut eve = Browser::member_with_email(&world, &other, "eve@example.com", Role::Viewer).await;
     let voided = invite(&mut owner, &world.acme, "joe@example.com", "owner").await;
     let link = invite(&mut owner, &world.acme, "joe@example.com", "developer").await;
     joe.get(&voided).await.assert(410);
     let token = link.split_once("token=").unwrap().1.to_owned();
     let eves = eve.get(&link).await.assert(200);
-    assert_sound(&link, &eves);
+    assert_well_formed(&link, &eves);
     assert!(eves.text().contains("signed in with another address") && !eves.text().contains("invitation/accept"));
     let accept = [("token", &*token)];
     eve.submit("/console/account", "/console/invitation/accept", &accept).await.assert(403);
     let mut bad = token.clone();
     bad.replace_range(5..6, if &token[5..6] == "A" { "B" } else { "A" });
     joe.submit("/console/account", "/console/invitation/accept", &[("token", &*bad)]).await.assert(410);
-    assert_sound(&link, &joe.get(&link).await.assert(200));
+    assert_well_formed(&link, &joe.get(&link).await.assert(200));
     let accepted = joe.submit(&link, "/console/invitation/accept", &accept).await;
-    assert_eq!(location(&accepted), place_of(&world.acme));
+    assert_eq!(location(&accepted), workspace_path(&world.acme));
     joe.submit("/console", "/console/invitation/accept", &accept).await.assert(410);
-    let members = format!("{}/members", place_of(&world.acme));
-    let again = owner.submit(&members, &members, &[("email", "joe@example.com"), ("role", "owner")]).await;
-    assert!(again.assert(409).text().contains("is a member already"));
+    let members = format!("{}/members", workspace_path(&world.acme));
+    let repeated = owner.submit(&members, &members, &[("email", "joe@example.com"), ("role", "owner")]).await;
+    assert!(repeated.assert(409).text().contains("is already a member"));
 
     let late = invite(&mut owner, &world.acme, "late@example.com", "viewer").await;
     world.advance(SignedDuration::from_hours(7 * 24));
-    Browser::at(&world).get(&late).await.assert(410);
+    Browser::new(&world).get(&late).await.assert(410);
 }
 
-async fn an_account_that_is_promoted_loses_its_password_and_sessions(world: World) {
+async fn promoted_account_loses_its_password_and_sessions(world: World) {
     let mut admin = Browser::admin(&world).await;
-    let mut jane = Browser::called(&world, &world.acme, "jane@example.com", Role::Viewer).await;
-    let promote = action_on(&mut admin, ACCOUNTS, "jane@example.com", "make-admin").await;
+    let mut jane = Browser::member_with_email(&world, &world.acme, "jane@example.com", Role::Viewer).await;
+    let promote = find_action(&mut admin, ACCOUNTS, "jane@example.com", "make-admin").await;
     let promoted = admin.submit(ACCOUNTS, &promote, &[]).await;
     let page = admin.get(location(&promoted)).await.assert(200);
-    assert_sound(ACCOUNTS, &page);
+    assert_well_formed(ACCOUNTS, &page);
     assert!(location(&jane.get("/console").await).starts_with("/console/sign-in"));
-    assert_eq!(sign_in(&mut Browser::at(&world), "jane@example.com", PASSWORD).await, 401);
-    let first = link_on(&page.text());
-    let again = action_on(&mut admin, ACCOUNTS, "jane@example.com", "link").await;
-    let again = admin.submit(ACCOUNTS, &again, &[]).await;
-    let second = link_on(&admin.get(location(&again)).await.text());
-    Browser::at(&world).get(&first).await.assert(410);
-    let mut jane = Browser::invited(&world, &second).await;
+    assert_eq!(sign_in(&mut Browser::new(&world), "jane@example.com", PASSWORD).await, 401);
+    let first = shown_link(&page.text());
+    let repeated = find_action(&mut admin, ACCOUNTS, "jane@example.com", "link").await;
+    let repeated = admin.submit(ACCOUNTS, &repeated, &[]).await;
+    let second = shown_link(&admin.get(location(&repeated)).await.text());
+    Browser::new(&world).get(&first).await.assert(410);
+    let mut jane = Browser::with_link(&world, &second).await;
     jane.get(ACCOUNTS).await.assert(200);
 
     // And is an administrator until another one says otherwise; one always stays.
-    let demote = action_on(&mut admin, ACCOUNTS, "jane@example.com", "remove-admin").await;
+    let demote = find_action(&mut admin, ACCOUNTS, "jane@example.com", "remove-admin").await;
     admin.submit(ACCOUNTS, &demote, &[]).await.assert(303);
     jane.get(ACCOUNTS).await.assert(403);
-    let own = action_on(&mut admin, ACCOUNTS, "root@example.com", "remove-admin").await;
+    let own = find_action(&mut admin, ACCOUNTS, "root@example.com", "remove-admin").await;
     let refused = admin.submit(ACCOUNTS, &own, &[]).await.assert(409).text();
-    assert!(refused.contains("at least one administrator"), "{refused}");
+    assert!(refused.contains("last administrator of a deployment"), "{refused}");
 }
 
-async fn a_disabled_account_is_out_at_once(world: World) {
+async fn disabled_account_is_signed_out_immediately(world: World) {
     let mut admin = Browser::admin(&world).await;
-    let mut joe = Browser::called(&world, &world.acme, "joe@example.com", Role::Owner).await;
+    let mut joe = Browser::member_with_email(&world, &world.acme, "joe@example.com", Role::Owner).await;
     let token = joe.form_token("/console/account").await;
-    let disable = action_on(&mut admin, ACCOUNTS, "joe@example.com", "disable").await;
+    let disable = find_action(&mut admin, ACCOUNTS, "joe@example.com", "disable").await;
     joe.post(&disable, &token, &[]).await.assert(403);
-    let link = action_on(&mut admin, ACCOUNTS, "joe@example.com", "link").await;
+    let link = find_action(&mut admin, ACCOUNTS, "joe@example.com", "link").await;
     let linked = admin.submit(ACCOUNTS, &link, &[]).await;
-    let link = link_on(&admin.get(location(&linked)).await.text());
+    let link = shown_link(&admin.get(location(&linked)).await.text());
     admin.submit(ACCOUNTS, &disable, &[]).await.assert(303);
     assert!(location(&joe.get("/console").await).starts_with("/console/sign-in"));
-    Browser::at(&world).get(&link).await.assert(410);
-    assert_eq!(sign_in(&mut Browser::at(&world), "joe@example.com", PASSWORD).await, 401);
-    let enable = action_on(&mut admin, ACCOUNTS, "joe@example.com", "enable").await;
+    Browser::new(&world).get(&link).await.assert(410);
+    assert_eq!(sign_in(&mut Browser::new(&world), "joe@example.com", PASSWORD).await, 401);
+    let enable = find_action(&mut admin, ACCOUNTS, "joe@example.com", "enable").await;
     admin.submit(ACCOUNTS, &enable, &[]).await.assert(303);
-    assert_eq!(sign_in(&mut Browser::at(&world), "joe@example.com", PASSWORD).await, 303);
-    let own = action_on(&mut admin, ACCOUNTS, "root@example.com", "disable").await;
+    assert_eq!(sign_in(&mut Browser::new(&world), "joe@example.com", PASSWORD).await, 303);
+    let own = find_action(&mut admin, ACCOUNTS, "root@example.com", "disable").await;
     admin.submit(ACCOUNTS, &own, &[]).await.assert(409);
 }
 
-async fn of_two_owners_who_remove_each_other_one_stays(world: World) {
-    let members = format!("{}/members", place_of(&world.acme));
-    let mut jane = Browser::called(&world, &world.acme, "jane@example.com", Role::Owner).await;
-    let mut joe = Browser::called(&world, &world.acme, "joe@example.com", Role::Owner).await;
-    let remove_joe = action_on(&mut jane, &members, "joe@example.com", "remove").await;
-    let remove_jane = action_on(&mut jane, &members, "jane@example.com", "remove").await;
+async fn concurrent_owner_removals_keep_one_owner(world: World) {
+    let members = format!("{}/members", workspace_path(&world.acme));
+    let mut jane = Browser::member_with_email(&world, &world.acme, "jane@example.com", Role::Owner).await;
+    let mut joe = Browser::member_with_email(&world, &world.acme, "joe@example.com", Role::Owner).await;
+    let remove_joe = find_action(&mut jane, &members, "joe@example.com", "remove").await;
+    let remove_jane = find_action(&mut jane, &members, "jane@example.com", "remove").await;
     let (janes, joes) = (jane.form_token(&members).await, joe.form_token(&members).await);
     let (one, other) = join(jane.post(&remove_joe, &janes, &[]), joe.post(&remove_jane, &joes, &[])).await;
     let statuses = [one.status, other.status];
@@ -235,15 +235,15 @@ async fn of_two_owners_who_remove_each_other_one_stays(world: World) {
     );
 }
 
-async fn people_change_their_password_and_end_their_sessions(world: World) {
+async fn users_change_their_password_and_end_sessions(world: World) {
     const NEW: &str = "another horse entirely";
-    let mut here = Browser::called(&world, &world.acme, "jane@example.com", Role::Viewer).await;
-    let (mut there, mut third) = (Browser::at(&world), Browser::at(&world));
+    let mut here = Browser::member_with_email(&world, &world.acme, "jane@example.com", Role::Viewer).await;
+    let (mut there, mut third) = (Browser::new(&world), Browser::new(&world));
     for browser in [&mut there, &mut third] {
         assert_eq!(sign_in(browser, "jane@example.com", PASSWORD).await, 303);
     }
     let page = here.get("/console/account").await.assert(200);
-    assert_sound("/console/account", &page);
+    assert_well_formed("/console/account", &page);
     assert_eq!(page.text().matches("127.0.0.0/24").count(), 3, "three sessions, each with its network");
     let end = page
         .text()
@@ -254,7 +254,7 @@ async fn people_change_their_password_and_end_their_sessions(world: World) {
         .next()
         .unwrap()
         .to_owned();
-    let mut eve = Browser::called(&world, &world.acme, "eve@example.com", Role::Owner).await;
+    let mut eve = Browser::member_with_email(&world, &world.acme, "eve@example.com", Role::Owner).await;
     eve.submit("/console/account", &end, &[]).await.assert(404);
     here.submit("/console/account", &end, &[]).await.assert(303);
     let mut open = 0;
@@ -268,16 +268,16 @@ async fn people_change_their_password_and_end_their_sessions(world: World) {
         browser.submit("/console/account", "/console/account/password", &fields).await
     };
     assert!(change(&mut here, "wrong", NEW, NEW).await.assert(400).text().contains("current password is wrong"));
-    assert!(change(&mut here, PASSWORD, NEW, "other").await.assert(400).text().contains("differ"));
+    assert!(change(&mut here, PASSWORD, NEW, "other").await.assert(400).text().contains("do not match"));
     assert!(change(&mut here, PASSWORD, "short", "short").await.assert(400).text().contains("at least 12"));
     let changed = change(&mut here, PASSWORD, NEW, NEW).await;
-    assert!(here.get(location(&changed)).await.assert(200).text().contains("The password was changed"));
+    assert!(here.get(location(&changed)).await.assert(200).text().contains("Password changed"));
     for browser in [&mut there, &mut third] {
         browser.get("/console/account").await.assert(303);
     }
-    assert_eq!(sign_in(&mut Browser::at(&world), "jane@example.com", PASSWORD).await, 401);
-    assert_eq!(sign_in(&mut Browser::at(&world), "jane@example.com", NEW).await, 303);
-    // Guessing at the current password is guessing.
+    assert_eq!(sign_in(&mut Browser::new(&world), "jane@example.com", PASSWORD).await, 401);
+    assert_eq!(sign_in(&mut Browser::new(&world), "jane@example.com", NEW).await, 303);
+    // Wrong current passwords are throttled as well.
     for expected in [400, 400, 400, 429] {
         assert_eq!(change(&mut here, "wrong", NEW, NEW).await.status, expected);
     }
@@ -286,42 +286,42 @@ async fn people_change_their_password_and_end_their_sessions(world: World) {
 async fn administrators_create_workspaces(world: World) {
     let mut admin = Browser::admin(&world).await;
     let bad = admin.submit("/console", "/console/new-workspace", &[("name", "")]).await.assert(400);
-    assert_sound("/console", &bad);
-    let made = admin.submit("/console", "/console/new-workspace", &[("name", "Globex")]).await;
-    let place = location(&made).to_owned();
-    assert!(admin.get(&place).await.assert(200).text().contains("Globex"));
-    assert!(admin.get(&format!("{place}/audit")).await.assert(200).text().contains("workspace.created"));
-    // It has no credential until an owner makes one.
-    let credentials = admin.get(&format!("{place}/credentials")).await.assert(200).text();
+    assert_well_formed("/console", &bad);
+    let created = admin.submit("/console", "/console/new-workspace", &[("name", "Globex")]).await;
+    let workspace = location(&created).to_owned();
+    assert!(admin.get(&workspace).await.assert(200).text().contains("Globex"));
+    assert!(admin.get(&format!("{workspace}/audit")).await.assert(200).text().contains("workspace.created"));
+    // New workspaces have no credential.
+    let credentials = admin.get(&format!("{workspace}/credentials")).await.assert(200).text();
     assert!(!credentials.contains("/delete\""), "{credentials}");
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
-    let token = owner.form_token(&place_of(&world.acme)).await;
+    let token = owner.form_token(&workspace_path(&world.acme)).await;
     owner.post("/console/new-workspace", &token, &[("name", "Mine")]).await.assert(403);
 }
 
 #[tokio::test]
-async fn members_and_accounts_are_listed_in_pages_and_limited() {
+async fn members_are_paginated_and_limited() {
     let world = World::configured(|config| config.max_members = 28).await;
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
     for number in 0..26 {
         invite(&mut owner, &world.acme, &format!("guest-{number:02}@example.com"), "viewer").await;
     }
     let link = invite(&mut owner, &world.acme, "last@example.com", "viewer").await;
-    let members = format!("{}/members", place_of(&world.acme));
+    let members = format!("{}/members", workspace_path(&world.acme));
     let more = owner.submit(&members, &members, &[("email", "more@example.com"), ("role", "viewer")]).await;
-    assert_sound(&members, &more);
-    assert!(more.assert(409).text().contains("at most 28 members and pending invitations"));
-    let invitations = format!("{}/invitations", place_of(&world.acme));
+    assert_well_formed(&members, &more);
+    assert!(more.assert(409).text().contains("limit of 28 members and pending invitations"));
+    let invitations = format!("{}/invitations", workspace_path(&world.acme));
     let first = owner.get(&invitations).await.assert(200).text();
     assert!(first.contains("Page 1 of 2") && !first.contains("last@example.com"), "{first}");
     assert!(owner.get(&format!("{invitations}?page=2")).await.text().contains("last@example.com"));
-    // Acceptance takes no further place.
-    Browser::invited(&world, &link).await;
+    // Accepting an invitation does not count twice.
+    Browser::with_link(&world, &link).await;
     assert!(owner.get(&members).await.assert(200).text().contains("last@example.com"));
-    // The link of another workspace's invitation is not shown.
+    // Links of other workspaces' invitations are not shown.
     let other = world.another_tenant().await;
-    let mut stranger = Browser::member(&world, &other, Role::Owner).await;
+    let mut outsider = Browser::member(&world, &other, Role::Owner).await;
     let id = owner.get(&invitations).await.text().split("?invited=").nth(1).unwrap()[..36].to_owned();
-    let theirs = stranger.get(&format!("{}/invitations?invited={id}", place_of(&other))).await.assert(200).text();
+    let theirs = outsider.get(&format!("{}/invitations?invited={id}", workspace_path(&other))).await.assert(200).text();
     assert!(!theirs.contains("token="), "{theirs}");
 }

@@ -1,4 +1,4 @@
-//! A small browser: it keeps cookies, follows redirects by hand, and fills in forms.
+//! Minimal browser: stores cookies and submits forms. Tests follow redirects themselves.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -6,7 +6,7 @@ use ringtrue_domain::{account::Role, tenancy::WorkspaceId};
 use ringtrue_engine::accounts::{Administrator, MemberError};
 
 use crate::{
-    client::{self, Answer, Request},
+    client::{self, HttpResponse, Request},
     world::{Tenant, World},
 };
 
@@ -18,55 +18,53 @@ pub struct Browser {
 }
 
 impl Browser {
-    pub fn at(world: &World) -> Self {
+    pub fn new(world: &World) -> Self {
         Browser { address: world.node.address, cookies: BTreeMap::new() }
     }
 
-    /// Somebody who runs the deployment, signed in by a password of theirs.
+    /// An administrator, signed in.
     pub async fn admin(world: &World) -> Self {
         let operator = Administrator::operator();
         let link = world.node.engine.invite_admin(&operator, &"root@example.com".parse().unwrap()).await.unwrap();
-        Browser::invited(world, &link.path).await
+        Browser::with_link(world, &link.path).await
     }
 
-    /// A member of a tenant's workspace, signed in.
+    /// A member of a workspace, signed in.
     pub async fn member(world: &World, tenant: &Tenant, role: Role) -> Self {
-        Browser::called(world, tenant, &format!("{role}.{}@example.com", &tenant.workspace_id), role).await
+        Browser::member_with_email(world, tenant, &format!("{role}.{}@example.com", &tenant.workspace_id), role).await
     }
 
-    /// A member with this address, signed in.
-    pub async fn called(world: &World, tenant: &Tenant, email: &str, role: Role) -> Self {
+    pub async fn member_with_email(world: &World, tenant: &Tenant, email: &str, role: Role) -> Self {
         let workspace: WorkspaceId = tenant.workspace_id.parse().unwrap();
         let (email, engine) = (email.parse().unwrap(), &world.node.engine);
         let link = match engine.invite_member_as_operator(workspace, &email, role).await {
             Err(MemberError::AlreadyMember) => {
                 let operator = Administrator::operator();
-                let account = engine.account_of(&operator, &email).await.unwrap();
-                engine.reset_password(&operator, account).await.unwrap()
+                let account = engine.account_id_by_email(&operator, &email).await.unwrap();
+                engine.create_password_reset_link(&operator, account).await.unwrap()
             }
             invited => invited.unwrap(),
         };
-        Browser::invited(world, &link.path).await
+        Browser::with_link(world, &link.path).await
     }
 
-    /// Somebody who follows a link, and chooses a password.
-    pub async fn invited(world: &World, path: &str) -> Self {
-        let mut browser = Browser::at(world);
+    /// A user who signs in by a link and sets a password.
+    pub async fn with_link(world: &World, path: &str) -> Self {
+        let mut browser = Browser::new(world);
         browser.choose_password(path).await.assert(303);
         browser
     }
 
-    /// Follows a link, and chooses a password.
-    pub async fn choose_password(&mut self, path: &str) -> Answer {
+    pub async fn choose_password(&mut self, path: &str) -> HttpResponse {
         let (action, token) = path.split_once("?token=").unwrap();
         self.submit(path, action, &[("token", token), ("password", PASSWORD), ("again", PASSWORD)]).await
     }
 
-    pub async fn send(&mut self, request: Request) -> Answer {
+    pub async fn send(&mut self, request: Request) -> HttpResponse {
         let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let request = if cookies.is_empty() { request } else { request.header("Cookie", cookies.join("; ")) };
-        let answer = client::send(self.address, &request).await;
-        for (_, value) in answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
+        let response = client::send(self.address, &request).await;
+        for (_, value) in response.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
             let (name, rest) = value.split_once('=').unwrap();
             let (value, attributes) = rest.split_once(';').unwrap_or((rest, ""));
             if attributes.contains("Max-Age=0") {
@@ -75,25 +73,25 @@ impl Browser {
                 self.cookies.insert(name.to_owned(), value.to_owned());
             }
         }
-        answer
+        response
     }
 
-    pub async fn get(&mut self, path: &str) -> Answer {
+    pub async fn get(&mut self, path: &str) -> HttpResponse {
         self.send(Request::get(path)).await
     }
 
-    /// Sends a form of a page to where the page would send it.
-    pub async fn submit(&mut self, page: &str, action: &str, fields: &[(&str, &str)]) -> Answer {
+    /// Submits a form with the CSRF token of a page.
+    pub async fn submit(&mut self, page: &str, action: &str, fields: &[(&str, &str)]) -> HttpResponse {
         let token = self.form_token(page).await;
         self.post(action, &token, fields).await
     }
 
-    pub async fn post(&mut self, action: &str, token: &str, fields: &[(&str, &str)]) -> Answer {
+    pub async fn post(&mut self, action: &str, token: &str, fields: &[(&str, &str)]) -> HttpResponse {
         let fields: Vec<_> = [("form_token", token)].iter().chain(fields).copied().collect();
         self.send(Request::post(action).form(&fields)).await
     }
 
-    /// The token in the forms of a page.
+    /// The CSRF token of a page.
     pub async fn form_token(&mut self, page: &str) -> String {
         let text = self.get(page).await.assert(200).text();
         let mark = "name=\"form_token\" value=\"";
@@ -102,8 +100,8 @@ impl Browser {
     }
 }
 
-/// Where an answer leads.
-pub fn location(answer: &Answer) -> &str {
-    assert_eq!(answer.status, 303, "{}", answer.text());
-    answer.header("location").unwrap()
+/// The target of a redirect.
+pub fn location(response: &HttpResponse) -> &str {
+    assert_eq!(response.status, 303, "{}", response.text());
+    response.header("location").unwrap()
 }

@@ -4,31 +4,31 @@ use serde_json::json;
 
 use super::{
     browser::{Browser, location},
-    pages::assert_sound,
+    pages::assert_well_formed,
 };
 use crate::{
     client::Request,
     on_both_stores,
     receiver::Receiver,
-    reverse_sms::{Asker, EVEN},
+    reverse_sms::{EVEN, ReverseSmsClient},
     scripted_operator::ScriptedOperator,
-    seeker::{DISCOVERY, Seeker},
-    world::{ProjectOf, World, eventually},
+    silent_client::{DISCOVERY, SilentClient},
+    world::{TestProject, World, eventually},
 };
 
 on_both_stores!(
-    a_check_tells_its_story_and_its_callback_is_sent_again,
-    a_check_tells_by_whom_its_sms_came_and_since_when_it_was_pending,
+    check_page_shows_the_timeline_and_resends_the_callback,
+    timeline_shows_the_connector_and_the_pending_time,
     the_handset_runs_a_check_from_end_to_end,
-    viewers_see_no_numbers_and_no_secrets_of_receivers,
+    viewers_see_no_numbers_or_receiver_secrets,
 );
 
-fn path_of(world: &World, project: &ProjectOf) -> String {
+fn path_of(world: &World, project: &TestProject) -> String {
     format!("/console/workspaces/{}/projects/{}", world.acme.workspace_id, project.project_id)
 }
 
-/// Waits until a page says something.
-async fn says(browser: &mut Browser, page: &str, what: &str) -> String {
+/// Waits until a page contains a text.
+async fn wait_for_text(browser: &mut Browser, page: &str, what: &str) -> String {
     let mut text = String::new();
     eventually(what, async || {
         text = browser.get(page).await.assert(200).text();
@@ -38,56 +38,56 @@ async fn says(browser: &mut Browser, page: &str, what: &str) -> String {
     text
 }
 
-async fn a_check_tells_its_story_and_its_callback_is_sent_again(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn check_page_shows_the_timeline_and_resends_the_callback(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut receiver = Receiver::start().await;
-    let check = asker.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
-    asker.text(EVEN, &check.receiver, &check.body).await;
+    let check = backend.create(json!({"phone_number": EVEN, "callback_url": receiver.url("/cb")})).await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
     let first = receiver.next().await;
 
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
-    let page = format!("{}/checks/reverse_sms/{}", path_of(&world, &asker.project), check.id);
-    let text = says(&mut browser, &page, "delivered").await;
+    let page = format!("{}/checks/reverse_sms/{}", path_of(&world, &backend.project), check.id);
+    let text = wait_for_text(&mut browser, &page, "delivered").await;
     for part in
         ["Created", "Completed", "match", "Callback, attempt 1", "POST http", "signature=&#34;…&#34;", &check.id]
     {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(!text.contains(EVEN) && !text.contains(&check.body), "numbers and codes are not kept");
+    assert!(!text.contains(EVEN) && !text.contains(&check.body), "numbers and codes are not stored");
 
     world.advance(SignedDuration::from_secs(1));
     let sent = browser.submit(&page, &format!("{page}/resend"), &[]).await;
     let next = location(&sent).to_owned();
-    assert!(browser.get(&next).await.text().contains("sent again"));
-    let again = receiver.next().await;
-    assert_eq!((again.body.clone(), again.header("x-service-callback-attempt")), (first.body.clone(), "1"));
-    says(&mut browser, &page, "Callback, attempt 2").await;
+    assert!(browser.get(&next).await.text().contains("being resent"));
+    let resent = receiver.next().await;
+    assert_eq!((resent.body.clone(), resent.header("x-service-callback-attempt")), (first.body.clone(), "1"));
+    wait_for_text(&mut browser, &page, "Callback, attempt 2").await;
 
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.assert(200).json();
     assert_eq!(events["content"][0]["action"], "callback.resent");
     assert_eq!(events["content"][0]["target"], json!({"type": "check", "id": check.id}));
 }
 
-async fn viewers_see_no_numbers_and_no_secrets_of_receivers(world: World) {
-    const ANSWER: &str = "HTTP/1.1 200 OK\r\nSet-Cookie: sid=cookie-secret\r\nX-Trace: header-secret\r\n\
+async fn viewers_see_no_numbers_or_receiver_secrets(world: World) {
+    const RESPONSE: &str = "HTTP/1.1 200 OK\r\nSet-Cookie: sid=cookie-secret\r\nX-Trace: header-secret\r\n\
                           Content-Length: 42\r\n\r\nfor 990123456710 and +447700900123: secret";
     const NUMBER: &str = "+990123456710";
     ScriptedOperator::of(&world);
     let mut receiver = Receiver::start().await;
-    receiver.answer([ANSWER]);
+    receiver.respond_with([RESPONSE]);
     let configured = json!({"discovery": {"callback_url": "https://hooks.example/cb?key=query-secret"}});
-    let seeker = Seeker::with(&world, DISCOVERY, json!({"configuration": configured})).await;
+    let silent = SilentClient::with(&world, DISCOVERY, json!({"configuration": configured})).await;
     let url = receiver.url("/cb?key=query-secret&for=%2B447700900123");
-    let check = seeker.create(json!({"callback_url": url})).await;
-    let code = seeker.travel(&format!("{}&sim={NUMBER}", check.target)).await;
-    seeker.redeem(&check.id, &code).await.assert(200);
+    let check = silent.create(json!({"callback_url": url})).await;
+    let code = silent.complete_redirect(&format!("{}&sim={NUMBER}", check.target)).await;
+    silent.redeem(&check.id, &code).await.assert(200);
     assert_eq!(receiver.next().await.json()["phone_number"], NUMBER);
 
-    let project = path_of(&world, &seeker.project);
+    let project = path_of(&world, &silent.project);
     let pages = [format!("{project}/checks/discovery/{}", check.id), format!("{project}/settings")];
     for role in Role::ALL {
         let mut browser = Browser::member(&world, &world.acme, role).await;
-        says(&mut browser, &pages[0], "delivered").await;
+        wait_for_text(&mut browser, &pages[0], "delivered").await;
         let texts = [browser.get(&pages[0]).await.assert(200), browser.get(&pages[1]).await.assert(200)];
         let text = texts.map(|page| page.text()).concat();
         for number in ["990123456710", "447700900123"] {
@@ -101,7 +101,7 @@ async fn viewers_see_no_numbers_and_no_secrets_of_receivers(world: World) {
     }
 }
 
-/// The lines of a timeline, without their times.
+/// The timeline entries without their times.
 fn timeline(page: &str) -> Vec<String> {
     let list = page.split("<ol class=\"timeline\">").nth(1).unwrap().split("</ol>").next().unwrap();
     let line = |item: &str| {
@@ -112,32 +112,32 @@ fn timeline(page: &str) -> Vec<String> {
     list.split("<li>").skip(1).map(line).collect()
 }
 
-async fn a_check_tells_by_whom_its_sms_came_and_since_when_it_was_pending(world: World) {
-    let asker = Asker::sandbox(&world).await;
+async fn timeline_shows_the_connector_and_the_pending_time(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut browser = Browser::member(&world, &world.acme, Role::Viewer).await;
-    let checks = format!("{}/checks/reverse_sms", path_of(&world, &asker.project));
-    let text = "It came from the number, in part or without the code.";
+    let checks = format!("{}/checks/reverse_sms", path_of(&world, &backend.project));
+    let text = "Sent from the number, incomplete or without the code.";
     let pending = format!("Pending: {text}");
 
-    let check = asker.create(json!({"phone_number": EVEN})).await;
-    asker.text(EVEN, &check.receiver, "hello").await;
-    asker.ends_as(&check.id, "PENDING").await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    backend.text(EVEN, &check.receiver, "hello").await;
+    backend.ends_as(&check.id, "PENDING").await;
     let page = format!("{checks}/{}", check.id);
     let now = timeline(&browser.get(&page).await.assert(200).text());
-    let [received, open] = ["SMS received: by connector sandbox", "Expires: If nothing comes before."];
+    let [received, open] = ["SMS received: via connector sandbox", "Expires: Unless it completes earlier."];
     assert_eq!(now, ["Created", received, &pending, open]);
     world.advance(SignedDuration::from_secs(7));
-    asker.text(EVEN, &check.receiver, &check.body).await;
-    asker.ends_as(&check.id, "COMPLETED").await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
+    backend.ends_as(&check.id, "COMPLETED").await;
     let then = timeline(&browser.get(&page).await.assert(200).text());
     assert_eq!(then, ["Created", "SMS received", &pending, received, "Completed: match"]);
 
-    let late = asker.create(json!({"phone_number": EVEN})).await;
-    asker.text(EVEN, &late.receiver, "hello").await;
-    asker.ends_as(&late.id, "PENDING").await;
+    let late = backend.create(json!({"phone_number": EVEN})).await;
+    backend.text(EVEN, &late.receiver, "hello").await;
+    backend.ends_as(&late.id, "PENDING").await;
     world.advance(SignedDuration::from_secs(300));
     let page = browser.get(&format!("{checks}/{}", late.id)).await.assert(200).text();
-    let expired = "Expired: The rest did not come in time.";
+    let expired = "Expired: Not completed in time.";
     assert_eq!(timeline(&page), ["Created", received, &pending, expired]);
 }
 
@@ -145,11 +145,11 @@ async fn the_handset_runs_a_check_from_end_to_end(world: World) {
     let project = world.project("Shop", json!({})).await;
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
     let handset = format!("{}/handset", path_of(&world, &project));
-    assert_sound(&handset, &browser.get(&handset).await);
+    assert_well_formed(&handset, &browser.get(&handset).await);
     let new = [("product", "reverse_sms"), ("number", EVEN), ("reference", "order 7")];
-    let answer = browser.submit(&handset, &handset, &new).await.assert(200);
-    assert_sound(&handset, &answer);
-    let text = answer.text();
+    let response = browser.submit(&handset, &handset, &new).await.assert(200);
+    assert_well_formed(&handset, &response);
+    let text = response.text();
     let value = |name: &str| {
         let mark = format!("name=\"{name}\"");
         let tag = text.split('<').find(|tag| tag.contains(&mark)).unwrap_or_else(|| panic!("no {name}: {text}"));
@@ -161,8 +161,8 @@ async fn the_handset_runs_a_check_from_end_to_end(world: World) {
     let sms = [("check", &*check), ("sim", EVEN), ("receiver", &receiver), ("body", body)];
     let sent = browser.submit(&handset, &format!("{handset}/sms"), &sms).await;
     let page = location(&sent).to_owned();
-    let ended = says(&mut browser, &page, "COMPLETED").await;
-    assert!(ended.contains("order 7") && ended.contains("None was asked for."), "{ended}");
+    let ended = wait_for_text(&mut browser, &page, "COMPLETED").await;
+    assert!(ended.contains("order 7") && ended.contains("No callback was requested."), "{ended}");
 
     let wrong = browser.submit(&handset, &handset, &[("number", "no number")]).await.assert(400).text();
     assert!(wrong.contains("role=\"alert\"") && wrong.contains("value=\"no number\""), "{wrong}");
@@ -180,16 +180,16 @@ async fn the_handset_opens_a_silent_check() {
         let after = |mark: &str| text.split(mark).nth(1).unwrap().split('"').next().unwrap().to_owned();
         let (path, token, check) =
             (after("method=\"get\" action=\""), after("name=\"t\" value=\""), after("name=\"check\" value=\""));
-        // The device is another browser, which follows redirects.
+        // The device is another client, which follows redirects.
         let mut target = format!("{path}?t={token}&sim={}", EVEN.replace('+', "%2B"));
         let code = loop {
-            let answer =
+            let response =
                 crate::client::send(world.node.address, &Request::get(&target).header("Sec-Fetch-Dest", "document"))
                     .await;
-            if answer.status == 200 {
-                break answer.text().split("<code>").nth(1).unwrap().split('<').next().unwrap().to_owned();
+            if response.status == 200 {
+                break response.text().split("<code>").nth(1).unwrap().split('<').next().unwrap().to_owned();
             }
-            let next = answer.header("location").unwrap_or_else(|| panic!("{}", answer.text()));
+            let next = response.header("location").unwrap_or_else(|| panic!("{}", response.text()));
             target = next.strip_prefix(&world.node.base_url).unwrap_or(next).to_owned();
         };
         let fields = [("check", &*check), ("product", product), ("code", &code)];
@@ -197,7 +197,7 @@ async fn the_handset_opens_a_silent_check() {
         let page = browser.get(location(&redeemed)).await.assert(200).text();
         assert!(page.contains("COMPLETED") && page.contains(result), "{page}");
         let lines = timeline(&page);
-        let before = ["Created", "Device seen", "Pending: The device was sent to its operator."];
+        let before = ["Created", "URL opened", "Pending: The device was redirected to its operator."];
         assert_eq!(lines[..3], before, "{lines:?}");
         assert!(lines[3].starts_with("Completed"), "{lines:?}");
     }
@@ -215,24 +215,24 @@ async fn live_projects_have_no_handset() {
 }
 
 #[tokio::test]
-async fn a_search_is_understood_or_its_fault_is_shown_where_it_is() {
+async fn search_filters_or_marks_the_syntax_error() {
     let world = World::sqlite().await;
-    let asker = Asker::sandbox(&world).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
     for number in 0..30 {
         let phone = format!("+9901234567{number:02}");
-        asker.create(json!({"phone_number": phone, "reference_id": format!("order-{number}")})).await;
+        backend.create(json!({"phone_number": phone, "reference_id": format!("order-{number}")})).await;
     }
     let mut browser = Browser::member(&world, &world.acme, Role::Viewer).await;
-    let checks = format!("{}/checks/reverse_sms", path_of(&world, &asker.project));
+    let checks = format!("{}/checks/reverse_sms", path_of(&world, &backend.project));
     let first = browser.get(&checks).await.assert(200);
-    assert_sound(&checks, &first);
-    assert!(first.text().contains("30 in all") && first.text().contains("Page 1 of 2"), "{}", first.text());
+    assert_well_formed(&checks, &first);
+    assert!(first.text().contains("30 total") && first.text().contains("Page 1 of 2"), "{}", first.text());
     assert!(browser.get(&format!("{checks}?page=2")).await.text().contains("rel=\"prev\""));
     let one = browser.get(&format!("{checks}?search=reference_id%3D%3Dorder-7")).await.assert(200).text();
-    assert!(one.contains("1 in all") && one.contains("order-7<"), "{one}");
+    assert!(one.contains("1 total") && one.contains("order-7<"), "{one}");
 
     let wrong = browser.get(&format!("{checks}?search=status%3D%3DDONE%3Bx")).await.assert(400);
-    assert_sound(&checks, &wrong);
+    assert_well_formed(&checks, &wrong);
     assert!(
         wrong.text().contains("at column 9") && wrong.text().contains("status==<mark>D</mark>ONE"),
         "{}",
@@ -242,11 +242,11 @@ async fn a_search_is_understood_or_its_fault_is_shown_where_it_is() {
 }
 
 #[tokio::test]
-async fn hostile_text_stays_text() {
+async fn hostile_text_is_escaped() {
     let world = World::sqlite().await;
-    let asker = Asker::sandbox(&world).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
     let mut browser = Browser::member(&world, &world.acme, Role::Owner).await;
-    let path = path_of(&world, &asker.project);
+    let path = path_of(&world, &backend.project);
     let (checks, handset) = (format!("{path}/checks/reverse_sms"), format!("{path}/handset"));
     for (hostile, shown) in [
         (
@@ -257,31 +257,31 @@ async fn hostile_text_stays_text() {
         ("a\r\nx-evil: 1\r\n\r\n<script>", "a\r\nx-evil: 1\r\n\r\n&#60;script&#62;"),
         ("\u{202e}gpj.exe", "\u{202e}gpj.exe"),
     ] {
-        let check = asker.create(json!({"phone_number": EVEN, "reference_id": hostile})).await;
+        let check = backend.create(json!({"phone_number": EVEN, "reference_id": hostile})).await;
         let search = url::form_urlencoded::byte_serialize(hostile.as_bytes()).collect::<String>();
         let (one, wrong) = (format!("{checks}/{}", check.id), format!("{checks}?search={search}"));
         let fields = [("number", hostile), ("reference", hostile), ("callback_url", hostile)];
         let refused = browser.submit(&handset, &handset, &fields).await.assert(400);
         for page in [&checks, &one, &wrong] {
-            let answer = browser.get(page).await;
-            assert!(answer.text().contains(shown), "{page}: {}", answer.text());
-            assert_sound(page, &answer);
+            let response = browser.get(page).await;
+            assert!(response.text().contains(shown), "{page}: {}", response.text());
+            assert_well_formed(page, &response);
         }
-        for answer in [browser.get(&checks).await, browser.get(&one).await, browser.get(&wrong).await, refused] {
-            assert!(!answer.text().contains("<script>") && !answer.text().contains("<img"), "{}", answer.text());
-            assert_eq!(answer.header("x-evil"), None);
+        for response in [browser.get(&checks).await, browser.get(&one).await, browser.get(&wrong).await, refused] {
+            assert!(!response.text().contains("<script>") && !response.text().contains("<img"), "{}", response.text());
+            assert_eq!(response.header("x-evil"), None);
         }
-        // A cell of its own is all that a mark can turn around.
+        // Bidirectional control characters affect only their own table cell.
         let list = browser.get(&checks).await.text();
         assert!(list.contains(&format!("<td class=\"long\">{shown}</td>")), "{list}");
     }
 }
 
 #[tokio::test]
-async fn another_projects_check_is_not_shown() {
+async fn check_of_another_project_is_forbidden() {
     let world = World::sqlite().await;
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
     let other = world.project("Other", json!({})).await;
     let mut browser = Browser::member(&world, &world.acme, Role::Owner).await;
     let token = browser.form_token(&format!("/console/workspaces/{}", world.acme.workspace_id)).await;

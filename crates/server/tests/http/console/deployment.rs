@@ -5,13 +5,13 @@ use serde_json::json;
 
 use super::{
     browser::{Browser, location},
-    pages::assert_sound,
+    pages::assert_well_formed,
 };
 use crate::{
     client::Request,
     networks::world_with,
     on_both_stores,
-    reverse_sms::{Asker, EVEN},
+    reverse_sms::{EVEN, ReverseSmsClient},
     world::{World, eventually},
 };
 
@@ -39,20 +39,20 @@ const NETWORKS: &str = r#"
     receivers = ["+447700900001"]
 "#;
 
-on_both_stores!(the_audit_log_of_all_is_read_by_those_who_run_it, owners_read_what_happened_in_their_workspace);
+on_both_stores!(administrators_read_and_filter_the_deployment_audit_log, owners_read_the_audit_log_of_their_workspace);
 
-/// Whatever comes later: pages of the deployment are for those who run it.
+/// Covers all routes, including future ones.
 #[tokio::test]
-async fn only_admins_see_the_deployment() {
+async fn deployment_pages_require_an_administrator() {
     let world = World::sqlite().await;
     let mut admin = Browser::admin(&world).await;
     let routes = console::routes();
     let pages = || routes.table().iter().filter(|(_, path)| path.starts_with("/console/deployment"));
     assert!(pages().count() >= 6);
     for (_, path) in pages().filter(|(method, _)| *method == "GET") {
-        let answer = admin.get(path).await.assert(200);
-        assert_sound(path, &answer);
-        assert!(answer.text().contains("aria-current=\"page\""), "{path} is not in the menu");
+        let response = admin.get(path).await.assert(200);
+        assert_well_formed(path, &response);
+        assert!(response.text().contains("aria-current=\"page\""), "{path} is not in the menu");
     }
     for role in Role::ALL {
         let mut member = Browser::member(&world, &world.acme, role).await;
@@ -60,28 +60,29 @@ async fn only_admins_see_the_deployment() {
         let token = member.form_token(&workspace).await;
         assert!(!member.get(&workspace).await.text().contains("/console/deployment"), "{role}");
         for (method, path) in pages() {
-            let answer = if *method == "POST" { member.post(path, &token, &[]).await } else { member.get(path).await };
-            assert_eq!(answer.status, 403, "{role}: {method} {path}");
-            assert!(answer.text().contains("Only those who run this deployment may do this."), "{path}");
+            let response =
+                if *method == "POST" { member.post(path, &token, &[]).await } else { member.get(path).await };
+            assert_eq!(response.status, 403, "{role}: {method} {path}");
+            assert!(response.text().contains("Only administrators of this deployment can do this."), "{path}");
         }
     }
 }
 
 #[tokio::test]
-async fn connectors_receivers_and_networks_are_told_as_they_are() {
+async fn networks_page_shows_connectors_receivers_and_networks() {
     let world = world_with(NETWORKS).await;
     let mut admin = Browser::admin(&world).await;
     let page = "/console/deployment/networks";
     let mut text = String::new();
-    eventually("the link is said to be down", async || {
+    eventually("the connector is down", async || {
         text = admin.get(page).await.assert(200).text();
-        text.contains("Cannot connect: ")
+        text.contains("Connection failed: ")
     })
     .await;
     let node = world.node.engine.node().0.to_string();
     for part in [
         &*node,
-        "kannel <span class=\"status s3\">not used yet",
+        "kannel <span class=\"status s3\">idle",
         "SMS by webhook",
         "0 of 1",
         "+447700900001",
@@ -94,18 +95,18 @@ async fn connectors_receivers_and_networks_are_told_as_they_are() {
     for secret in [crate::networks::SECRET, crate::networks::AUTH_TOKEN] {
         assert!(!text.contains(secret));
     }
-    assert_sound(page, &admin.get(page).await);
+    assert_well_formed(page, &admin.get(page).await);
 }
 
 #[tokio::test]
-async fn a_simulated_operator_is_heard_of_once_it_was_used() {
+async fn networks_page_counts_simulated_messages() {
     let world = World::sqlite().await;
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
-    asker.text(EVEN, &check.receiver, &check.body).await;
-    asker.ends_as(&check.id, "COMPLETED").await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
+    backend.ends_as(&check.id, "COMPLETED").await;
     let text = Browser::admin(&world).await.get("/console/deployment/networks").await.assert(200).text();
-    for part in ["1 of 1", "From SMS to conclusion", "<dt>Taken</dt><dd>1</dd>"] {
+    for part in ["1 of 1", "Conclusion latency", "<dt>Accepted</dt><dd>1</dd>"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains(EVEN) && !text.contains(&check.body));
@@ -117,44 +118,48 @@ async fn eligibility_is_explained_gate_by_gate() {
     let project = world.project("Live", json!({"mode": "live", "products": ["reverse_sms"]})).await;
     let page = format!("/console/workspaces/{}/projects/{}/eligibility", world.acme.workspace_id, project.project_id);
     let mut developer = Browser::member(&world, &world.acme, Role::Developer).await;
-    assert_sound(&page, &developer.get(&page).await);
+    assert_well_formed(&page, &developer.get(&page).await);
     for (user, status, parts) in [
-        ("+447700900123", 200, &["O2", "23410", "prefixes", "The project is not enabled for it.", "not reached"][..]),
+        (
+            "+447700900123",
+            200,
+            &["O2", "23410", "prefixes", "The product is not enabled for the project.", "not evaluated"][..],
+        ),
         ("+353851234567", 200, &["No network:"]),
         ("203.0.113.9", 200, &["No network:", "an IPv4 address"]),
-        ("hello", 400, &["neither a number in E.164 form nor an IP address"]),
-        ("+1234x", 400, &["not a number in E.164 form"]),
+        ("hello", 400, &["Neither a phone number in E.164 form nor an IP address"]),
+        ("+1234x", 400, &["Invalid phone number"]),
     ] {
-        let answer = developer.submit(&page, &page, &[("user", user)]).await;
-        assert_eq!(answer.status, status, "{user}: {}", answer.text());
-        assert_sound(&page, &answer);
-        let text = answer.text();
+        let response = developer.submit(&page, &page, &[("user", user)]).await;
+        assert_eq!(response.status, status, "{user}: {}", response.text());
+        assert_well_formed(&page, &response);
+        let text = response.text();
         for part in parts {
             assert!(text.contains(part), "{user}: {part}: {text}");
         }
-        // What was typed is about a person. The example stays.
+        // Submitted numbers are not shown again, except the example.
         assert!(user == "+447700900123" || !text.contains(user), "{user}");
     }
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let text = viewer.get(&page).await.assert(200).text();
-    assert!(text.contains("Your role may look") && !text.contains("name=\"user\""));
+    assert!(text.contains("Your role has read-only access") && !text.contains("name=\"user\""));
 
     let mut admin = Browser::admin(&world).await;
     let everywhere = "/console/deployment/eligibility";
     for (project, status, part) in [
         ("", 200, "yes"),
-        (&*project.project_id, 200, "for the project Live"),
-        ("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b", 400, "There is no project with this id."),
+        (&*project.project_id, 200, "in project Live"),
+        ("01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b", 400, "No project has this id."),
     ] {
         let fields = [("user", "+447700900123"), ("project", project)];
-        let answer = admin.submit(everywhere, everywhere, &fields).await;
-        assert_eq!(answer.status, status, "{project}");
-        assert!(answer.text().contains(part), "{part}: {}", answer.text());
+        let response = admin.submit(everywhere, everywhere, &fields).await;
+        assert_eq!(response.status, status, "{project}");
+        assert!(response.text().contains(part), "{part}: {}", response.text());
     }
 }
 
 #[tokio::test]
-async fn keys_are_relieved_by_those_who_mean_it() {
+async fn key_rotation_requires_confirmation() {
     let world = World::sqlite().await;
     let mut admin = Browser::admin(&world).await;
     let page = "/console/deployment/keys";
@@ -174,9 +179,9 @@ async fn keys_are_relieved_by_those_who_mean_it() {
         (&[("purpose", "callback"), ("confirm", "yes")], 409),
         (&[("purpose", "seal"), ("confirm", "yes")], 303),
     ] {
-        let answer = admin.submit(page, page, fields).await;
-        assert_eq!(answer.status, status, "{fields:?}: {}", answer.text());
-        assert_sound(page, &answer_or(answer, page, &mut admin).await);
+        let response = admin.submit(page, page, fields).await;
+        assert_eq!(response.status, status, "{fields:?}: {}", response.text());
+        assert_well_formed(page, &follow_redirect(response, page, &mut admin).await);
     }
     assert_eq!(kids().await.len(), 3, "the next one is published beside the first two");
 
@@ -185,21 +190,25 @@ async fn keys_are_relieved_by_those_who_mean_it() {
     let done = admin.submit(page, page, &at_once).await;
     assert_eq!(location(&done), "/console/deployment/keys?rotated=callback");
     assert!(
-        admin.get("/console/deployment/keys?rotated=callback").await.text().contains("There is a new callback key.")
+        admin.get("/console/deployment/keys?rotated=callback").await.text().contains("A new callback key was created.")
     );
     let last = kids().await;
     assert!(last.len() == 2 && last[0] == first[1] && !first.contains(&last[1]), "{last:?}");
 
     let text = admin.get("/console/deployment/audit?action=key.rotated").await.assert(200).text();
-    assert!(text.contains("3 in all") && text.contains("root@example.com"), "{text}");
+    assert!(text.contains("3 total") && text.contains("root@example.com"), "{text}");
 }
 
-/// The page that an answer leads to, or the answer itself.
-async fn answer_or(answer: crate::client::Answer, page: &str, browser: &mut Browser) -> crate::client::Answer {
-    if answer.status == 303 { browser.get(page).await } else { answer }
+/// Loads the page after a redirect, else returns the response.
+async fn follow_redirect(
+    response: crate::client::HttpResponse,
+    page: &str,
+    browser: &mut Browser,
+) -> crate::client::HttpResponse {
+    if response.status == 303 { browser.get(page).await } else { response }
 }
 
-async fn the_audit_log_of_all_is_read_by_those_who_run_it(world: World) {
+async fn administrators_read_and_filter_the_deployment_audit_log(world: World) {
     let other = world.another_tenant().await;
     world.project_of(&other, "Theirs", json!({})).await;
     let mut admin = Browser::admin(&world).await;
@@ -214,13 +223,13 @@ async fn the_audit_log_of_all_is_read_by_those_who_run_it(world: World) {
         ("?who=operator", "workspace.created</td>", "project.created</td>"),
         ("?who=system", "key.created</td>", "project.created</td>"),
         (&format!("?who={}", other.client_id), "project.created</td>", "account.signed_in</td>"),
-        ("?who=nobody@example.com", "Nothing matches.", "</td>"),
-        ("?who=what", "Nothing matches.", "</td>"),
-        ("?action=project.created&who=root@example.com", "Nothing matches.", "</td>"),
+        ("?who=nobody@example.com", "No matching events.", "</td>"),
+        ("?who=what", "No matching events.", "</td>"),
+        ("?action=project.created&who=root@example.com", "No matching events.", "</td>"),
     ] {
-        let answer = admin.get(&format!("{page}{query}")).await.assert(200);
-        assert_sound(query, &answer);
-        let text = answer.text();
+        let response = admin.get(&format!("{page}{query}")).await.assert(200);
+        assert_well_formed(query, &response);
+        let text = response.text();
         assert!(text.contains(shown) && !text.contains(hidden), "{query}: {text}");
     }
     admin.get(&format!("{page}?action=nothing")).await.assert(400);
@@ -231,20 +240,20 @@ async fn the_audit_log_of_all_is_read_by_those_who_run_it(world: World) {
     assert!(text.contains("Page 2 of 2") && text.contains("?action=project.created&#38;page=1"), "{text}");
 }
 
-async fn owners_read_what_happened_in_their_workspace(world: World) {
+async fn owners_read_the_audit_log_of_their_workspace(world: World) {
     let other = world.another_tenant().await;
     world.project_of(&other, "Theirs", json!({})).await;
     world.project("Ours", json!({})).await;
     let page = format!("/console/workspaces/{}/audit", world.acme.workspace_id);
     for (role, may) in [(Role::Viewer, false), (Role::Developer, false), (Role::Owner, true)] {
         let mut member = Browser::member(&world, &world.acme, role).await;
-        let answer = member.get(&page).await;
-        assert_eq!(answer.status, if may { 200 } else { 403 }, "{role}");
+        let response = member.get(&page).await;
+        assert_eq!(response.status, if may { 200 } else { 403 }, "{role}");
         let menu = member.get(&format!("/console/workspaces/{}", world.acme.workspace_id)).await.text();
         assert_eq!(menu.contains(&page), may, "{role}");
         if may {
-            assert_sound(&page, &answer);
-            let text = answer.text();
+            assert_well_formed(&page, &response);
+            let text = response.text();
             assert!(text.contains("project.created") && text.contains("membership.granted"), "{text}");
             assert!(text.contains(&format!("viewer.{}@example.com", world.acme.workspace_id)), "{text}");
             assert!(!text.contains(&other.client_id) && !text.contains("account.signed_in</td>"), "{text}");

@@ -4,21 +4,21 @@ use serde_json::json;
 
 use super::{
     browser::{Browser, location},
-    pages::assert_sound,
+    pages::assert_well_formed,
 };
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
     reverse_sms::EVEN,
-    world::{ProjectOf, World, eventually},
+    world::{TestProject, World, eventually},
 };
 
 const ODD: &str = "+990123456701";
 
-/// A developer before the phone of a sandbox project.
+/// The handset page of a sandbox project, used by a developer.
 struct Phone<'a> {
     world: &'a World,
-    project: ProjectOf,
+    project: TestProject,
     browser: Browser,
     page: String,
 }
@@ -30,20 +30,20 @@ impl<'a> Phone<'a> {
         Phone { world, project, browser: Browser::member(world, &world.acme, Role::Developer).await, page }
     }
 
-    async fn press(&mut self, action: &str, fields: &[(&str, &str)]) -> Answer {
-        let answer = self.browser.submit(&self.page, &format!("{}{action}", self.page), fields).await;
-        if answer.status != 303 {
-            assert_sound(&self.page, &answer);
+    async fn press(&mut self, action: &str, fields: &[(&str, &str)]) -> HttpResponse {
+        let response = self.browser.submit(&self.page, &format!("{}{action}", self.page), fields).await;
+        if response.status != 303 {
+            assert_well_formed(&self.page, &response);
         }
-        answer
+        response
     }
 
     async fn create(&mut self, product: &str, number: &str) -> String {
         self.press("", &[("product", product), ("number", number)]).await.assert(200).text()
     }
 
-    /// Makes a check, and texts for it with these faults.
-    async fn text(&mut self, faults: &[(&str, &str)]) -> Answer {
+    /// Creates a check and sends its SMS with these faults.
+    async fn text(&mut self, faults: &[(&str, &str)]) -> HttpResponse {
         let page = self.create("reverse_sms", EVEN).await;
         let (check, receiver, body) = (value(&page, "check"), value(&page, "receiver"), body(&page));
         let sms = [("check", &*check), ("sim", EVEN), ("receiver", &*receiver), ("body", &*body)];
@@ -51,7 +51,7 @@ impl<'a> Phone<'a> {
     }
 }
 
-/// The value of a field of a page.
+/// The value of a form field.
 fn value(page: &str, name: &str) -> String {
     let mark = format!("name=\"{name}\"");
     let tag = page.split('<').find(|tag| tag.contains(&mark)).unwrap_or_else(|| panic!("no {name}: {page}"));
@@ -63,7 +63,7 @@ fn body(page: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_phone_shows_links_for_each_system_and_a_qr_code() {
+async fn handset_shows_links_for_each_platform_and_a_qr_code() {
     let world = World::sqlite().await;
     let mut phone = Phone::of(&world).await;
     let page = phone.create("reverse_sms", EVEN).await;
@@ -74,16 +74,16 @@ async fn the_phone_shows_links_for_each_system_and_a_qr_code() {
     assert!(page.contains("<svg class=\"qr\""), "{page}");
     let check = format!("{}/checks/reverse_sms/{}", phone.page.trim_end_matches("/handset"), value(&page, "check"));
     let kept = phone.browser.get(&check).await.assert(200).text();
-    assert!(!kept.contains("sms:") && !kept.contains("<svg class=\"qr\""), "an invitation is shown once: {kept}");
+    assert!(!kept.contains("sms:") && !kept.contains("<svg class=\"qr\""), "links are shown once: {kept}");
 }
 
 #[tokio::test]
-async fn a_sim_is_chosen_by_what_it_does() {
+async fn handset_selects_a_sim_by_its_suffix() {
     let world = World::sqlite().await;
     let mut phone = Phone::of(&world).await;
     for ends in ["00", "01", "93", "94", "95", "96", "97", "98", "99"] {
         let page = phone.browser.get(&format!("{}?sim={ends}", phone.page)).await.assert(200);
-        assert_sound(&phone.page, &page);
+        assert_well_formed(&phone.page, &page);
         assert_eq!(value(&page.text(), "number"), format!("+9901234567{ends}"));
     }
     let refused = phone.press("", &[("product", "reverse_sms"), ("number", "+990123456797")]).await.assert(400);
@@ -91,7 +91,7 @@ async fn a_sim_is_chosen_by_what_it_does() {
 }
 
 #[tokio::test]
-async fn whatever_befalls_a_message_its_check_ends_as_it_should() {
+async fn checks_survive_delivery_faults() {
     let world = World::sqlite().await;
     let mut phone = Phone::of(&world).await;
     for (faults, ends) in [
@@ -113,24 +113,24 @@ async fn whatever_befalls_a_message_its_check_ends_as_it_should() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_stays_on_the_phone() {
+async fn invalid_sms_stays_on_the_phone() {
     let world = World::sqlite().await;
     let mut phone = Phone::of(&world).await;
     for (name, value, why) in [
-        ("parts", "11", "Parts: a number from 1 to 10."),
-        ("late_seconds", "soon", "Seconds late: a number from 0 to 3600."),
-        ("link_drops", "-1", "Links that drop: a number from 0 to 3."),
-        ("spoofed_from", "me", "The false sender: "),
+        ("parts", "11", "Parts must be a number from 1 to 10."),
+        ("late_seconds", "soon", "Delay must be a number from 0 to 3600."),
+        ("link_drops", "-1", "Connection losses must be a number from 0 to 3."),
+        ("spoofed_from", "me", "Invalid sender: "),
     ] {
         world.advance(SignedDuration::from_mins(10));
         let page = phone.text(&[(name, value)]).await.assert(400).text();
-        assert!(page.contains(why) && page.contains("Nothing was sent."), "{page}");
+        assert!(page.contains(why) && page.contains("The message was not sent."), "{page}");
         assert!(page.contains(&format!("value=\"{value}\"")) && page.contains("sms:+990"), "{page}");
     }
 }
 
 #[tokio::test]
-async fn the_phone_goes_the_way_of_a_device_hop_by_hop() {
+async fn handset_follows_the_redirects_of_a_silent_check() {
     let world = World::sqlite().await;
     let mut phone = Phone::of(&world).await;
     for (product, sim, result) in
@@ -153,7 +153,7 @@ async fn the_phone_goes_the_way_of_a_device_hop_by_hop() {
 }
 
 #[tokio::test]
-async fn a_way_that_ends_early_says_why() {
+async fn failed_redirects_show_the_reason() {
     let world = World::sqlite().await;
     let mut phone = Phone::of(&world).await;
     let page = phone.create("secure_sna", EVEN).await;
@@ -161,9 +161,9 @@ async fn a_way_that_ends_early_says_why() {
     let open =
         |token, sim| [("check", check.clone()), ("product", "secure_sna".to_owned()), ("t", token), ("sim", sim)];
     for (token, sim, why) in [
-        ("wrong".to_owned(), EVEN, "There is no such check"),
-        (token.clone(), "+990123456799", "The check has ended with mno_server_error."),
-        (token, EVEN, "The check has ended already"),
+        ("wrong".to_owned(), EVEN, "Check not found, or its redirect URL is invalid"),
+        (token.clone(), "+990123456799", "The check ended with mno_server_error."),
+        (token, EVEN, "The check has already ended or returned its code."),
     ] {
         let open = open(token, sim.to_owned());
         let open: Vec<_> = open.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -171,7 +171,7 @@ async fn a_way_that_ends_early_says_why() {
         assert!(page.contains(why), "{why}: {page}");
         assert!(!page.contains("name=\"code\""), "there is nothing to redeem: {page}");
     }
-    // Somebody else's check is not opened, whoever knows its token.
+    // Checks of other projects are not opened.
     let other = world.project("Other", json!({})).await;
     let others = phone.page.replace(&phone.project.project_id, &other.project_id);
     let open = [("check", &*check), ("product", "secure_sna"), ("t", "x"), ("sim", EVEN)];
@@ -179,16 +179,16 @@ async fn a_way_that_ends_early_says_why() {
 }
 
 #[tokio::test]
-async fn a_swapped_sim_is_told_to_its_project_alone() {
+async fn sim_swaps_affect_their_project_only() {
     let world = World::sqlite().await;
     let mut phone = Phone::of(&world).await;
-    let never = "No change of the SIM in the last 7 days; the last one was more than a year ago.";
+    let never = "SIM not changed in the last 7 days; last change more than a year ago.";
     let page = phone.create("sim_swap", EVEN).await;
     assert!(page.contains(never), "{page}");
     for (when, words) in [
-        ("now", "The SIM was changed in the last 7 days; the last one was within the last hour."),
-        ("3d", "The SIM was changed in the last 7 days; the last one was within the last 3 days."),
-        ("20d", "No change of the SIM in the last 7 days; the last one was within the last 30 days."),
+        ("now", "SIM changed in the last 7 days; last change within the last hour."),
+        ("3d", "SIM changed in the last 7 days; last change within the last 3 days."),
+        ("20d", "SIM not changed in the last 7 days; last change within the last 30 days."),
         ("2y", never),
     ] {
         let swapped = phone.press("/swap", &[("number", EVEN), ("when", when)]).await.assert(200).text();
@@ -197,7 +197,7 @@ async fn a_swapped_sim_is_told_to_its_project_alone() {
         assert!(page.contains(words), "{when}: {page}");
     }
 
-    // The API says the same, and another project hears nothing of it.
+    // The API returns the same result. Other projects are not affected.
     phone.press("/swap", &[("number", EVEN), ("when", "5h")]).await.assert(200);
     let other = phone.world.project("Other", json!({})).await;
     for (project, no_sim_change, within) in [(&phone.project, false, 360), (&other, true, 525_601)] {
@@ -207,18 +207,17 @@ async fn a_swapped_sim_is_told_to_its_project_alone() {
         assert_eq!((&check["no_sim_change"], &check["sim_change_within"]), (&json!(no_sim_change), &json!(within)));
     }
 
-    // An operator that fails still does, and what is put back is as before.
+    // Operator failures take precedence, and restored SIMs behave as before.
     phone.press("/swap", &[("number", "+990123456799")]).await.assert(200);
     let failed = phone.create("sim_swap", "+990123456799").await;
-    assert!(failed.contains("The operator could not tell: mno_server_error."), "{failed}");
+    assert!(failed.contains("The check failed: mno_server_error."), "{failed}");
     phone.press("/swap-back", &[("number", EVEN)]).await.assert(200);
     assert!(phone.create("sim_swap", EVEN).await.contains(never));
     assert!(phone.create("sim_swap", ODD).await.contains("within the last day."));
     phone.press("/swap", &[("number", "nobody")]).await.assert(400);
 }
 
-/// Whichever door a request comes through, a disabled project creates no checks and gets no eligibility.
-async fn a_disabled_project_creates_and_asks_nothing(world: World) {
+async fn disabled_project_creates_no_checks_and_explains_no_eligibility(world: World) {
     let mut phone = Phone::of(&world).await;
     let project = phone.page.trim_end_matches("/handset").to_owned();
     let disable = async |disabled: bool| {
@@ -227,14 +226,14 @@ async fn a_disabled_project_creates_and_asks_nothing(world: World) {
     disable(true).await;
     let products = ["reverse_sms", "secure_sna", "discovery", "sim_swap"];
     for product in products {
-        let answer = phone.browser.submit(&phone.page, &phone.page, &[("product", product), ("number", EVEN)]).await;
-        let refused = answer.assert(400).text();
+        let response = phone.browser.submit(&phone.page, &phone.page, &[("product", product), ("number", EVEN)]).await;
+        let refused = response.assert(400).text();
         assert!(refused.contains("The project is disabled."), "{product}: {refused}");
     }
     let eligibility = format!("{project}/eligibility");
     for user in [EVEN, "203.0.113.5"] {
-        let answer = phone.browser.submit(&eligibility, &eligibility, &[("user", user)]).await.assert(200).text();
-        assert!(answer.contains("the project is disabled") && !answer.contains("Simulated operator"), "{answer}");
+        let response = phone.browser.submit(&eligibility, &eligibility, &[("user", user)]).await.assert(200).text();
+        assert!(response.contains("the project is disabled") && !response.contains("Simulated operator"), "{response}");
     }
     disable(false).await;
     for product in products {
@@ -249,4 +248,4 @@ async fn a_disabled_project_creates_and_asks_nothing(world: World) {
     }
 }
 
-on_both_stores!(a_disabled_project_creates_and_asks_nothing);
+on_both_stores!(disabled_project_creates_no_checks_and_explains_no_eligibility);

@@ -1,12 +1,12 @@
-//! The console, as a browser meets it.
+//! Tests of the console over HTTP.
 
 mod accounts;
+mod allowed_networks;
 pub mod browser;
 mod checks;
 mod deployment;
 mod handset;
 mod live;
-mod networks_allowed;
 mod overview;
 mod pages;
 mod projects;

@@ -3,17 +3,17 @@ use ringtrue_engine::accounts::Administrator;
 use ringtrue_server::{console, http};
 
 use super::browser::Browser;
-use crate::{client::Answer, world::World};
+use crate::{client::HttpResponse, world::World};
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; script-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What holds for every page, whatever is on it.
-pub fn assert_sound(path: &str, answer: &Answer) {
-    assert_eq!(answer.header("content-security-policy"), Some(POLICY), "{path}");
-    assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
-    assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
-    let text = answer.text();
+/// Checks headers and markup that every page must have.
+pub fn assert_well_formed(path: &str, response: &HttpResponse) {
+    assert_eq!(response.header("content-security-policy"), Some(POLICY), "{path}");
+    assert_eq!(response.header("cache-control"), Some("no-store"), "{path}");
+    assert_eq!(response.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+    let text = response.text();
     for odd in [
         " style=",
         "<style",
@@ -34,13 +34,12 @@ pub fn assert_sound(path: &str, answer: &Answer) {
     assert_eq!(text.matches("<h1").count(), 1, "{path}");
     let (labels, ids) = (text.split(" for=\"").skip(1), |id: &str| text.contains(&format!("id=\"{id}\"")));
     for label in labels.map(|rest| rest.split('"').next().unwrap()) {
-        assert!(ids(label), "{path}: the label for {label} is for nothing");
+        assert!(ids(label), "{path}: no field has the id {label}");
     }
 }
 
-/// The API's document tells of the API: the console is beside it, under a path of its own.
 #[test]
-fn the_console_is_no_part_of_the_api() {
+fn console_routes_are_not_part_of_the_api() {
     let api: Vec<_> = http::public_routes().table().to_vec();
     assert!(api.iter().all(|(_, path)| !path.starts_with("/console")));
     for (method, path) in console::routes().table() {
@@ -49,44 +48,44 @@ fn the_console_is_no_part_of_the_api() {
     }
 }
 
-/// Whatever comes later: no page without a session, but those by which one begins.
+/// Covers all routes, including future ones, except those for signing in.
 #[tokio::test]
-async fn strangers_are_asked_to_sign_in_everywhere() {
+async fn all_pages_require_a_session() {
     let world = World::sqlite().await;
     for (method, path) in console::routes().table() {
-        let is_open = ["/console/sign-in", "/console/link", "/console/invitation"].contains(path)
+        let is_public = ["/console/sign-in", "/console/link", "/console/invitation"].contains(path)
             || path.starts_with("/console/assets/");
-        if is_open {
+        if is_public {
             continue;
         }
-        let path = filled(path, &world.acme.workspace_id);
+        let path = fill_path(path, &world.acme.workspace_id);
         let request = crate::client::Request::new(method, &path);
         let request = if *method == "POST" { request.form(&[("form_token", "x")]) } else { request };
-        let answer = crate::client::send(world.node.address, &request).await;
-        assert_eq!(answer.status, 303, "{method} {path}: {}", answer.text());
-        assert!(answer.header("location").unwrap().starts_with("/console/sign-in"), "{method} {path}");
+        let response = crate::client::send(world.node.address, &request).await;
+        assert_eq!(response.status, 303, "{method} {path}: {}", response.text());
+        assert!(response.header("location").unwrap().starts_with("/console/sign-in"), "{method} {path}");
     }
 }
 
-/// Whatever comes later: nobody gets into a workspace that they are no member of.
+/// Covers all routes, including future ones.
 #[tokio::test]
-async fn another_tenants_pages_are_closed_to_everybody_else() {
+async fn pages_of_other_workspaces_are_forbidden() {
     let world = World::sqlite().await;
     let other = world.another_tenant().await;
-    let mut stranger = Browser::member(&world, &other, Role::Owner).await;
-    let token = stranger.form_token(&format!("/console/workspaces/{}/members", other.workspace_id)).await;
+    let mut outsider = Browser::member(&world, &other, Role::Owner).await;
+    let token = outsider.form_token(&format!("/console/workspaces/{}/members", other.workspace_id)).await;
     for (method, path) in console::routes().table().iter().filter(|(_, path)| path.contains("{workspace_id}")) {
-        let path = filled(path, &world.acme.workspace_id);
-        let answer =
-            if *method == "POST" { stranger.post(&path, &token, &[]).await } else { stranger.get(&path).await };
-        assert_eq!(answer.status, 403, "{method} {path}: {}", answer.text());
-        assert!(!answer.text().contains("Acme"), "{path}");
+        let path = fill_path(path, &world.acme.workspace_id);
+        let response =
+            if *method == "POST" { outsider.post(&path, &token, &[]).await } else { outsider.get(&path).await };
+        assert_eq!(response.status, 403, "{method} {path}: {}", response.text());
+        assert!(!response.text().contains("Acme"), "{path}");
     }
 }
 
-/// Whatever comes later: a viewer changes nothing.
+/// Covers all routes, including future ones.
 #[tokio::test]
-async fn viewers_change_nothing() {
+async fn viewers_cannot_submit_changes() {
     let world = World::sqlite().await;
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let token = viewer.form_token(&format!("/console/workspaces/{}", world.acme.workspace_id)).await;
@@ -94,13 +93,13 @@ async fn viewers_change_nothing() {
     for (_, path) in
         changes.table().iter().filter(|(method, path)| *method == "POST" && path.contains("{workspace_id}"))
     {
-        let answer = viewer.post(&filled(path, &world.acme.workspace_id), &token, &[]).await.assert(403);
-        assert!(answer.text().contains("which may not do this"), "{path}");
-        assert_sound(path, &answer);
+        let response = viewer.post(&fill_path(path, &world.acme.workspace_id), &token, &[]).await.assert(403);
+        assert!(response.text().contains("does not permit this action"), "{path}");
+        assert_well_formed(path, &response);
     }
 }
 
-pub fn filled(template: &str, workspace: &str) -> String {
+pub fn fill_path(template: &str, workspace: &str) -> String {
     let id = "01a1d990-1c2d-7e3f-8a4b-5c6d7e8f9a0b";
     let path = template
         .replace("{workspace_id}", workspace)
@@ -113,29 +112,29 @@ pub fn filled(template: &str, workspace: &str) -> String {
         .replace("{client_id}", "prj_x")
         .replace("{product}", "reverse_sms")
         .replace("{*rest}", "nothing");
-    assert!(!path.contains('{'), "say what {template} is filled with");
+    assert!(!path.contains('{'), "no value for a parameter of {template}");
     path
 }
 
 #[tokio::test]
-async fn every_page_is_sound() {
+async fn pages_are_well_formed() {
     let world = World::sqlite().await;
-    let mut stranger = Browser::at(&world);
+    let mut visitor = Browser::new(&world);
     let (engine, operator) = (&world.node.engine, Administrator::operator());
     let link = engine.invite_admin(&operator, &"new@example.com".parse().unwrap()).await.unwrap().path;
     let email = "joe@example.com".parse().unwrap();
     let workspace = world.acme.workspace_id.parse().unwrap();
     let invitation = engine.invite_member_as_operator(workspace, &email, Role::Viewer).await.unwrap().path;
     for path in ["/console/sign-in", &link, "/console/link?token=x", &invitation, "/console/invitation?token=x"] {
-        assert_sound(path, &stranger.get(path).await);
+        assert_well_formed(path, &visitor.get(path).await);
     }
     let mut admin = Browser::admin(&world).await;
     let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
     let (members, invitations) = (format!("{workspace}/members"), format!("{workspace}/invitations"));
     for path in ["/console", "/console/nothing", "/console/account", &workspace, &members, &invitations, &invitation] {
-        assert_sound(path, &admin.get(path).await);
+        assert_well_formed(path, &admin.get(path).await);
     }
-    let css = stranger.get("/console/assets/console.css").await.assert(200);
+    let css = visitor.get("/console/assets/console.css").await.assert(200);
     assert_eq!(css.header("content-type"), Some("text/css; charset=utf-8"));
     assert!(!css.text().contains("http") && !css.text().contains("@import"));
 }

@@ -4,33 +4,33 @@ use serde_json::json;
 
 use super::{
     browser::{Browser, location},
-    pages::assert_sound,
+    pages::assert_well_formed,
 };
 use crate::{
     client::Request,
     on_both_stores,
-    reverse_sms::{Asker, EVEN},
+    reverse_sms::{EVEN, ReverseSmsClient},
     world::World,
 };
 
-on_both_stores!(a_developer_makes_a_project_and_changes_it, credentials_are_made_shown_once_and_deleted);
+on_both_stores!(developers_create_and_change_projects, credentials_are_created_shown_once_and_deleted);
 
-async fn a_developer_makes_a_project_and_changes_it(world: World) {
+async fn developers_create_and_change_projects(world: World) {
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
     let workspace = format!("/console/workspaces/{}", world.acme.workspace_id);
     let new = format!("{workspace}/new-project");
-    assert_sound(&new, &browser.get(&new).await.assert(200));
+    assert_well_formed(&new, &browser.get(&new).await.assert(200));
     let blank = browser.submit(&new, &new, &[("name", " ")]).await.assert(400);
     assert!(blank.text().contains("must not be empty"), "{}", blank.text());
-    let made = browser.submit(&new, &new, &[("name", "Shop <1>")]).await.assert(200);
-    assert_sound(&new, &made);
-    assert!(made.text().contains("rts_") && made.text().contains("Shop &#60;1&#62;"), "{}", made.text());
+    let created = browser.submit(&new, &new, &[("name", "Shop <1>")]).await.assert(200);
+    assert_well_formed(&new, &created);
+    assert!(created.text().contains("rts_") && created.text().contains("Shop &#60;1&#62;"), "{}", created.text());
     browser.submit(&new, &new, &[("name", "Shop <1>")]).await.assert(400);
 
     let listed = world.manage(Request::get(&format!("{}/projects", world.acme.path()))).await.json();
     let id = listed["content"][0]["project_id"].as_str().unwrap().to_owned();
     let settings = format!("{workspace}/projects/{id}/settings");
-    assert_sound(&settings, &browser.get(&settings).await.assert(200));
+    assert_well_formed(&settings, &browser.get(&settings).await.assert(200));
     let fields = [
         ("name", "Store"),
         ("reverse_sms", "on"),
@@ -52,21 +52,21 @@ async fn a_developer_makes_a_project_and_changes_it(world: World) {
         ("ttl", "x", "60 to 900"),
         ("reverse_sms_callback_url", "ftp://example.com", "reverse_sms/callback_url"),
     ] {
-        let answer = browser.submit(&settings, &settings, &[("name", "Store"), (name, value)]).await.assert(400);
-        assert!(answer.text().contains(why), "{}", answer.text());
+        let response = browser.submit(&settings, &settings, &[("name", "Store"), (name, value)]).await.assert(400);
+        assert!(response.text().contains(why), "{}", response.text());
     }
     let go_live = format!("{settings}/mode");
-    assert!(!browser.get(&settings).await.text().contains(&go_live), "a developer is offered what only owners may");
+    assert!(!browser.get(&settings).await.text().contains(&go_live), "developers are not offered to go live");
     browser.submit(&settings, &go_live, &[("mode", "live"), ("confirm", "on")]).await.assert(403);
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
-    switch_it(&world, &mut owner, &settings, &id).await;
+    take_live_and_toggle(&world, &mut owner, &settings, &id).await;
     let events = world.manage(Request::get(&format!("{}/audit-events", world.acme.path()))).await.json();
     assert_eq!(events["content"][0]["action"], "project.updated");
     assert_eq!(events["content"][0]["actor"]["type"], "account");
 }
 
-/// To live, off and on again: each only by somebody who means it. There is no way back to the sandbox.
-async fn switch_it(world: &World, browser: &mut Browser, settings: &str, id: &str) {
+/// Takes a project live, disables and enables it; each step requires confirmation. It cannot return to the sandbox.
+async fn take_live_and_toggle(world: &World, browser: &mut Browser, settings: &str, id: &str) {
     let (mode, disabled) = (format!("{settings}/mode"), format!("{settings}/disabled"));
     for (action, fields, status, now) in [
         (&mode, &[("mode", "live")][..], 400, ("sandbox", false)),
@@ -79,27 +79,27 @@ async fn switch_it(world: &World, browser: &mut Browser, settings: &str, id: &st
         (&mode, &[("mode", "sandbox"), ("confirm", "on")], 400, ("live", false)),
     ] {
         world.advance(SignedDuration::from_secs(1));
-        let answer = browser.submit(settings, action, fields).await.assert(status);
-        assert_sound(settings, &answer);
+        let response = browser.submit(settings, action, fields).await.assert(status);
+        assert_well_formed(settings, &response);
         let goes_live = status == 200 && fields[0] == ("mode", "live");
-        assert_eq!(answer.text().contains("rts_"), goes_live, "the secret of the new credential is shown once");
+        assert_eq!(response.text().contains("rts_"), goes_live, "the secret of the new credential is shown once");
         let project = world.manage(Request::get(&format!("{}/projects/{id}", world.acme.path()))).await.json();
         assert_eq!((project["mode"].as_str(), project["disabled"].as_bool()), (Some(now.0), Some(now.1)), "{fields:?}");
-        assert_eq!(project["configuration"]["reverse_sms"]["ttl"], 120, "the rest stays as it is");
+        assert_eq!(project["configuration"]["reverse_sms"]["ttl"], 120, "other settings are unchanged");
     }
 }
 
-async fn credentials_are_made_shown_once_and_deleted(world: World) {
+async fn credentials_are_created_shown_once_and_deleted(world: World) {
     let project = world.project("Shop", json!({})).await;
     let mut browser = Browser::member(&world, &world.acme, Role::Developer).await;
     let page = format!("/console/workspaces/{}/projects/{}/credentials", world.acme.workspace_id, project.project_id);
     let listed = browser.get(&page).await.assert(200);
-    assert_sound(&page, &listed);
+    assert_well_formed(&page, &listed);
     assert!(listed.text().contains(&project.client_id) && !listed.text().contains(&project.client_secret));
 
-    let made = browser.submit(&page, &page, &[]).await.assert(200).text();
+    let created = browser.submit(&page, &page, &[]).await.assert(200).text();
     let after = |label: &str| {
-        let rest = made.split(&format!("aria-label=\"{label}\"><code>")).nth(1).unwrap();
+        let rest = created.split(&format!("aria-label=\"{label}\"><code>")).nth(1).unwrap();
         rest.split('<').next().unwrap().to_owned()
     };
     let (id, secret) = (after("Client id"), after("Client secret"));
@@ -111,7 +111,7 @@ async fn credentials_are_made_shown_once_and_deleted(world: World) {
     assert!(narrow.contains("scope=sim_swap ") && narrow.contains("<td>SIM Swap</td>"), "{narrow}");
     assert!(narrow.contains("2026-01-31"), "{narrow}");
     for wrong in [&[("for", "some")][..], &[("expires", "7")]] {
-        assert_sound(&page, &browser.submit(&page, &page, wrong).await.assert(400));
+        assert_well_formed(&page, &browser.submit(&page, &page, wrong).await.assert(400));
     }
 
     let gone = browser.submit(&page, &format!("{page}/{id}/delete"), &[]).await;
@@ -122,7 +122,7 @@ async fn credentials_are_made_shown_once_and_deleted(world: World) {
 }
 
 #[tokio::test]
-async fn owners_alone_open_the_management_api() {
+async fn only_owners_manage_workspace_credentials() {
     let world = World::sqlite().await;
     let page = format!("/console/workspaces/{}/credentials", world.acme.workspace_id);
     for role in [Role::Viewer, Role::Developer] {
@@ -132,15 +132,15 @@ async fn owners_alone_open_the_management_api() {
         browser.get(&page).await.assert(403);
         browser.post(&page, &token, &[]).await.assert(403);
         browser.post(&format!("{page}/{}/delete", world.acme.client_id), &token, &[]).await.assert(403);
-        assert!(!browser.get(&home).await.text().contains(&page), "nor does the menu lead there");
+        assert!(!browser.get(&home).await.text().contains(&page), "the menu has no entry for it");
     }
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
     let listed = owner.get(&page).await.assert(200);
-    assert_sound(&page, &listed);
+    assert_well_formed(&page, &listed);
     assert!(listed.text().contains(&world.acme.client_id) && !listed.text().contains(&world.acme.client_secret));
-    let made = owner.submit(&page, &page, &[("expires", "90")]).await.assert(200).text();
+    let created = owner.submit(&page, &page, &[("expires", "90")]).await.assert(200).text();
     let after = |label: &str| {
-        let rest = made.split(&format!("aria-label=\"{label}\"><code>")).nth(1).unwrap();
+        let rest = created.split(&format!("aria-label=\"{label}\"><code>")).nth(1).unwrap();
         rest.split('<').next().unwrap().to_owned()
     };
     let (id, secret) = (after("Client id"), after("Client secret"));
@@ -148,7 +148,7 @@ async fn owners_alone_open_the_management_api() {
     let gone = owner.submit(&page, &format!("{page}/{id}/delete"), &[]).await;
     assert_eq!(location(&gone), page);
     assert_eq!(world.token_request(&id, &secret, "management").await.status, 401);
-    // A project's credential is not one of them.
+    // Credentials of a project are not workspace credentials.
     let project = world.project("Shop", json!({})).await;
     owner.submit(&page, &format!("{page}/{}/delete", project.client_id), &[]).await.assert(403);
 }
@@ -159,21 +159,21 @@ async fn usage_is_counted_by_day_and_by_month() {
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let page = format!("/console/workspaces/{}/usage", world.acme.workspace_id);
     let empty = viewer.get(&page).await.assert(200);
-    assert_sound(&page, &empty);
-    assert!(empty.text().contains("There were no checks."), "{}", empty.text());
+    assert_well_formed(&page, &empty);
+    assert!(empty.text().contains("No checks in this period."), "{}", empty.text());
 
-    let asker = Asker::sandbox(&world).await;
-    let check = asker.create(json!({"phone_number": EVEN})).await;
-    asker.text(EVEN, &check.receiver, &check.body).await;
-    asker.create(json!({"phone_number": "+990123456702"})).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let check = backend.create(json!({"phone_number": EVEN})).await;
+    backend.text(EVEN, &check.receiver, &check.body).await;
+    backend.create(json!({"phone_number": "+990123456702"})).await;
     world.advance(SignedDuration::from_hours(1));
     for (by, period) in [("day", "2026-01-01"), ("month", "2026-01")] {
         let text = viewer.get(&format!("{page}?by={by}")).await.assert(200).text();
         let line =
             text.split("<tr>").find(|line| line.contains(&format!(">{period}<"))).unwrap_or_else(|| panic!("{text}"));
-        let figures: Vec<_> =
-            line.split("class=\"figure\">").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
-        assert_eq!(figures.iter().take(3).copied().collect::<Vec<_>>(), ["2", "1", "0"], "{line}");
+        let numbers: Vec<_> =
+            line.split("class=\"number\">").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
+        assert_eq!(numbers.iter().take(3).copied().collect::<Vec<_>>(), ["2", "1", "0"], "{line}");
         assert!(line.contains("Reverse SMS"), "{line}");
     }
 }

@@ -2,35 +2,35 @@ use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 use serde_json::json;
 
-use super::{browser::Browser, pages::assert_sound};
+use super::{browser::Browser, pages::assert_well_formed};
 use crate::{
-    client::{Answer, Request},
+    client::{HttpResponse, Request},
     on_both_stores,
-    reverse_sms::{Asker, CHECKS, EVEN},
-    world::{ProjectOf, World},
+    reverse_sms::{CHECKS, EVEN, ReverseSmsClient},
+    world::{TestProject, World},
 };
 
 on_both_stores!(
-    a_rejected_request_is_found_by_its_id,
-    nothing_secret_is_kept_of_a_wrong_request,
-    requests_with_a_known_client_id_and_no_secret_fill_no_log,
+    rejected_request_is_found_by_its_id,
+    invalid_requests_are_logged_without_secrets,
+    unauthenticated_requests_do_not_flood_the_log,
 );
 
-fn path_of(world: &World, project: &ProjectOf) -> String {
+fn path_of(world: &World, project: &TestProject) -> String {
     format!("/console/workspaces/{}/projects/{}/requests", world.acme.workspace_id, project.project_id)
 }
 
-fn id_of(answer: &Answer) -> String {
-    answer.header("x-request-id").unwrap().to_owned()
+fn id_of(response: &HttpResponse) -> String {
+    response.header("x-request-id").unwrap().to_owned()
 }
 
-async fn written(world: &World) {
-    world.node.engine.write_requests().await.unwrap();
+async fn flush_log(world: &World) {
+    world.node.engine.write_queued_requests().await.unwrap();
 }
 
-async fn a_rejected_request_is_found_by_its_id(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let project = &asker.project;
+async fn rejected_request_is_found_by_its_id(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let project = &backend.project;
     let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
     let wrong = json!({"phone_number": "0123", "callback_url": "https://example.com/hook", "extra": 1});
     let refused = world.send(Request::post(CHECKS).bearer(&token).json(&wrong)).await.assert(400);
@@ -38,30 +38,30 @@ async fn a_rejected_request_is_found_by_its_id(world: World) {
     let other_scope = world.send(Request::get("/v1/sim-swap-checks?size=5").bearer(&token)).await.assert(403);
     world.advance(SignedDuration::from_hours(2));
     let late = world.send(Request::get(&format!("{CHECKS}?size=5&page=1")).bearer(&token)).await.assert(401);
-    written(&world).await;
+    flush_log(&world).await;
 
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let requests = path_of(&world, project);
     let list = viewer.get(&requests).await.assert(200);
-    assert_sound(&requests, &list);
-    for (answer, code, route) in [
+    assert_well_formed(&requests, &list);
+    for (response, code, route) in [
         (&refused, "bad_request", CHECKS),
         (&guessed, "invalid_client", "/oauth2/token"),
         (&other_scope, "forbidden", "/v1/sim-swap-checks"),
         (&late, "unauthorized", CHECKS),
     ] {
-        let id = id_of(answer);
+        let id = id_of(response);
         assert!(list.text().contains(&format!("<code>{id}</code>")), "{code}: {}", list.text());
         let one = viewer.get(&format!("{requests}/{id}")).await.assert(200);
-        assert_sound(&requests, &one);
-        for part in [&*answer.status.to_string(), code, route, &*project.client_id, " ms"] {
+        assert_well_formed(&requests, &one);
+        for part in [&*response.status.to_string(), code, route, &*project.client_id, " ms"] {
             assert!(one.text().contains(part), "{part}: {}", one.text());
         }
         let found = viewer.get(&format!("{requests}?request_id={id}")).await.assert(200).text();
-        assert!(found.contains("1 in all"), "{found}");
+        assert!(found.contains("1 total"), "{found}");
     }
     let one = viewer.get(&format!("{requests}/{}", id_of(&refused))).await.text();
-    assert!(one.contains("This property is not known here") || one.contains("`/extra`"), "{one}");
+    assert!(one.contains("Unknown property") || one.contains("`/extra`"), "{one}");
     assert!(one.contains("&#34;phone_number&#34;: &#34;…&#34; (4 characters)"), "{one}");
     let queried = viewer.get(&format!("{requests}/{}", id_of(&late))).await.text();
     assert!(queried.contains("size=5&#38;page=1"), "{queried}");
@@ -73,41 +73,41 @@ async fn a_rejected_request_is_found_by_its_id(world: World) {
         ("request_id=unknown", vec![], vec![&refused, &guessed, &other_scope, &late]),
     ] {
         let page = viewer.get(&format!("{requests}?{filter}")).await.assert(200).text();
-        assert!(ids.iter().all(|answer| page.contains(&id_of(answer))), "{filter}: {page}");
-        assert!(!others.iter().any(|answer| page.contains(&id_of(answer))), "{filter}: {page}");
+        assert!(ids.iter().all(|response| page.contains(&id_of(response))), "{filter}: {page}");
+        assert!(!others.iter().any(|response| page.contains(&id_of(response))), "{filter}: {page}");
     }
     viewer.get(&format!("{requests}/unknown")).await.assert(404);
 }
 
-/// Somebody of another workspace who knows a client id, and nothing else.
-async fn requests_with_a_known_client_id_and_no_secret_fill_no_log(world: World) {
-    let asker = Asker::sandbox(&world).await;
-    let project = &asker.project;
-    let stranger = world.project_of(&world.another_tenant().await, "Stranger", json!({})).await;
+/// A caller of another workspace knows the client id but not the secret.
+async fn unauthenticated_requests_do_not_flood_the_log(world: World) {
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let project = &backend.project;
+    let outsider = world.project_of(&world.another_tenant().await, "Outsider", json!({})).await;
     let scope = world.token_request(&project.client_id, &project.client_secret, "no_such_scope").await.assert(400);
     for _ in 0..60 {
-        let flood = world.token_request(&project.client_id, &stranger.client_secret, "reverse_sms").await;
+        let flood = world.token_request(&project.client_id, &outsider.client_secret, "reverse_sms").await;
         assert!([401, 429].contains(&flood.status), "{flood:?}");
     }
-    let own = asker.post(json!({"phone_number": "0123"})).await.assert(400);
-    written(&world).await;
+    let own = backend.post(json!({"phone_number": "0123"})).await.assert(400);
+    flush_log(&world).await;
 
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let requests = path_of(&world, project);
-    for answer in [&own, &scope] {
-        let one = viewer.get(&format!("{requests}/{}", id_of(answer))).await.assert(200).text();
+    for response in [&own, &scope] {
+        let one = viewer.get(&format!("{requests}/{}", id_of(response))).await.assert(200).text();
         assert!(!one.contains("not authenticated"), "{one}");
     }
     let flood = viewer.get(&format!("{requests}?error_code=invalid_client")).await.assert(200).text();
-    assert!(flood.contains("2 in all"), "{flood}");
+    assert!(flood.contains("2 total"), "{flood}");
 }
 
-async fn nothing_secret_is_kept_of_a_wrong_request(world: World) {
+async fn invalid_requests_are_logged_without_secrets(world: World) {
     const NUMBER: &str = "990481516277";
     const CODE: &str = "735182";
     const SECRET: &str = "s3cr3t-that-was-put-where-it-does-not-belong";
-    let asker = Asker::sandbox(&world).await;
-    let project = &asker.project;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let project = &backend.project;
     let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
     let number = format!("+{NUMBER}");
     let wrong = [
@@ -119,9 +119,9 @@ async fn nothing_secret_is_kept_of_a_wrong_request(world: World) {
         json!({"phone_number": EVEN, CODE: CODE}),
         json!(number),
     ];
-    let mut answers = vec![];
+    let mut responses = vec![];
     for body in wrong {
-        answers.push(world.send(Request::post(CHECKS).bearer(&token).json(&body)).await.assert(400));
+        responses.push(world.send(Request::post(CHECKS).bearer(&token).json(&body)).await.assert(400));
     }
     let broken = format!("{{\"phone_number\": {number}");
     for request in [
@@ -132,18 +132,18 @@ async fn nothing_secret_is_kept_of_a_wrong_request(world: World) {
         Request::get(&format!("{CHECKS}/{SECRET}")),
         Request::get(&format!("/v1/eligibility/phone-numbers/%2B{NUMBER}")),
     ] {
-        answers.push(world.send(request.bearer(&token)).await);
+        responses.push(world.send(request.bearer(&token)).await);
     }
-    answers.push(world.token_request(&project.client_id, SECRET, "reverse_sms").await.assert(401));
-    answers.push(world.token_request(&project.client_id, &project.client_secret, SECRET).await.assert(400));
-    written(&world).await;
+    responses.push(world.token_request(&project.client_id, SECRET, "reverse_sms").await.assert(401));
+    responses.push(world.token_request(&project.client_id, &project.client_secret, SECRET).await.assert(400));
+    flush_log(&world).await;
 
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let requests = path_of(&world, project);
     let mut pages = vec![viewer.get(&requests).await.assert(200).text()];
-    for answer in &answers {
-        assert!(answer.status >= 400, "{}", answer.text());
-        pages.push(viewer.get(&format!("{requests}/{}", id_of(answer))).await.assert(200).text());
+    for response in &responses {
+        assert!(response.status >= 400, "{}", response.text());
+        pages.push(viewer.get(&format!("{requests}/{}", id_of(response))).await.assert(200).text());
     }
     let dump = world.database.dump();
     for secret in [NUMBER, CODE, SECRET, &*token, &*project.client_secret] {
@@ -153,36 +153,36 @@ async fn nothing_secret_is_kept_of_a_wrong_request(world: World) {
 }
 
 #[tokio::test]
-async fn of_many_requests_in_a_second_some_are_kept_and_the_others_counted() {
+async fn bursts_of_requests_are_sampled_and_counted() {
     let world = World::sqlite().await;
-    let asker = Asker::sandbox(&world).await;
-    let project = &asker.project;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let project = &backend.project;
     let token = world.token(&project.client_id, &project.client_secret, "reverse_sms").await;
     let list = || world.send(Request::get(CHECKS).bearer(&token));
     world.advance(SignedDuration::from_secs(1));
     for _ in 0..30 {
         list().await.assert(200);
     }
-    written(&world).await;
+    flush_log(&world).await;
     world.advance(SignedDuration::from_secs(1));
     let next = id_of(&list().await.assert(200));
-    written(&world).await;
+    flush_log(&world).await;
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     let requests = path_of(&world, project);
     let page = viewer.get(&format!("{requests}?status=2xx")).await.assert(200).text();
-    assert!(page.contains("10 more in one second before") && page.contains(&next), "{page}");
+    assert!(page.contains("10 more requests within one earlier second") && page.contains(&next), "{page}");
     let other = world.project("Other", json!({})).await;
     let page = viewer.get(&path_of(&world, &other)).await.assert(200);
-    assert_sound(&requests, &page);
-    assert!(page.text().contains("There was no request yet"), "{}", page.text());
+    assert_well_formed(&requests, &page);
+    assert!(page.text().contains("No requests in the last"), "{}", page.text());
 }
 
 #[tokio::test]
-async fn requests_are_kept_for_a_while_and_not_at_all_where_they_are_not_wanted() {
+async fn requests_are_kept_for_the_retention_period() {
     let world = World::sqlite().await;
-    let asker = Asker::sandbox(&world).await;
-    let requests = path_of(&world, &asker.project);
-    written(&world).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    let requests = path_of(&world, &backend.project);
+    flush_log(&world).await;
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
     assert!(viewer.get(&requests).await.text().contains("/oauth2/token"));
     world.advance(SignedDuration::from_hours(11));
@@ -190,31 +190,35 @@ async fn requests_are_kept_for_a_while_and_not_at_all_where_they_are_not_wanted(
     world.advance(SignedDuration::from_hours(11));
     viewer.get(&requests).await.assert(200);
     world.advance(SignedDuration::from_hours(3));
-    world.node.engine.tidy_up().await.unwrap();
-    assert!(viewer.get(&requests).await.text().contains("none within 24 hours"));
+    world.node.engine.delete_expired().await.unwrap();
+    assert!(viewer.get(&requests).await.text().contains("No requests in the last 24 hours"));
 
     let world = World::configured(|config| config.keep_requests = None).await;
-    let asker = Asker::sandbox(&world).await;
-    written(&world).await;
+    let backend = ReverseSmsClient::sandbox(&world).await;
+    flush_log(&world).await;
     let mut viewer = Browser::member(&world, &world.acme, Role::Viewer).await;
-    let page = viewer.get(&path_of(&world, &asker.project)).await.assert(200);
-    assert_sound(&requests, &page);
+    let page = viewer.get(&path_of(&world, &backend.project)).await.assert(200);
+    assert_well_formed(&requests, &page);
     assert!(page.text().contains("requests.keep") && !page.text().contains("/oauth2/token"), "{}", page.text());
 }
 
 #[tokio::test]
-async fn another_workspaces_requests_are_not_shown() {
+async fn requests_of_another_workspace_are_not_shown() {
     let world = World::sqlite().await;
     let other = world.another_tenant().await;
     let theirs = world.project_of(&other, "Theirs", json!({})).await;
-    let answer = world.token_request(&theirs.client_id, &theirs.client_secret, "reverse_sms").await.assert(200);
-    written(&world).await;
+    let response = world.token_request(&theirs.client_id, &theirs.client_secret, "reverse_sms").await.assert(200);
+    flush_log(&world).await;
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
     let requests = path_of(&world, &theirs);
-    for page in [requests.clone(), format!("{requests}/{}", id_of(&answer))] {
-        let answer = owner.get(&page).await.assert(404);
-        assert!(!answer.text().contains("Theirs") && !answer.text().contains(&theirs.client_id), "{}", answer.text());
+    for page in [requests.clone(), format!("{requests}/{}", id_of(&response))] {
+        let response = owner.get(&page).await.assert(404);
+        assert!(
+            !response.text().contains("Theirs") && !response.text().contains(&theirs.client_id),
+            "{}",
+            response.text()
+        );
     }
     let ours = world.project("Ours", json!({})).await;
-    owner.get(&format!("{}/{}", path_of(&world, &ours), id_of(&answer))).await.assert(404);
+    owner.get(&format!("{}/{}", path_of(&world, &ours), id_of(&response))).await.assert(404);
 }

@@ -2,13 +2,13 @@ use jiff::SignedDuration;
 use ringtrue_domain::account::Role;
 
 use super::{
-    accounts::link_on,
+    accounts::shown_link,
     browser::{Browser, location},
 };
 use crate::{client::Request, world::World};
 
 #[tokio::test]
-async fn a_member_sees_their_own_workspace_only() {
+async fn members_see_their_own_workspace_only() {
     let world = World::sqlite().await;
     let other = world.another_tenant().await;
     let mut browser = Browser::member(&world, &world.acme, Role::Owner).await;
@@ -19,7 +19,7 @@ async fn a_member_sees_their_own_workspace_only() {
     for workspace in [&*other.workspace_id, nowhere] {
         for path in ["", "/members"] {
             let text = browser.get(&format!("/console/workspaces/{workspace}{path}")).await.assert(403).text();
-            assert!(text.contains("You are no member of this workspace.") && !text.contains("Other"), "{text}");
+            assert!(text.contains("You are not a member of this workspace.") && !text.contains("Other"), "{text}");
         }
     }
     browser.get("/console/workspaces/none").await.assert(400);
@@ -27,7 +27,7 @@ async fn a_member_sees_their_own_workspace_only() {
 }
 
 #[tokio::test]
-async fn only_owners_say_who_comes_in() {
+async fn only_owners_invite_members() {
     let world = World::sqlite().await;
     let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);
     let invite = [("email", "new@example.com"), ("role", "viewer")];
@@ -41,16 +41,16 @@ async fn only_owners_say_who_comes_in() {
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
     let invited = owner.submit(&members, &members, &invite).await;
     let page = owner.get(location(&invited)).await.assert(200).text();
-    Browser::at(&world).get(&link_on(&page)).await.assert(200);
+    Browser::new(&world).get(&shown_link(&page)).await.assert(200);
 
     for (email, role, status) in [("x", "viewer", 400), ("y@example.com", "admin", 400)] {
-        let answer = owner.submit(&members, &members, &[("email", email), ("role", role)]).await;
-        assert_eq!(answer.status, status, "{email} {role}");
+        let response = owner.submit(&members, &members, &[("email", email), ("role", role)]).await;
+        assert_eq!(response.status, status, "{email} {role}");
     }
 }
 
 #[tokio::test]
-async fn a_workspace_keeps_an_owner() {
+async fn last_owner_cannot_be_removed_or_demoted() {
     let world = World::sqlite().await;
     let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
@@ -65,25 +65,25 @@ async fn a_workspace_keeps_an_owner() {
     owner.submit(&members, &demote, &[("role", "emperor")]).await.assert(400);
     owner.submit(&members, &remove, &[]).await.assert(409);
 
-    // With a second one, the first may go, and is out at once.
-    Browser::called(&world, &world.acme, "second@example.com", Role::Owner).await;
+    // With a second owner, the first can be removed and loses access immediately.
+    Browser::member_with_email(&world, &world.acme, "second@example.com", Role::Owner).await;
     let token = owner.form_token(&members).await;
     assert_eq!(location(&owner.post(&remove, &token, &[]).await), "/console");
     owner.get(&members).await.assert(403);
 }
 
 #[tokio::test]
-async fn an_access_token_opens_no_console() {
+async fn access_token_does_not_authenticate_the_console() {
     let world = World::sqlite().await;
-    let token = world.manager().await;
+    let token = world.management_token().await;
     let path = format!("/console/workspaces/{}", world.acme.workspace_id);
-    let answer = crate::client::send(world.node.address, &Request::get(&path).bearer(&token)).await;
-    assert!(location(&answer).starts_with("/console/sign-in"));
+    let response = crate::client::send(world.node.address, &Request::get(&path).bearer(&token)).await;
+    assert!(location(&response).starts_with("/console/sign-in"));
 }
 
-/// What people change counts with the calls of the Management API; what they look at does not.
+/// Forms count with the requests of the Management API; pages do not count.
 #[tokio::test]
-async fn changes_count_against_the_limit_of_the_workspace() {
+async fn forms_count_against_the_workspace_rate_limit() {
     let world = World::configured(|config| config.rate_limits.management = 2).await;
     let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);
     let mut owner = Browser::member(&world, &world.acme, Role::Owner).await;
@@ -93,7 +93,7 @@ async fn changes_count_against_the_limit_of_the_workspace() {
     }
     let refused = owner.submit(&members, &members, &invite).await.assert(429);
     assert_eq!(refused.header("retry-after"), Some("1"));
-    assert!(refused.text().contains("Not so fast"));
+    assert!(refused.text().contains("Rate limit exceeded"));
     world.manage(Request::get(&world.acme.path())).await.assert_problem(429, "too_many_requests");
     owner.get(&members).await.assert(200);
     world.advance(SignedDuration::from_secs(1));

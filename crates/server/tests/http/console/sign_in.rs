@@ -6,17 +6,13 @@ use serde_json::json;
 use super::browser::{Browser, PASSWORD, location};
 use crate::{client::Request, database::Database, on_both_databases, on_both_stores, world::World};
 
-on_both_stores!(
-    somebody_comes_in_by_a_link_and_then_by_their_password,
-    a_session_ends_when_it_is_left_alone,
-    guesses_count_at_all_nodes_together,
-);
+on_both_stores!(users_sign_in_by_link_and_by_password, idle_session_expires, failed_sign_ins_are_counted_across_nodes,);
 
-async fn sign_in(browser: &mut Browser, email: &str, password: &str) -> crate::client::Answer {
+async fn sign_in(browser: &mut Browser, email: &str, password: &str) -> crate::client::HttpResponse {
     browser.submit("/console/sign-in", "/console/sign-in", &[("email", email), ("password", password)]).await
 }
 
-async fn somebody_comes_in_by_a_link_and_then_by_their_password(world: World) {
+async fn users_sign_in_by_link_and_by_password(world: World) {
     let mut browser = Browser::admin(&world).await;
     assert!(browser.get("/console").await.assert(200).text().contains("Acme"));
     let out = browser.submit("/console", "/console/sign-out", &[]).await;
@@ -24,14 +20,14 @@ async fn somebody_comes_in_by_a_link_and_then_by_their_password(world: World) {
     assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
 
     let wrong = sign_in(&mut browser, "root@example.com", "wrong horse").await.assert(401).text();
-    assert!(wrong.contains("Address or password is wrong."), "{wrong}");
+    assert!(wrong.contains("Wrong e-mail address or password."), "{wrong}");
     assert_eq!(location(&sign_in(&mut browser, " Root@Example.com", PASSWORD).await), "/console");
     assert!(browser.get("/console").await.assert(200).text().contains("root@example.com"));
 }
 
-async fn a_session_ends_when_it_is_left_alone(world: World) {
+async fn idle_session_expires(world: World) {
     let mut browser = Browser::admin(&world).await;
-    // In use all the time, it lasts for a week.
+    // An active session lasts for a week.
     for _ in 0..15 {
         world.advance(SignedDuration::from_hours(11));
         browser.get("/console").await.assert(200);
@@ -44,8 +40,8 @@ async fn a_session_ends_when_it_is_left_alone(world: World) {
     assert_eq!(location(&browser.get("/console").await), "/console/sign-in");
 }
 
-/// Sessions and links that nobody has are counted by address; sessions that are good are not.
-async fn unknown_sessions_and_links_are_counted_by_address(database: Database) {
+/// Lookups of unknown sessions and links are limited by address; requests with valid sessions are not.
+async fn unknown_sessions_and_links_are_limited_by_address(database: Database) {
     let world = World::with(database, |config| {
         config.rate_limits.console = 4;
         config.http.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()];
@@ -54,61 +50,61 @@ async fn unknown_sessions_and_links_are_counted_by_address(database: Database) {
     let mut admin = Browser::admin(&world).await;
     admin.get("/console").await.assert(200);
     world.advance(SignedDuration::from_secs(1));
-    let ask = async |path: &str, cookie: Option<&str>, address: &str| {
+    let send = async |path: &str, cookie: Option<&str>, address: &str| {
         let request = Request::get(path).header("X-Forwarded-For", address);
         let cookie = cookie.map(|cookie| format!("ringtrue-session={cookie}"));
         let request = cookie.into_iter().fold(request, |request, cookie| request.header("Cookie", cookie));
         crate::client::send(world.node.address, &request).await
     };
     let unknown = "A".repeat(43);
-    // What cannot be a token is not looked up, and not counted.
+    // Malformed tokens are neither looked up nor counted.
     for cookie in ["x", "", &"A".repeat(42), &"A".repeat(44), &"=".repeat(43), &format!("{}B", "A".repeat(42))] {
         for _ in 0..3 {
-            assert_eq!(location(&ask("/console", Some(cookie), "203.0.113.7").await), "/console/sign-in");
+            assert_eq!(location(&send("/console", Some(cookie), "203.0.113.7").await), "/console/sign-in");
         }
     }
     for path in ["/console", "/console/sign-in", "/console/workspaces/x", "/console"] {
-        assert_ne!(ask(path, Some(&unknown), "203.0.113.7").await.status, 429, "{path}");
+        assert_ne!(send(path, Some(&unknown), "203.0.113.7").await.status, 429, "{path}");
     }
     for path in ["/console", "/console/sign-in", "/console/link?token=x", &format!("/console/link?token={unknown}")] {
-        let answer = ask(path, Some(&unknown), "203.0.113.7").await.assert(429);
-        assert_eq!(answer.header("retry-after"), Some("1"), "{path}");
+        let response = send(path, Some(&unknown), "203.0.113.7").await.assert(429);
+        assert_eq!(response.header("retry-after"), Some("1"), "{path}");
     }
     let session = admin.cookies["ringtrue-session"].clone();
     for _ in 0..10 {
-        ask("/console", Some(&session), "203.0.113.7").await.assert(200);
+        send("/console", Some(&session), "203.0.113.7").await.assert(200);
     }
     for _ in 0..4 {
-        ask(&format!("/console/link?token={unknown}"), None, "2001:db8:1:2::1").await.assert(410);
+        send(&format!("/console/link?token={unknown}"), None, "2001:db8:1:2::1").await.assert(410);
     }
-    ask(&format!("/console/link?token={unknown}"), None, "2001:db8:1:2::2").await.assert(429);
-    assert_eq!(location(&ask("/console", Some(&unknown), "203.0.113.8").await), "/console/sign-in");
-    assert_eq!(location(&ask("/console", None, "203.0.113.7").await), "/console/sign-in", "nothing to look up");
+    send(&format!("/console/link?token={unknown}"), None, "2001:db8:1:2::2").await.assert(429);
+    assert_eq!(location(&send("/console", Some(&unknown), "203.0.113.8").await), "/console/sign-in");
+    assert_eq!(location(&send("/console", None, "203.0.113.7").await), "/console/sign-in", "nothing to look up");
     world.advance(SignedDuration::from_secs(1));
-    assert_eq!(location(&ask("/console", Some(&unknown), "203.0.113.7").await), "/console/sign-in");
+    assert_eq!(location(&send("/console", Some(&unknown), "203.0.113.7").await), "/console/sign-in");
 }
 
-on_both_databases!(unknown_sessions_and_links_are_counted_by_address);
+on_both_databases!(unknown_sessions_and_links_are_limited_by_address);
 
 #[tokio::test]
-async fn a_link_is_good_once_and_for_a_day() {
+async fn link_is_valid_once_and_for_a_day() {
     let world = World::sqlite().await;
     let email = "root@example.com".parse().unwrap();
     let link = world.node.engine.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
     let token = link.split_once("token=").unwrap().1.to_owned();
     let set = [("token", &*token), ("password", PASSWORD), ("again", PASSWORD)];
 
-    let mut browser = Browser::at(&world);
-    for (password, again, why) in [("short", "short", "at least 12"), (PASSWORD, "other", "differ")] {
+    let mut browser = Browser::new(&world);
+    for (password, again, why) in [("short", "short", "at least 12"), (PASSWORD, "other", "do not match")] {
         let fields = [("token", &*token), ("password", password), ("again", again)];
         let text = browser.submit(&link, "/console/link", &fields).await.assert(400).text();
         assert!(text.contains(why) && !text.contains(password), "{text}");
     }
     let form_token = browser.form_token(&link).await;
     assert_eq!(location(&browser.post("/console/link", &form_token, &set).await), "/console");
-    assert_eq!(location(&browser.get(&link).await), "/console", "whoever is in is not sent away");
+    assert_eq!(location(&browser.get(&link).await), "/console", "a signed-in user is redirected to the console");
 
-    let mut other = Browser::at(&world);
+    let mut other = Browser::new(&world);
     other.get(&link).await.assert(410);
     let late = world.node.engine.invite_admin(&Administrator::operator(), &email).await.unwrap().path;
     world.advance(SignedDuration::from_hours(24));
@@ -116,19 +112,19 @@ async fn a_link_is_good_once_and_for_a_day() {
 }
 
 #[tokio::test]
-async fn a_link_of_a_deployment_to_try_things_out_with_signs_in_by_itself() {
+async fn dev_link_signs_in_without_a_password() {
     let world = World::sqlite().await;
-    let link = world.node.engine.let_admin_in(&"dev@localhost".parse().unwrap()).await.unwrap().path;
-    let mut browser = Browser::at(&world);
+    let link = world.node.engine.create_admin_sign_in_link(&"dev@localhost".parse().unwrap()).await.unwrap().path;
+    let mut browser = Browser::new(&world);
     assert_eq!(location(&browser.get(&link).await), "/console");
     browser.get("/console").await.assert(200);
-    Browser::at(&world).get(&link).await.assert(410);
-    // It is no password.
-    assert_eq!(sign_in(&mut Browser::at(&world), "dev@localhost", "").await.status, 401);
+    Browser::new(&world).get(&link).await.assert(410);
+    // The account has no password.
+    assert_eq!(sign_in(&mut Browser::new(&world), "dev@localhost", "").await.status, 401);
 }
 
 #[tokio::test]
-async fn cookies_are_for_this_host_and_for_no_script() {
+async fn cookies_are_host_only_and_http_only() {
     for (base_url, session, secure) in [
         ("http://127.0.0.1:1", "ringtrue-session=", false),
         ("https://eu.api.example.com", "__Host-ringtrue-session=", true),
@@ -137,12 +133,12 @@ async fn cookies_are_for_this_host_and_for_no_script() {
         let mut browser = Browser::admin(&world).await;
         browser.submit("/console", "/console/sign-out", &[]).await;
         let visit = browser.get("/console/sign-in").await;
-        let answer = sign_in(&mut browser, "root@example.com", PASSWORD).await;
-        let set = |answer: &crate::client::Answer| {
-            let cookies = answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+        let response = sign_in(&mut browser, "root@example.com", PASSWORD).await;
+        let set = |response: &crate::client::HttpResponse| {
+            let cookies = response.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
             cookies.map(|(_, value)| value.clone()).collect::<Vec<_>>()
         };
-        let cookies = [set(&visit), set(&answer)].concat();
+        let cookies = [set(&visit), set(&response)].concat();
         assert!(cookies.iter().any(|cookie| cookie.starts_with(session)), "{cookies:?}");
         for cookie in cookies {
             assert!(cookie.contains("; Path=/; HttpOnly; SameSite=Lax"), "{cookie}");
@@ -152,35 +148,37 @@ async fn cookies_are_for_this_host_and_for_no_script() {
 }
 
 #[tokio::test]
-async fn who_guesses_waits_longer_and_longer_whether_or_not_there_is_an_account() {
+async fn failed_sign_ins_are_throttled_with_and_without_an_account() {
     let world = World::sqlite().await;
     Browser::admin(&world).await;
     for email in ["nobody@example.com", "not an address", "root@example.com"] {
-        let mut browser = Browser::at(&world);
-        let mut answers = vec![];
+        let mut browser = Browser::new(&world);
+        let mut responses = vec![];
         for (wait, expected) in
             [(0, 401), (0, 401), (0, 401), (0, 429), (1, 401), (1, 429), (1, 401), (3, 429), (1, 401)]
         {
             world.advance(SignedDuration::from_secs(wait));
-            let answer = sign_in(&mut browser, email, "wrong").await.assert(expected);
-            assert_eq!(answer.header("retry-after").is_some(), expected == 429);
-            answers.push((answer.status, answer.text().contains("is wrong")));
+            let response = sign_in(&mut browser, email, "wrong").await.assert(expected);
+            assert_eq!(response.header("retry-after").is_some(), expected == 429);
+            responses.push((response.status, response.text().contains("Wrong e-mail address or password.")));
         }
-        assert_eq!(answers.iter().filter(|(status, is_wrong)| (*status == 401) == *is_wrong).count(), answers.len());
+        assert_eq!(
+            responses.iter().filter(|(status, is_wrong)| (*status == 401) == *is_wrong).count(),
+            responses.len()
+        );
     }
-    // The right password has to wait as well, and is let in after that.
-    let mut browser = Browser::at(&world);
+    // The correct password is throttled as well, and accepted after the delay.
+    let mut browser = Browser::new(&world);
     assert_eq!(sign_in(&mut browser, "root@example.com", PASSWORD).await.status, 429);
     world.advance(SignedDuration::from_mins(16));
     assert_eq!(location(&sign_in(&mut browser, "root@example.com", PASSWORD).await), "/console");
 }
 
-/// More nodes are no more guesses, whether or not there is an account.
-async fn guesses_count_at_all_nodes_together(world: World) {
+async fn failed_sign_ins_are_counted_across_nodes(world: World) {
     Browser::admin(&world).await;
     let second = world.second_node().await;
     let at = |address| {
-        let mut browser = Browser::at(&world);
+        let mut browser = Browser::new(&world);
         browser.address = address;
         browser
     };
@@ -199,11 +197,11 @@ async fn guesses_count_at_all_nodes_together(world: World) {
         ] {
             world.advance(SignedDuration::from_secs(wait));
             let browser = if is_here { &mut here } else { &mut there };
-            let answer = sign_in(browser, email, "wrong").await.assert(expected);
-            assert_eq!(answer.header("retry-after").is_some(), expected == 429);
+            let response = sign_in(browser, email, "wrong").await.assert(expected);
+            assert_eq!(response.header("retry-after").is_some(), expected == 429);
         }
     }
-    // Who knows the password has to wait, too, and is forgiven at both.
+    // The correct password is throttled too, and then resets the count on both nodes.
     sign_in(&mut there, "root@example.com", PASSWORD).await.assert(429);
     world.advance(SignedDuration::from_mins(16));
     assert_eq!(location(&sign_in(&mut there, "root@example.com", PASSWORD).await), "/console");
@@ -213,10 +211,10 @@ async fn guesses_count_at_all_nodes_together(world: World) {
 }
 
 #[tokio::test]
-async fn a_form_without_its_token_does_nothing() {
+async fn form_without_a_valid_csrf_token_is_rejected() {
     let world = World::sqlite().await;
     let mut browser = Browser::admin(&world).await;
-    let mut other = Browser::at(&world);
+    let mut other = Browser::new(&world);
     let of_another = other.form_token("/console/sign-in").await;
     for token in ["", "wrong", &of_another] {
         browser.post("/console/sign-out", token, &[]).await.assert(403);
@@ -231,28 +229,28 @@ async fn a_form_without_its_token_does_nothing() {
         .assert(400);
     browser.get("/console").await.assert(200);
 
-    // Strangers' forms are bound to their browser, too.
+    // Forms without a session are bound to their browser as well.
     let fields = [("email", "root@example.com"), ("password", PASSWORD)];
-    Browser::at(&world).post("/console/sign-in", &of_another, &fields).await.assert(403);
+    Browser::new(&world).post("/console/sign-in", &of_another, &fields).await.assert(403);
     assert_eq!(location(&other.post("/console/sign-in", &of_another, &fields).await), "/console");
 }
 
 #[tokio::test]
-async fn whoever_must_sign_in_first_comes_back_to_where_they_were() {
+async fn sign_in_redirects_to_the_requested_page() {
     let world = World::sqlite().await;
     Browser::admin(&world).await;
-    let mut browser = Browser::at(&world);
-    let wanted = format!("/console/workspaces/{}?page=1", world.acme.workspace_id);
-    let sign_in = location(&browser.get(&wanted).await).to_owned();
+    let mut browser = Browser::new(&world);
+    let requested = format!("/console/workspaces/{}?page=1", world.acme.workspace_id);
+    let sign_in = location(&browser.get(&requested).await).to_owned();
     let page = browser.get(&sign_in).await.assert(200).text();
-    assert!(page.contains(&format!("name=\"next\" value=\"{wanted}\"")), "{page}");
-    let fields = [("email", "root@example.com"), ("password", PASSWORD), ("next", &*wanted)];
-    assert_eq!(location(&browser.submit(&sign_in, "/console/sign-in", &fields).await), wanted);
-    browser.get(&wanted).await.assert(200);
+    assert!(page.contains(&format!("name=\"next\" value=\"{requested}\"")), "{page}");
+    let fields = [("email", "root@example.com"), ("password", PASSWORD), ("next", &*requested)];
+    assert_eq!(location(&browser.submit(&sign_in, "/console/sign-in", &fields).await), requested);
+    browser.get(&requested).await.assert(200);
 }
 
 #[tokio::test]
-async fn coming_and_going_is_in_the_audit_log() {
+async fn invitations_are_audited() {
     let world = World::sqlite().await;
     let mut owner = Browser::member(&world, &world.acme, ringtrue_domain::account::Role::Owner).await;
     let members = format!("/console/workspaces/{}/members", world.acme.workspace_id);

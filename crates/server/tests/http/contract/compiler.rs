@@ -1,4 +1,4 @@
-//! From the document's schemas to validators.
+//! Compiles the document's schemas to validators.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::{
     response::{Header, Response},
 };
 
-/// Where the validators find the document.
+/// Base URI of the document.
 const HOME: &str = "ringtrue:/openapi.json";
 
-/// Makes validators whose references lead into the document.
+/// Builds validators whose references point into the document.
 pub struct Compiler<'d> {
     root: &'d Value,
     registry: Registry<'d>,

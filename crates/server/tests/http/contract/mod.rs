@@ -1,7 +1,7 @@
-//! Holds what the server answers against the API document.
+//! Validates responses against the OpenAPI document.
 //!
-//! Every answer that the HTTP tests get goes through [`Contract::check`]. An undocumented path, method, status, content
-//! type or member, a missing header or a wrong format is an error, so the document and the code cannot drift apart.
+//! All responses of the HTTP tests pass through [`Contract::check`]. An undocumented path, method, status, content type
+//! or member, a missing header or a wrong format is an error, so the document and the code cannot diverge.
 
 mod compiler;
 mod pointer;
@@ -19,7 +19,7 @@ const UNKNOWN_PATH: &str = "/components/responses/NotFound";
 const WRONG_METHOD: &str = "/components/responses/MethodNotAllowed";
 const OAUTH_WRONG_METHOD: &str = "/components/responses/OAuthMethodNotAllowed";
 
-/// The document, ready to judge.
+/// The compiled document.
 #[derive(Debug)]
 pub struct Contract {
     root: Value,
@@ -35,11 +35,11 @@ struct Template {
     operations: BTreeMap<String, Operation>,
 }
 
-/// The pointer of each status's response.
+/// Pointers of the responses by status.
 type Operation = BTreeMap<u16, String>;
 
 impl Contract {
-    /// Reads the document and compiles every schema of a response.
+    /// Parses the document and compiles the schemas of all responses.
     pub fn new(json: &str) -> Result<Self, String> {
         let mut root: Value = serde_json::from_str(json).map_err(|e| e.to_string())?;
         close_open_sets(&mut root);
@@ -64,26 +64,25 @@ impl Contract {
         Ok(Self { root, paths, responses })
     }
 
-    /// Every method and path template of the document, methods in upper case. `HEAD` comes with `GET` unsaid.
+    /// Upper-case methods and path templates. `HEAD` is implied by `GET`.
     pub fn routes(&self) -> BTreeSet<(String, String)> {
         let of = |path: &Template| path.operations.keys().map(|m| (m.clone(), path.text.clone())).collect::<Vec<_>>();
         self.paths.iter().flat_map(of).collect()
     }
 
-    /// The schema of the JSON body that a route takes.
+    /// The schema of a route's JSON body.
     pub fn request_schema(&self, method: &str, template: &str) -> Option<&Value> {
         let method = method.to_lowercase();
         let at = format!("/paths/{}/{method}/requestBody/content/application~1json/schema", escape(template));
         self.root.pointer(&resolve(&self.root, &at).ok()?)
     }
 
-    /// Every error code that a problem may carry.
     pub fn error_codes(&self) -> BTreeSet<String> {
         let codes = self.root.pointer("/components/schemas/Problem/properties/error_code/enum");
         codes.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// Judges one answer. The path may carry a query.
+    /// Validates a response. The path may have a query.
     pub fn check(&self, method: &str, path: &str, status: u16, headers: &Headers, body: &[u8]) -> Result<(), String> {
         let place = format!("{method} {path} answered {status}");
         let problem = |what: String| format!("{place}: {what}");
@@ -113,7 +112,7 @@ impl Contract {
         }
     }
 
-    /// The template that a path belongs to. From left to right, a literal segment wins over a parameter.
+    /// Finds the template of a path. Literal segments take precedence over parameters, from left to right.
     fn find(&self, path: &str) -> Option<&Template> {
         let matching = self.paths.iter().filter(|template| template.matches(path));
         matching.max_by_key(|template| template.text.split('/').map(|part| !is_parameter(part)).collect::<Vec<_>>())
@@ -127,7 +126,7 @@ impl Template {
         ours.clone().count() == theirs.clone().count() && ours.zip(theirs).all(fits)
     }
 
-    /// `Allow` names the documented methods, and `HEAD` where there is `GET`.
+    /// `Allow` lists the documented methods, and `HEAD` with `GET`.
     fn check_allow(&self, headers: &Headers) -> Result<(), String> {
         let mut expected: BTreeSet<&str> = self.operations.keys().map(String::as_str).collect();
         if expected.contains("GET") {
@@ -139,7 +138,7 @@ impl Template {
     }
 }
 
-/// Callers must be ready for values that a later release adds; this one gives none but those that it lists.
+/// Clients must accept values of later releases; this release only sends the listed ones.
 fn close_open_sets(node: &mut Value) {
     match node {
         Value::Object(members) => {

@@ -1,10 +1,10 @@
-//! Finding one's way in the document, by JSON pointers.
+//! JSON pointers into the document.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Follows references, and answers with the pointer of what they lead to.
+/// Follows references and returns the pointer of the target.
 pub fn resolve(root: &Value, pointer: &str) -> Result<String, String> {
     let mut pointer = pointer.to_owned();
     for _ in 0..16 {
@@ -21,12 +21,12 @@ pub fn members<'v>(root: &'v Value, pointer: &str) -> impl Iterator<Item = (&'v 
     root.pointer(pointer).and_then(Value::as_object).into_iter().flatten()
 }
 
-/// A key as a part of a JSON pointer.
+/// Escapes a key for a JSON pointer.
 pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// A JSON pointer as the fragment of a URI.
+/// Encodes a JSON pointer as a URI fragment.
 pub fn fragment(pointer: &str) -> String {
     let mut out = String::with_capacity(pointer.len());
     for byte in pointer.bytes() {

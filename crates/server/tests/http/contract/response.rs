@@ -1,11 +1,11 @@
-//! One documented response, and whether an answer is one.
+//! Validates a response against its documentation.
 
 use std::collections::BTreeMap;
 
 use jsonschema::Validator;
 use serde_json::Value;
 
-/// Names and values, as they came.
+/// Received names and values.
 pub type Headers = [(String, String)];
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The cases that the checker is checked by.
+//! Tests of the contract validator.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ fn contract() -> Contract {
     Contract::new(&document.to_string()).expect("a document")
 }
 
-/// Judges an answer of a status with headers and a body; says what is wrong.
+/// Validates a response and returns the error.
 fn check(call: &str, status: u16, pairs: &[(&str, &str)], body: &str) -> Result<(), String> {
     let (method, path) = call.split_once(' ').expect("a method and a path");
     let headers: Vec<_> = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -74,14 +74,14 @@ fn bodies() {
 }
 
 #[test]
-fn an_answer_to_head_is_that_of_get_without_its_body() {
+fn head_response_matches_get_without_a_body() {
     accepts("HEAD /things/1", 200, &[JSON], "");
     refuses("HEAD /things/1", 200, &[JSON], THING, "HEAD has a body");
     refuses("HEAD /things/1", 200, &[("content-type", "text/plain")], "", "text/plain is not among");
 }
 
 #[test]
-fn a_literal_segment_wins() {
+fn literal_segment_takes_precedence() {
     accepts("GET /things/all", 200, &[("content-type", "text/plain")], "one, two");
     refuses("GET /things/all", 200, &[JSON], THING, "not among");
     refuses("GET /things/", 200, &[JSON], THING, "the path is not documented");
@@ -99,7 +99,7 @@ fn header_values() {
 }
 
 #[test]
-fn an_unknown_path_is_404_and_nothing_else() {
+fn unknown_path_must_return_404() {
     accepts("PUT /nowhere", 404, &[PROBLEM, ID], MISSING);
     refuses("GET /nowhere", 404, &[JSON, ID], MISSING, "not among");
     refuses("GET /nowhere", 200, &[JSON], THING, "the path is not documented");
@@ -107,7 +107,7 @@ fn an_unknown_path_is_404_and_nothing_else() {
 }
 
 #[test]
-fn an_unknown_method_is_405_with_the_methods_that_there_are() {
+fn unknown_method_must_return_405_with_allow() {
     let allow = ("allow", "GET, HEAD,DELETE");
     accepts("OPTIONS /things/1", 405, &[PROBLEM, ID, allow], METHOD);
     refuses("OPTIONS /things/1", 405, &[PROBLEM, ID, ("allow", "GET")], METHOD, "Allow is");

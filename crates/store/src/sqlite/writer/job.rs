@@ -1,236 +1,240 @@
-//! What goes through the writer: verbs of any kind, and steps, which are made for it.
+//! Jobs of the writer thread: arbitrary closures, and [`WriteOp`]s, which share a savepoint.
 
 use std::{mem, ptr};
 
-use ringtrue_engine::ports::{StoreError, UsageCount};
+use ringtrue_engine::ports::{StoreError, UsageDelta};
 use rusqlite::{CachedStatement, Connection, Statement, params_from_iter};
 use tokio::sync::oneshot;
 
 use super::super::{
-    connection::{SqliteTx, at_once, rows_of},
+    concluded_checks::ConcludedCheckRows,
+    connection::{SqliteTx, collect_rows, poll_ready},
     counters,
-    ended_checks::EndedChecks,
     error::store_error,
 };
 use crate::{
-    driver::{Ended, Ending, NewEnded, Tx, Value},
+    driver::{NewConcludedCheck, TransactionEnd, TransactionFuture, Tx, Value},
     row::Row,
 };
 
-/// A verb that many callers use at once.
+/// A frequent write of the data plane.
 ///
-/// Steps run together, without a savepoint each. One that refuses should do so before it writes: if it has written, its
-/// batch is run once more, with savepoints.
-pub trait Step: Send + 'static {
-    type Answer: Send + 'static;
+/// The write ops of a batch run without a savepoint each. An op should roll back before its first write: otherwise the
+/// whole batch runs again, with savepoints.
+pub trait WriteOp: Send + 'static {
+    type Output: Send + 'static;
 
-    /// Whether its caller is told anything that must outlive the machine. If not, the answer comes before the disk has
-    /// the step; whatever is on the disk later has it too.
-    const IS_A_PROMISE: bool = true;
+    /// Whether the caller gets the result only after the fsync. `false` suits an intermediate step whose result is not
+    /// reported outside: the write that follows it is durable only together with it.
+    const WAIT_FOR_SYNC: bool = true;
 
-    /// May be called again if what it wrote was taken back.
-    fn run(&self, turn: &mut Turn<'_>) -> Result<Ending<Self::Answer>, StoreError>;
+    /// Runs again if the batch is rolled back.
+    fn run(&self, tx: &mut BatchTransaction<'_>) -> Result<TransactionEnd<Self::Output>, StoreError>;
 }
 
-/// The place of steps in a transaction, one after the other. What one of them has prepared is ready for the next, and what
-/// can be written together is, at the end.
-pub struct Turn<'c> {
+/// The transaction of a batch of write ops. It shares prepared statements between them, and defers inserts of concluded
+/// checks and counter updates to one write at the end.
+pub struct BatchTransaction<'c> {
     connection: &'c Connection,
     statements: Vec<(&'static str, CachedStatement<'c>)>,
-    ended: EndedChecks,
-    counts: Vec<UsageCount>,
+    concluded: ConcludedCheckRows,
+    counts: Vec<UsageDelta>,
 }
 
-/// How much there was to be written together.
+/// Lengths of the deferred writes.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
-    ended: usize,
+pub(super) struct DeferredMark {
+    concluded: usize,
     counts: usize,
 }
 
-impl<'c> Turn<'c> {
-    pub(super) fn over(connection: &'c Connection) -> Self {
-        Turn { connection, statements: Vec::new(), ended: EndedChecks::default(), counts: Vec::new() }
+impl<'c> BatchTransaction<'c> {
+    pub(super) fn new(connection: &'c Connection) -> Self {
+        BatchTransaction {
+            connection,
+            statements: Vec::new(),
+            concluded: ConcludedCheckRows::default(),
+            counts: Vec::new(),
+        }
     }
 
-    pub(super) fn mark(&self) -> Mark {
-        Mark { ended: self.ended.len(), counts: self.counts.len() }
+    pub(super) fn deferred_mark(&self) -> DeferredMark {
+        DeferredMark { concluded: self.concluded.len(), counts: self.counts.len() }
     }
 
-    /// Forgets what is to be written for a step that is not kept.
-    pub(super) fn back_to(&mut self, mark: Mark) {
-        self.ended.truncate(mark.ended);
+    pub(super) fn discard_deferred_since(&mut self, mark: DeferredMark) {
+        self.concluded.truncate(mark.concluded);
         self.counts.truncate(mark.counts);
     }
 
-    pub(super) fn write(self) -> Result<(), StoreError> {
-        self.ended.write(self.connection)?;
+    pub(super) fn write_deferred(self) -> Result<(), StoreError> {
+        self.concluded.write(self.connection)?;
         counters::write(&self.counts, self.connection)
     }
 
-    /// Gives how many rows a statement has changed. For `returning` a table would be made, each time.
-    pub fn change(&mut self, sql: &'static str, values: &[Value]) -> Result<usize, StoreError> {
+    /// Returns the number of changed rows. Cheaper than `returning`, for which `SQLite` builds a temporary table.
+    pub fn execute(&mut self, sql: &'static str, values: &[Value]) -> Result<usize, StoreError> {
         let changed = self.statement(sql).and_then(|statement| statement.execute(params_from_iter(values)));
         changed.map_err(|error| store_error(&error))
     }
 
-    pub fn rows(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let found = self.statement(sql).and_then(|statement| rows_of(statement, values));
+    pub fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let found = self.statement(sql).and_then(|statement| collect_rows(statement, values));
         found.map_err(|error| store_error(&error))
     }
 
-    pub fn first(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
-        Ok(self.rows(sql, values)?.into_iter().next())
+    pub fn query_first(&mut self, sql: &'static str, values: &[Value]) -> Result<Option<Row>, StoreError> {
+        Ok(self.query(sql, values)?.into_iter().next())
     }
 
-    /// Inserts a check with the rest of the batch, if the step is kept.
-    pub fn insert(&mut self, new: &NewEnded) {
-        self.ended.add(new);
+    pub fn defer_insert(&mut self, new: &NewConcludedCheck) {
+        self.concluded.add(new);
     }
 
-    /// Counts with the rest of the batch, if the step is kept.
-    pub fn count(&mut self, counts: impl IntoIterator<Item = UsageCount>) {
+    pub fn defer_counts(&mut self, counts: impl IntoIterator<Item = UsageDelta>) {
         self.counts.extend(counts);
     }
 
     fn statement(&mut self, sql: &'static str) -> rusqlite::Result<&mut Statement<'c>> {
-        // By where the text stands: reading it to the end each time would cost more than some statements.
+        // Compares addresses: comparing the texts would cost more than some statements.
         let known = self.statements.iter().position(|(known, _)| ptr::eq(*known, sql));
-        let place = known.unwrap_or(self.statements.len());
+        let index = known.unwrap_or(self.statements.len());
         if known.is_none() {
             self.statements.push((sql, self.connection.prepare_cached(sql)?));
         }
-        Ok(&mut self.statements[place].1)
+        Ok(&mut self.statements[index].1)
     }
 }
 
-/// Something on its way through the writer.
-pub trait Job: Send {
-    fn is_wanted(&self) -> bool;
-    fn is_a_promise(&self) -> bool;
-    /// Tells the caller, once it is known what became of the batch.
-    fn answer(self: Box<Self>, batch: &Result<(), String>);
+/// A job in the writer's queue or in a batch.
+pub trait QueuedJob: Send {
+    /// Whether the caller still waits for the result.
+    fn is_awaited(&self) -> bool;
+    fn waits_for_sync(&self) -> bool;
+    /// Sends the result to the caller, given the outcome of the batch.
+    fn complete(self: Box<Self>, batch: &Result<(), String>);
 }
 
-/// A step on its way.
-pub(super) trait Taken: Job {
-    fn run(&mut self, turn: &mut Turn<'_>) -> Keep;
-    /// It was run, and could not be kept.
+pub(super) trait QueuedWriteOp: QueuedJob {
+    fn run(&mut self, tx: &mut BatchTransaction<'_>) -> Effect;
+    /// Replaces the result of an op that ran, but whose deferred writes failed.
     fn fail(&mut self, error: StoreError);
 }
 
-/// A verb on its way.
-pub(super) trait Run: Job {
-    fn run(&mut self, connection: &mut Connection) -> Keep;
+pub(super) trait QueuedClosure: QueuedJob {
+    fn run(&mut self, connection: &mut Connection) -> Effect;
 }
 
-pub(super) enum Work {
-    Step(Box<dyn Taken>),
-    Verb(Box<dyn Run>),
+pub(super) enum WriterJob {
+    WriteOp(Box<dyn QueuedWriteOp>),
+    Closure(Box<dyn QueuedClosure>),
 }
 
+/// What to do with the writes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    All,
-    Nothing,
+pub enum Effect {
+    Keep,
+    Discard,
 }
 
 type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-pub(super) struct StepJob<S: Step> {
-    pub step: S,
-    pub done: Option<Result<S::Answer, StoreError>>,
-    pub reply: Reply<S::Answer>,
+pub(super) struct WriteOpJob<O: WriteOp> {
+    pub op: O,
+    pub result: Option<Result<O::Output, StoreError>>,
+    pub reply: Reply<O::Output>,
 }
 
-impl<S: Step> Job for StepJob<S> {
-    fn is_wanted(&self) -> bool {
+impl<O: WriteOp> QueuedJob for WriteOpJob<O> {
+    fn is_awaited(&self) -> bool {
         !self.reply.is_closed()
     }
 
-    fn is_a_promise(&self) -> bool {
-        S::IS_A_PROMISE
+    fn waits_for_sync(&self) -> bool {
+        O::WAIT_FOR_SYNC
     }
 
-    fn answer(self: Box<Self>, batch: &Result<(), String>) {
-        tell(self.reply, batch, self.done);
+    fn complete(self: Box<Self>, batch: &Result<(), String>) {
+        send_reply(self.reply, batch, self.result);
     }
 }
 
-impl<S: Step> Taken for StepJob<S> {
-    fn run(&mut self, turn: &mut Turn<'_>) -> Keep {
-        self.done = None;
-        let (keep, answer) = split(self.step.run(turn));
-        self.done = Some(answer);
-        keep
+impl<O: WriteOp> QueuedWriteOp for WriteOpJob<O> {
+    fn run(&mut self, tx: &mut BatchTransaction<'_>) -> Effect {
+        self.result = None;
+        let (effect, result) = split_end(self.op.run(tx));
+        self.result = Some(result);
+        effect
     }
 
     fn fail(&mut self, error: StoreError) {
-        self.done = Some(Err(error));
+        self.result = Some(Err(error));
     }
 }
 
-pub(super) struct VerbJob<W, T> {
-    pub state: State<W, T>,
+pub(super) struct ClosureJob<W, T> {
+    pub state: ClosureState<W, T>,
     pub reply: Reply<T>,
 }
 
-pub(super) enum State<W, T> {
-    Waiting(W),
+pub(super) enum ClosureState<W, T> {
+    Queued(W),
     Done(Result<T, StoreError>),
-    /// While it runs, and for good if it panics.
+    /// Also the state after a panic.
     Running,
 }
 
-impl<T, W> Job for VerbJob<W, T>
+impl<T, W> QueuedJob for ClosureJob<W, T>
 where
     T: Send + 'static,
-    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static,
 {
-    fn is_wanted(&self) -> bool {
+    fn is_awaited(&self) -> bool {
         !self.reply.is_closed()
     }
 
-    fn is_a_promise(&self) -> bool {
+    fn waits_for_sync(&self) -> bool {
         true
     }
 
-    fn answer(self: Box<Self>, batch: &Result<(), String>) {
-        let done = match self.state {
-            State::Done(answer) => Some(answer),
-            State::Waiting(_) | State::Running => None,
+    fn complete(self: Box<Self>, batch: &Result<(), String>) {
+        let result = match self.state {
+            ClosureState::Done(result) => Some(result),
+            ClosureState::Queued(_) | ClosureState::Running => None,
         };
-        tell(self.reply, batch, done);
+        send_reply(self.reply, batch, result);
     }
 }
 
-impl<T, W> Run for VerbJob<W, T>
+impl<T, W> QueuedClosure for ClosureJob<W, T>
 where
     T: Send + 'static,
-    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+    W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static,
 {
-    fn run(&mut self, connection: &mut Connection) -> Keep {
-        let State::Waiting(work) = mem::replace(&mut self.state, State::Running) else { return Keep::Nothing };
-        let (keep, answer) = split(at_once(work(&mut SqliteTx { connection })));
-        self.state = State::Done(answer);
-        keep
+    fn run(&mut self, connection: &mut Connection) -> Effect {
+        let ClosureState::Queued(work) = mem::replace(&mut self.state, ClosureState::Running) else {
+            return Effect::Discard;
+        };
+        let (effect, result) = split_end(poll_ready(work(&mut SqliteTx { connection })));
+        self.state = ClosureState::Done(result);
+        effect
     }
 }
 
-fn split<T>(ending: Result<Ending<T>, StoreError>) -> (Keep, Result<T, StoreError>) {
-    match ending {
-        Ok(Ending::Commit(answer)) => (Keep::All, Ok(answer)),
-        Ok(Ending::Rollback(answer)) => (Keep::Nothing, Ok(answer)),
-        Err(error) => (Keep::Nothing, Err(error)),
+fn split_end<T>(end: Result<TransactionEnd<T>, StoreError>) -> (Effect, Result<T, StoreError>) {
+    match end {
+        Ok(TransactionEnd::Commit(output)) => (Effect::Keep, Ok(output)),
+        Ok(TransactionEnd::Rollback(output)) => (Effect::Discard, Ok(output)),
+        Err(error) => (Effect::Discard, Err(error)),
     }
 }
 
-fn tell<T>(reply: Reply<T>, batch: &Result<(), String>, done: Option<Result<T, StoreError>>) {
-    let answer = match (batch, done) {
+fn send_reply<T>(reply: Reply<T>, batch: &Result<(), String>, result: Option<Result<T, StoreError>>) {
+    let result = match (batch, result) {
         (Err(reason), _) => Err(StoreError::Unavailable(reason.clone())),
-        (Ok(()), Some(answer)) => answer,
-        (Ok(()), None) => Err(StoreError::Refused("the verb broke off in a panic".to_owned())),
+        (Ok(()), Some(result)) => result,
+        (Ok(()), None) => Err(StoreError::Refused("the write panicked".to_owned())),
     };
-    // A caller that has gone away does not need its answer.
-    drop(reply.send(answer));
+    // The caller may have dropped its future.
+    drop(reply.send(result));
 }

@@ -1,14 +1,14 @@
-//! The one thread that writes, and its group commit.
+//! The writer thread and its group commit.
 //!
-//! Whoever comes while a transaction is being made goes with the next one. Those of a batch are told after their commit is
-//! durable, which the [`disk`](super::disk) sees to while the next batch is made. If the commit itself fails, nothing of
-//! the batch has happened, and everybody is told so.
+//! Jobs that arrive while a transaction runs form the next batch. The jobs of a batch complete after their commit is
+//! durable, which [`wal_syncer`](super::wal_syncer) ensures while the next batch runs. If the commit fails, nothing of
+//! the batch is stored and every job gets the error.
 //!
-//! One that fails, or that decides to write nothing, takes nobody with it. Verbs run in a savepoint each. [`Step`]s seldom
-//! need one, and savepoints are not cheap: they run together, and if one of them has to be taken back, all are, and run
-//! once more with a savepoint each.
+//! A job that fails or rolls back does not affect the others. Closures run in a savepoint each. [`WriteOp`]s rarely
+//! roll back, and savepoints are not cheap, so they run together without one. If an op has to be undone after it wrote,
+//! the whole transaction is rolled back and runs again with a savepoint for each op.
 //!
-//! The queue is bounded. A verb whose caller has gone away before its turn is left out.
+//! The queue is bounded. A job whose caller has gone before its batch starts is skipped.
 
 mod job;
 
@@ -25,227 +25,229 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     connection::{Access, execute, open},
-    disk::{Committed, Disk, Tide, answer},
-    stopped,
+    thread_stopped_error,
+    wal_syncer::{CommittedBatch, DurabilityWatch, WalSyncer, complete_jobs},
 };
 use crate::{
-    driver::{Ended, Tx},
-    gathering::Gathering,
+    batch_delay::BatchDelay,
+    driver::{TransactionFuture, Tx},
 };
 
-pub(super) use job::{Job, Step, Turn};
-use job::{Keep, Run, State, StepJob, Taken, VerbJob, Work};
+pub(super) use job::{BatchTransaction, QueuedJob, WriteOp};
+use job::{ClosureJob, ClosureState, Effect, QueuedClosure, QueuedWriteOp, WriteOpJob, WriterJob};
 
-const QUEUE: usize = 8_192;
-const MAX_BATCH: usize = 1_024;
-/// Between two looks at whether more have come.
-const GATHERING_PAUSE: Duration = Duration::from_micros(20);
+const QUEUE_CAPACITY: usize = 8_192;
+const MAX_BATCH_SIZE: usize = 1_024;
+/// Pause between two looks at the queue while a batch stays open.
+const BATCH_POLL_INTERVAL: Duration = Duration::from_micros(20);
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    queue: mpsc::Sender<Work>,
+    queue: mpsc::Sender<WriterJob>,
 }
 
 impl Writer {
-    pub(super) async fn start(path: PathBuf) -> Result<(Self, Tide), StoreError> {
-        let (queue, jobs) = mpsc::channel(QUEUE);
+    pub(super) async fn start(path: PathBuf) -> Result<(Self, DurabilityWatch), StoreError> {
+        let (queue, jobs) = mpsc::channel(QUEUE_CAPACITY);
         let (opened, is_open) = oneshot::channel();
         let set_up = move || {
             let connection = open(&path, Access::Write)?;
-            let (disk, tide) = Disk::start(&path)?;
-            Ok((connection, disk, tide))
+            let (syncer, watch) = WalSyncer::start(&path)?;
+            Ok((connection, syncer, watch))
         };
         let work = move || match set_up() {
-            Ok((connection, disk, tide)) => {
-                let someone_waits = opened.send(Ok(tide)).is_ok();
-                if someone_waits {
-                    serve(connection, jobs, disk);
+            Ok((connection, syncer, watch)) => {
+                let is_awaited = opened.send(Ok(watch)).is_ok();
+                if is_awaited {
+                    run_writer(connection, jobs, syncer);
                 }
             }
-            // Whoever waits hears it; if nobody does, there is nothing to be done.
             Err(error) => drop(opened.send(Err(error))),
         };
         let spawned = thread::Builder::new().name("sqlite-writer".to_owned()).spawn(work);
-        spawned.map_err(|error| StoreError::Unavailable(format!("no thread can be started: {error}")))?;
-        let tide = is_open.await.map_err(|_| stopped())??;
-        Ok((Writer { queue }, tide))
+        spawned.map_err(|error| StoreError::Unavailable(format!("cannot start a thread: {error}")))?;
+        let watch = is_open.await.map_err(|_| thread_stopped_error())??;
+        Ok((Writer { queue }, watch))
     }
 
-    /// Runs `work` in one of the next transactions, and answers when that is durable.
+    /// Runs `work` in one of the next batches, and returns when its commit is durable.
     pub(super) async fn run<T, W>(&self, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> Ended<'t, T> + Send + 'static,
+        W: for<'t> FnOnce(&'t mut (dyn Tx + 't)) -> TransactionFuture<'t, T> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        self.submit(Work::Verb(Box::new(VerbJob { state: State::Waiting(work), reply })), answer).await
+        let (reply, result) = oneshot::channel();
+        let job = ClosureJob { state: ClosureState::Queued(work), reply };
+        self.submit(WriterJob::Closure(Box::new(job)), result).await
     }
 
-    /// Takes a step in one of the next transactions, and answers when that is durable, if the step is a promise.
+    /// Runs a write op in one of the next batches. Returns when its commit is durable, or when it is committed if the
+    /// op does not [wait for the sync](WriteOp::WAIT_FOR_SYNC).
     ///
-    /// It is put into its box here, and not carried along by those who wait.
-    pub(super) fn step<S: Step>(&self, step: S) -> impl Future<Output = Result<S::Answer, StoreError>> + use<'_, S> {
-        let (reply, answer) = oneshot::channel();
-        self.submit(Work::Step(Box::new(StepJob { step, done: None, reply })), answer)
+    /// Boxes the op before the future is built, which keeps the caller's future small.
+    pub(super) fn run_op<O: WriteOp>(&self, op: O) -> impl Future<Output = Result<O::Output, StoreError>> + use<'_, O> {
+        let (reply, result) = oneshot::channel();
+        self.submit(WriterJob::WriteOp(Box::new(WriteOpJob { op, result: None, reply })), result)
     }
 
-    async fn submit<T>(&self, work: Work, answer: oneshot::Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
-        self.queue.send(work).await.map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())?
+    async fn submit<T>(
+        &self,
+        job: WriterJob,
+        result: oneshot::Receiver<Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.queue.send(job).await.map_err(|_| thread_stopped_error())?;
+        result.await.map_err(|_| thread_stopped_error())?
     }
 }
 
-/// Until nobody is left who could send a job.
-fn serve(mut connection: Connection, mut works: mpsc::Receiver<Work>, mut disk: Disk) {
-    let mut gathering = Gathering::default();
+/// Runs until every sender is dropped.
+fn run_writer(mut connection: Connection, mut jobs: mpsc::Receiver<WriterJob>, mut syncer: WalSyncer) {
+    let mut delay = BatchDelay::default();
     loop {
-        let gathered = gather(&mut works, &mut gathering);
-        if gathered.is_empty() {
+        let collected = collect_batch(&mut jobs, &mut delay);
+        if collected.is_empty() {
             return;
         }
-        let mut batch = Batch::of(gathered);
-        let begun = Instant::now();
-        let size = batch.steps.len() + batch.verbs.len();
-        let outcome = write_together(&mut connection, &mut batch);
-        let number = disk.expect();
-        let outcome = outcome.and_then(|()| run(&connection, "commit"));
+        let mut batch = Batch::of_awaited(collected);
+        let started = Instant::now();
+        let size = batch.ops.len() + batch.closures.len();
+        let outcome = run_batch(&mut connection, &mut batch);
+        let number = syncer.announce_commit();
+        let outcome = outcome.and_then(|()| execute_sql(&connection, "commit"));
         if let Err(reason) = &outcome {
-            tracing::error!(batch.verbs = size, reason, "a batch of writes has failed");
+            tracing::error!(batch.size = size, reason, "batch of writes failed");
             if !connection.is_autocommit() {
-                // If this fails too, the next `begin` says so.
+                // If this fails too, the next `begin` reports it.
                 drop(connection.execute_batch("rollback"));
             }
         }
-        gathering.ended(size, works.len(), begun.elapsed());
-        let (promises, rest): (Vec<_>, Vec<_>) =
-            batch.into_jobs().partition(|job| outcome.is_ok() && job.is_a_promise());
-        disk.keep(Committed { number, jobs: promises });
-        answer(rest, &outcome);
+        delay.record_commit(size, jobs.len(), started.elapsed());
+        let (waiting, rest): (Vec<_>, Vec<_>) =
+            batch.into_jobs().partition(|job| outcome.is_ok() && job.waits_for_sync());
+        syncer.enqueue(CommittedBatch { number, jobs: waiting });
+        complete_jobs(rest, &outcome);
     }
 }
 
-/// What goes into one transaction: the steps first.
+/// The jobs of one transaction. The write ops run first.
 struct Batch {
-    steps: Vec<Box<dyn Taken>>,
-    verbs: Vec<Box<dyn Run>>,
+    ops: Vec<Box<dyn QueuedWriteOp>>,
+    closures: Vec<Box<dyn QueuedClosure>>,
 }
 
 impl Batch {
-    /// Those whose callers still wait.
-    fn of(gathered: Vec<Work>) -> Self {
-        let mut batch = Batch { steps: Vec::with_capacity(gathered.len()), verbs: Vec::new() };
-        for work in gathered {
-            match work {
-                Work::Step(step) if step.is_wanted() => batch.steps.push(step),
-                Work::Verb(verb) if verb.is_wanted() => batch.verbs.push(verb),
-                Work::Step(_) | Work::Verb(_) => {}
+    /// Keeps the jobs whose callers still wait.
+    fn of_awaited(collected: Vec<WriterJob>) -> Self {
+        let mut batch = Batch { ops: Vec::with_capacity(collected.len()), closures: Vec::new() };
+        for job in collected {
+            match job {
+                WriterJob::WriteOp(op) if op.is_awaited() => batch.ops.push(op),
+                WriterJob::Closure(closure) if closure.is_awaited() => batch.closures.push(closure),
+                WriterJob::WriteOp(_) | WriterJob::Closure(_) => {}
             }
         }
         batch
     }
 
-    fn into_jobs(self) -> impl Iterator<Item = Box<dyn Job>> {
-        let steps = self.steps.into_iter().map(|step| step as Box<dyn Job>);
-        steps.chain(self.verbs.into_iter().map(|verb| verb as Box<dyn Job>))
+    fn into_jobs(self) -> impl Iterator<Item = Box<dyn QueuedJob>> {
+        let ops = self.ops.into_iter().map(|op| op as Box<dyn QueuedJob>);
+        ops.chain(self.closures.into_iter().map(|closure| closure as Box<dyn QueuedJob>))
     }
 }
 
-/// Waits for the next batch. It is empty when nobody is left who could ask.
-fn gather(works: &mut mpsc::Receiver<Work>, gathering: &mut Gathering) -> Vec<Work> {
+/// Waits for the next batch. It is empty when every sender is dropped.
+fn collect_batch(jobs: &mut mpsc::Receiver<WriterJob>, delay: &mut BatchDelay) -> Vec<WriterJob> {
     let mut batch = Vec::new();
-    works.blocking_recv_many(&mut batch, MAX_BATCH);
+    jobs.blocking_recv_many(&mut batch, MAX_BATCH_SIZE);
     let opened = Instant::now();
-    while !batch.is_empty() && batch.len() < MAX_BATCH && gathering.goes_on(batch.len(), opened) {
-        thread::sleep(GATHERING_PAUSE);
-        while batch.len() < MAX_BATCH
-            && let Ok(work) = works.try_recv()
+    while !batch.is_empty() && batch.len() < MAX_BATCH_SIZE && delay.should_wait(batch.len(), opened) {
+        thread::sleep(BATCH_POLL_INTERVAL);
+        while batch.len() < MAX_BATCH_SIZE
+            && let Ok(job) = jobs.try_recv()
         {
-            batch.push(work);
+            batch.push(job);
         }
     }
-    gathering.closed(batch.len());
+    delay.record_close(batch.len());
     batch
 }
 
-/// Begins a transaction, and does everything but commit it.
-fn write_together(connection: &mut Connection, batch: &mut Batch) -> Result<(), String> {
-    run(connection, "begin immediate")?;
-    if !take_together(connection, &mut batch.steps)? {
-        run(connection, "rollback")?;
-        run(connection, "begin immediate")?;
-        for step in &mut batch.steps {
-            take_alone(connection, &mut **step)?;
+/// Begins a transaction and runs the batch in it, without the commit.
+fn run_batch(connection: &mut Connection, batch: &mut Batch) -> Result<(), String> {
+    execute_sql(connection, "begin immediate")?;
+    if !run_ops_together(connection, &mut batch.ops)? {
+        execute_sql(connection, "rollback")?;
+        execute_sql(connection, "begin immediate")?;
+        for op in &mut batch.ops {
+            run_op_in_savepoint(connection, &mut **op)?;
         }
     }
-    for verb in &mut batch.verbs {
-        run_alone(connection, &mut **verb)?;
+    for closure in &mut batch.closures {
+        run_closure_in_savepoint(connection, &mut **closure)?;
     }
     Ok(())
 }
 
-/// Takes steps without savepoints. `false`: something has to be taken back.
-fn take_together(connection: &Connection, steps: &mut [Box<dyn Taken>]) -> Result<bool, String> {
-    let mut turn = Turn::over(connection);
-    for step in steps {
-        let (before, mark) = (connection.total_changes(), turn.mark());
-        let keep = attempt(|| step.run(&mut turn));
-        is_alive(connection)?;
-        if keep == Keep::Nothing {
-            if connection.total_changes() != before {
+/// Runs write ops without savepoints. `false`: one of them has to be undone.
+fn run_ops_together(connection: &Connection, ops: &mut [Box<dyn QueuedWriteOp>]) -> Result<bool, String> {
+    let mut tx = BatchTransaction::new(connection);
+    for op in ops {
+        let (changes_before, mark) = (connection.total_changes(), tx.deferred_mark());
+        let effect = catch_panic(|| op.run(&mut tx));
+        ensure_in_transaction(connection)?;
+        if effect == Effect::Discard {
+            if connection.total_changes() != changes_before {
                 return Ok(false);
             }
-            turn.back_to(mark);
+            tx.discard_deferred_since(mark);
         }
     }
-    let is_written = turn.write().is_ok();
-    is_alive(connection).map(|()| is_written)
+    let is_written = tx.write_deferred().is_ok();
+    ensure_in_transaction(connection).map(|()| is_written)
 }
 
-/// Takes a step whose failure is nobody else's.
-fn take_alone(connection: &Connection, step: &mut dyn Taken) -> Result<(), String> {
-    run(connection, "savepoint verb")?;
-    let mut turn = Turn::over(connection);
-    let mut keep = attempt(|| step.run(&mut turn));
-    is_alive(connection)?;
-    if keep == Keep::All
-        && let Err(error) = turn.write()
+fn run_op_in_savepoint(connection: &Connection, op: &mut dyn QueuedWriteOp) -> Result<(), String> {
+    execute_sql(connection, "savepoint job")?;
+    let mut tx = BatchTransaction::new(connection);
+    let mut effect = catch_panic(|| op.run(&mut tx));
+    ensure_in_transaction(connection)?;
+    if effect == Effect::Keep
+        && let Err(error) = tx.write_deferred()
     {
-        is_alive(connection)?;
-        step.fail(error);
-        keep = Keep::Nothing;
+        ensure_in_transaction(connection)?;
+        op.fail(error);
+        effect = Effect::Discard;
     }
-    end_alone(connection, keep)
+    end_savepoint(connection, effect)
 }
 
-/// Runs a verb whose failure is nobody else's.
-fn run_alone(connection: &mut Connection, verb: &mut dyn Run) -> Result<(), String> {
-    run(connection, "savepoint verb")?;
-    let keep = attempt(|| verb.run(connection));
-    is_alive(connection)?;
-    end_alone(connection, keep)
+fn run_closure_in_savepoint(connection: &mut Connection, closure: &mut dyn QueuedClosure) -> Result<(), String> {
+    execute_sql(connection, "savepoint job")?;
+    let effect = catch_panic(|| closure.run(connection));
+    ensure_in_transaction(connection)?;
+    end_savepoint(connection, effect)
 }
 
-fn end_alone(connection: &Connection, keep: Keep) -> Result<(), String> {
-    if keep == Keep::Nothing {
-        run(connection, "rollback to verb")?;
+fn end_savepoint(connection: &Connection, effect: Effect) -> Result<(), String> {
+    if effect == Effect::Discard {
+        execute_sql(connection, "rollback to job")?;
     }
-    run(connection, "release verb")
+    execute_sql(connection, "release job")
 }
 
-/// One that panics has done nothing.
-fn attempt(job: impl FnOnce() -> Keep) -> Keep {
-    catch_unwind(AssertUnwindSafe(job)).unwrap_or(Keep::Nothing)
+fn catch_panic(job: impl FnOnce() -> Effect) -> Effect {
+    catch_unwind(AssertUnwindSafe(job)).unwrap_or(Effect::Discard)
 }
 
-/// Some errors, a full disk among them, make `SQLite` give up the whole transaction.
-fn is_alive(connection: &Connection) -> Result<(), String> {
+/// Some errors, a full disk among them, make `SQLite` roll back the whole transaction.
+fn ensure_in_transaction(connection: &Connection) -> Result<(), String> {
     if connection.is_autocommit() {
-        return Err("the database has given up the transaction, for want of disk or memory".to_owned());
+        return Err("SQLite rolled back the transaction: the disk or the memory is full".to_owned());
     }
     Ok(())
 }
 
-fn run(connection: &Connection, sql: &'static str) -> Result<(), String> {
+fn execute_sql(connection: &Connection, sql: &'static str) -> Result<(), String> {
     execute(connection, sql, &[]).map(drop).map_err(|error| match error {
         StoreError::Unavailable(reason) | StoreError::Refused(reason) => reason,
         other => other.to_string(),

@@ -1,11 +1,11 @@
-//! Sharing among destinations and tenants, as cases and as a property.
+//! Fair sharing among destinations and tenants: cases and a property test.
 
 use proptest::{collection::vec, prelude::*};
 use uuid::Uuid;
 
 use super::*;
 
-const LIMITS: Limits = Limits {
+const LIMITS: CourierLimits = CourierLimits {
     in_flight: 40,
     unproven_in_flight: 12,
     poor_in_flight: 8,
@@ -22,11 +22,11 @@ fn tenant(workspace: u128, project: u128) -> Tenant {
 const ATTACKER: u128 = 1;
 const OTHER: u128 = 2;
 
-fn start_all(scheduler: &mut Scheduler<u32>) -> Vec<Grant> {
+fn start_all(scheduler: &mut Scheduler<u32>) -> Vec<SlotGrant> {
     std::iter::from_fn(|| scheduler.next()).map(|(grant, _)| grant).collect()
 }
 
-fn names(grants: &[Grant]) -> Vec<&str> {
+fn names(grants: &[SlotGrant]) -> Vec<&str> {
     grants.iter().map(|grant| &*grant.destination).collect()
 }
 
@@ -34,12 +34,12 @@ fn fill(scheduler: &mut Scheduler<u32>, tenant: Tenant, name: &str, count: u32) 
     (0..count).filter(|item| scheduler.push(tenant, name, false, *item).is_ok()).count()
 }
 
-/// Makes a destination answer once, so that it is proven.
+/// Delivers once, so that the destination is proven.
 fn prove(scheduler: &mut Scheduler<u32>, tenant: Tenant, name: &str) {
     scheduler.push(tenant, name, false, 0).unwrap();
     let (grant, _) = scheduler.next().unwrap();
     assert_eq!(&*grant.destination, name);
-    scheduler.end(&grant, Ended::Delivered);
+    scheduler.finish(&grant, AttemptResult::Delivered);
 }
 
 #[test]
@@ -63,52 +63,52 @@ fn workspaces_then_projects_take_turns() {
 }
 
 #[test]
-fn an_idle_destination_becomes_the_tenants_that_uses_it_next() {
+fn idle_destination_is_reassigned_to_its_next_tenant() {
     let mut scheduler = Scheduler::new(LIMITS);
     prove(&mut scheduler, tenant(1, 1), "a");
     let owner = Tenant { workspace: WorkspaceId(Uuid::from_u128(2)), ..tenant(1, 1) };
     scheduler.push(owner, "a", false, 0).unwrap();
     let (grant, _) = scheduler.next().unwrap();
-    assert_eq!((grant.tenant, grant.class), (owner, Class::Proven));
+    assert_eq!((grant.tenant, grant.class), (owner, DestinationClass::Proven));
 }
 
 #[test]
-fn slots_of_a_destination_follow_from_its_health() {
+fn slots_depend_on_destination_health() {
     let mut scheduler = Scheduler::new(LIMITS);
     let ours = tenant(1, 1);
     fill(&mut scheduler, ours, "a", 50);
     let first = start_all(&mut scheduler);
-    assert_eq!(first.len(), LIMITS.unproven_in_flight / 3, "one project alone, of unproven slots");
-    scheduler.end(&first[0], Ended::Delivered);
+    assert_eq!(first.len(), LIMITS.unproven_in_flight / 3, "a single project's share of unproven slots");
+    scheduler.finish(&first[0], AttemptResult::Delivered);
     let more = start_all(&mut scheduler);
-    assert_eq!(scheduler.in_flight(), LIMITS.per_destination, "it has answered");
+    assert_eq!(scheduler.in_flight(), LIMITS.per_destination, "proven");
     scheduler.mark_slow(&first[1]);
     for grant in first[1..].iter().chain(&more) {
-        scheduler.end(grant, Ended::Failed);
+        scheduler.finish(grant, AttemptResult::Failed);
     }
     let poor = start_all(&mut scheduler);
-    assert_eq!(poor.len(), POOR_SLOTS, "it is slow");
-    scheduler.end(&poor[0], Ended::Delivered);
+    assert_eq!(poor.len(), POOR_DESTINATION_SLOTS, "slow");
+    scheduler.finish(&poor[0], AttemptResult::Delivered);
     start_all(&mut scheduler);
-    assert_eq!(scheduler.in_flight(), LIMITS.per_destination, "it has recovered");
+    assert_eq!(scheduler.in_flight(), LIMITS.per_destination, "recovered");
 }
 
 #[test]
-fn consecutive_failures_make_a_destination_poor_and_it_is_remembered() {
+fn poor_health_after_consecutive_failures_is_kept() {
     let mut scheduler = Scheduler::new(LIMITS);
     let ours = tenant(1, 1);
     for item in 0..MAX_FAILURES {
         scheduler.push(ours, "dead", false, item).unwrap();
         let (grant, _) = scheduler.next().unwrap();
-        scheduler.end(&grant, Ended::Failed);
+        scheduler.finish(&grant, AttemptResult::Failed);
     }
     fill(&mut scheduler, ours, "dead", 9);
-    assert_eq!(start_all(&mut scheduler).len(), POOR_SLOTS);
+    assert_eq!(start_all(&mut scheduler).len(), POOR_DESTINATION_SLOTS);
 }
 
-/// Receivers that accept and never answer hold their slots for as long as an attempt may take.
+/// Hanging destinations hold their slots until the attempt times out.
 #[test]
-fn hanging_receivers_leave_slots_to_other_workspaces() {
+fn hanging_destinations_leave_slots_to_other_workspaces() {
     let mut scheduler = Scheduler::new(LIMITS);
     prove(&mut scheduler, tenant(OTHER, 1), "proven");
     for host in 0..200 {
@@ -120,7 +120,7 @@ fn hanging_receivers_leave_slots_to_other_workspaces() {
     for grant in &hanging {
         scheduler.mark_slow(grant);
     }
-    assert_eq!(start_all(&mut scheduler).len(), 0, "a slot stays charged to what it was taken for");
+    assert_eq!(start_all(&mut scheduler).len(), 0, "a slot stays charged to its initial class");
 
     assert_eq!(fill(&mut scheduler, tenant(OTHER, 1), "proven", 5), 5);
     assert_eq!(names(&start_all(&mut scheduler)), ["proven"; 5]);
@@ -130,9 +130,8 @@ fn hanging_receivers_leave_slots_to_other_workspaces() {
     assert_eq!(start_all(&mut scheduler).len(), 1);
 }
 
-/// They answer once, and then never again.
 #[test]
-fn proven_receivers_that_begin_to_hang_leave_slots_too() {
+fn proven_destinations_that_start_to_hang_leave_slots() {
     let mut scheduler = Scheduler::new(LIMITS);
     for host in 0..20 {
         prove(&mut scheduler, tenant(ATTACKER, 1), &format!("host{host}"));
@@ -147,7 +146,7 @@ fn proven_receivers_that_begin_to_hang_leave_slots_too() {
 }
 
 #[test]
-fn retries_of_unknown_destinations_begin_as_poor() {
+fn retries_to_unknown_destinations_start_as_poor() {
     let mut scheduler = Scheduler::new(LIMITS);
     for dead in 0..60 {
         let _ = scheduler.push(tenant(ATTACKER, 1), &format!("dead{dead}"), true, 0);
@@ -159,7 +158,7 @@ fn retries_of_unknown_destinations_begin_as_poor() {
 }
 
 #[test]
-fn queues_are_bounded_and_no_workspace_takes_all_memory() {
+fn queues_are_bounded_per_destination_and_workspace() {
     let mut scheduler = Scheduler::new(LIMITS);
     assert_eq!(fill(&mut scheduler, tenant(ATTACKER, 1), "a", 500), LIMITS.queued_per_destination);
     for host in 0..100 {
@@ -168,24 +167,28 @@ fn queues_are_bounded_and_no_workspace_takes_all_memory() {
     let taken = scheduler.waiting();
     assert!(taken < LIMITS.queued / 2 * 3 / 4, "{taken}");
     assert!(!scheduler.has_room(tenant(ATTACKER, 1)) && scheduler.has_room(tenant(OTHER, 1)));
-    assert!(fill(&mut scheduler, tenant(OTHER, 1), "b", 20) == 20 && scheduler.room() > 0);
+    assert!(fill(&mut scheduler, tenant(OTHER, 1), "b", 20) == 20 && scheduler.free_capacity() > 0);
     assert_eq!(scheduler.drain().len(), taken + 20);
     assert!(scheduler.waiting() == 0 && scheduler.next().is_none());
 }
 
 #[test]
-fn what_is_remembered_of_idle_destinations_is_bounded() {
-    let mut scheduler = Scheduler::new(Limits::default());
-    for item in 0..u32::try_from(REMEMBERED).unwrap() + 100 {
-        for (name, ended) in [("good", Ended::Delivered), ("bad", Ended::Failed), ("unused", Ended::NotMade)] {
+fn idle_destinations_are_bounded() {
+    let mut scheduler = Scheduler::new(CourierLimits::default());
+    for item in 0..u32::try_from(MAX_IDLE_DESTINATIONS).unwrap() + 100 {
+        for (name, result) in [
+            ("good", AttemptResult::Delivered),
+            ("bad", AttemptResult::Failed),
+            ("unused", AttemptResult::NotAttempted),
+        ] {
             scheduler.push(tenant(1, 1), &format!("{name}{item}"), false, item).unwrap();
             let (grant, _) = scheduler.next().unwrap();
-            scheduler.end(&grant, ended);
+            scheduler.finish(&grant, result);
         }
     }
-    assert_eq!(scheduler.destinations.len(), 2 * REMEMBERED);
-    assert!(!scheduler.destinations.contains_key("good0"), "the longest idle goes first");
-    assert!(scheduler.classes.iter().all(|class| class.workspaces.is_empty()), "idle tenants cost nothing");
+    assert_eq!(scheduler.destinations.len(), 2 * MAX_IDLE_DESTINATIONS);
+    assert!(!scheduler.destinations.contains_key("good0"), "the longest idle is evicted first");
+    assert!(scheduler.classes.iter().all(|class| class.workspaces.is_empty()), "idle tenants use no memory");
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -193,29 +196,33 @@ enum Op {
     Push { workspace: u128, project: u128, host: u8, has_failed: bool },
     StartAll,
     MarkSlow(usize),
-    End(usize, Ended),
+    End(usize, AttemptResult),
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let ended =
-        prop_oneof![Just(Ended::Delivered), Just(Ended::DeliveredSlowly), Just(Ended::Failed), Just(Ended::NotMade)];
+    let result = prop_oneof![
+        Just(AttemptResult::Delivered),
+        Just(AttemptResult::DeliveredSlowly),
+        Just(AttemptResult::Failed),
+        Just(AttemptResult::NotAttempted)
+    ];
     prop_oneof![
         6 => (0..4_u128, 0..3_u128, 0..6_u8, any::<bool>())
             .prop_map(|(workspace, project, host, has_failed)| Op::Push { workspace, project, host, has_failed }),
         2 => Just(Op::StartAll),
         1 => any::<usize>().prop_map(Op::MarkSlow),
-        3 => (any::<usize>(), ended).prop_map(|(at, ended)| Op::End(at, ended)),
+        3 => (any::<usize>(), result).prop_map(|(at, result)| Op::End(at, result)),
     ]
 }
 
-/// The counters are what can be counted, and no bound is exceeded.
-fn assert_sound(scheduler: &Scheduler<u32>, grants: &[Grant]) {
-    let Limits { in_flight, unproven_in_flight, poor_in_flight, .. } = scheduler.limits;
+/// Counters match the actual state, and no bound is exceeded.
+fn assert_sound(scheduler: &Scheduler<u32>, grants: &[SlotGrant]) {
+    let CourierLimits { in_flight, unproven_in_flight, poor_in_flight, .. } = scheduler.limits;
     assert!(scheduler.in_flight() <= in_flight);
-    for (class, most) in [(Class::Unproven, unproven_in_flight), (Class::Poor, poor_in_flight)] {
+    for (class, most) in [(DestinationClass::Unproven, unproven_in_flight), (DestinationClass::Poor, poor_in_flight)] {
         assert!(scheduler.classes[class as usize].usage.held <= most, "{class:?}");
     }
-    for class in Class::ALL {
+    for class in DestinationClass::ALL {
         let state = &scheduler.classes[class as usize];
         let of_class = |destination: &&Destination<u32>| destination.health.class() == class;
         let waiting: usize = scheduler.destinations.values().filter(of_class).map(|of| of.waiting.len()).sum();
@@ -226,7 +233,7 @@ fn assert_sound(scheduler: &Scheduler<u32>, grants: &[Grant]) {
     }
 }
 
-/// After everything was started that may be: whoever waits waits for its own bound, or because nothing is free.
+/// After starting all that may start: a queued item waits for its own bound, or because no slot is free.
 fn assert_work_conserving(scheduler: &Scheduler<u32>) {
     for (name, destination) in &scheduler.destinations {
         if !destination.may_start(&scheduler.limits) {
@@ -234,19 +241,19 @@ fn assert_work_conserving(scheduler: &Scheduler<u32>) {
         }
         let (class, tenant) = (destination.health.class(), destination.tenant);
         let free = scheduler.free_slots(class);
-        let [of_workspace, of_project] = scheduler.usage(class, tenant);
+        let [of_workspace, of_project] = scheduler.tenant_usage(class, tenant);
         assert!(of_workspace.held > 0 || free == 0, "{name} waits although slots are free and its workspace has none");
         let fewest = scheduler.classes[class as usize].workspaces[&tenant.workspace].ready.first().map(|project| {
             scheduler.classes[class as usize].workspaces[&tenant.workspace].projects[project].usage.held
         });
-        let is_admitted = admits(class.factor(), free, of_workspace.held, fewest.unwrap_or(of_project.held));
+        let is_admitted = is_within_share(class.factor(), free, of_workspace.held, fewest.unwrap_or(of_project.held));
         assert!(!is_admitted, "{name} waits below its share");
     }
 }
 
 proptest! {
     #[test]
-    fn shares_are_bounded_and_no_slot_is_idle_for_those_below_theirs(ops in vec(op(), 1..400)) {
+    fn shares_are_bounded_and_scheduling_is_work_conserving(ops in vec(op(), 1..400)) {
         let mut scheduler = Scheduler::new(LIMITS);
         let mut grants = vec![];
         let (mut pushed, mut started) = (0, 0);
@@ -263,9 +270,9 @@ proptest! {
                     assert_work_conserving(&scheduler);
                 }
                 Op::MarkSlow(at) if !grants.is_empty() => scheduler.mark_slow(&grants[at % grants.len()]),
-                Op::End(at, ended) if !grants.is_empty() => {
+                Op::End(at, result) if !grants.is_empty() => {
                     let grant = grants.swap_remove(at % grants.len());
-                    scheduler.end(&grant, ended);
+                    scheduler.finish(&grant, result);
                 }
                 Op::MarkSlow(_) | Op::End(..) => {}
             }

@@ -1,18 +1,18 @@
-//! Why a signature does not fit: what was signed beside what arrived, and what lies between the two.
+//! Signature debugger: explains why the signature of a received callback is invalid.
 //!
-//! A receiver builds the text that was signed from the request that it got. When something on the way, or a framework,
-//! has changed that request, its text is another one. What is known to be changed is put back here, one thing at a time,
-//! until the signature fits; where the log tells what was really sent, that is compared.
+//! A receiver rebuilds the signing string from the request. Proxies and frameworks may have changed that request. The
+//! debugger undoes the known changes, one at a time, until the signature is valid. If the attempt log has the sent
+//! request, it compares with that.
 //!
-//! Everything here is pure: keys, clock and log are given.
+//! This module is pure: keys, time and log are inputs.
 
-mod authorization_text;
-mod body;
-mod clues;
-mod flaw;
-mod paste;
+mod body_change;
+mod failure_cause;
+mod header_damage;
+mod pasted_request;
 #[cfg(test)]
 mod tests;
+mod url_change;
 
 use std::fmt;
 
@@ -20,50 +20,51 @@ use jiff::{SignedDuration, Timestamp};
 use ringtrue_domain::tenancy::Mode;
 
 pub use self::{
-    authorization_text::TextDamage,
-    body::BodyChange,
-    clues::{HostChange, TargetChange, place_of},
-    flaw::Flaw,
-    paste::{NotARequest, Pasted},
+    body_change::BodyChange,
+    failure_cause::FailureCause,
+    header_damage::HeaderDamage,
+    pasted_request::{PastedRequest, PastedRequestError},
+    url_change::{HostChange, TargetChange, host_and_target},
 };
 use super::{
-    Authorization, COMPONENTS, Covered, InvalidAuthorization, Rejection, Request, SOURCE_HEADER, Verified, digest,
-    verify::{self, fits},
+    Authorization, COMPONENTS, CallbackRequest, CoveredComponents, InvalidAuthorization, SOURCE_HEADER, SignatureError,
+    VerifiedSignature, digest_header,
+    verify::{self, is_valid_signature},
 };
-use crate::keys::PublicKey;
+use crate::keys::CallbackPublicKey;
 
-/// How far the `date` of a callback may be from the receiver's clock. Receivers are advised to be no more patient.
-pub const TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
+/// Recommended limit for the difference between a callback's `date` and the receiver's clock.
+pub const MAX_DATE_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-const SOURCES: [&str; 3] = ["reverse_sms", "secure_sna", "discovery"];
+const KNOWN_SOURCES: [&str; 3] = ["reverse_sms", "secure_sna", "discovery"];
 
-/// What a request is held against.
+/// Known facts besides the request.
 #[derive(Clone, Copy)]
-pub struct Evidence<'a> {
-    /// The keys that are published.
-    pub keys: &'a [PublicKey],
-    /// Keys that were, once.
-    pub retired: &'a [PublicKey],
-    /// The mode of the checks that the receiver serves. A live one refuses the sandbox key.
+pub struct DiagnosisContext<'a> {
+    /// Published keys.
+    pub keys: &'a [CallbackPublicKey],
+    /// Formerly published keys.
+    pub retired: &'a [CallbackPublicKey],
+    /// Mode of the checks that the receiver expects. A live receiver rejects the sandbox key.
     pub mode: Mode,
     pub now: Timestamp,
-    /// Hosts and targets that may have been signed, beside those that the request itself suggests.
+    /// Candidates for the signed host and target, besides those derived from the request.
     pub hosts: &'a [String],
     pub targets: &'a [String],
-    /// What was really sent, if that is known.
-    pub sent: Option<&'a Original>,
+    /// The sent callback, if known.
+    pub sent: Option<&'a SentCallback>,
 }
 
-/// A callback as it left us.
+/// A callback as it was sent.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Original {
-    pub parts: Parts,
+pub struct SentCallback {
+    pub components: OwnedComponents,
     pub body: String,
 }
 
-/// What is signed, each part by itself. The method is always `POST`.
+/// Owned form of [`CoveredComponents`].
 #[derive(Clone, PartialEq, Eq)]
-pub struct Parts {
+pub struct OwnedComponents {
     pub method: String,
     pub target: String,
     pub host: String,
@@ -72,43 +73,42 @@ pub struct Parts {
     pub digest: String,
 }
 
-/// What is found out about a request.
 #[derive(Clone, Debug)]
 pub struct Diagnosis {
-    pub verdict: Result<Verified, Flaw>,
-    /// Line by line, and the digest of the body at the end.
-    pub lines: Vec<Line>,
+    pub verdict: Result<VerifiedSignature, FailureCause>,
+    /// The lines of the signing string, and the digest of the body at the end.
+    pub lines: Vec<ComparedLine>,
 }
 
-/// A line of what is signed: as it was signed, where that is known, and as it follows from what arrived.
+/// A line of the signing string: as signed, if known, and as rebuilt from the received request.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct ComparedLine {
     pub name: &'static str,
     pub signed: Option<String>,
-    pub arrived: Option<String>,
+    pub received: Option<String>,
 }
 
-impl Line {
+impl ComparedLine {
     pub fn differs(&self) -> bool {
-        self.arrived.is_none() || (self.signed.is_some() && self.signed != self.arrived)
+        self.received.is_none() || (self.signed.is_some() && self.signed != self.received)
     }
 }
 
 impl Diagnosis {
-    /// The first line that differs, counted from 0.
+    /// Index of the first line that differs.
     pub fn first_difference(&self) -> Option<usize> {
-        self.lines.iter().position(Line::differs)
+        self.lines.iter().position(ComparedLine::differs)
     }
 }
 
-impl Parts {
-    fn covered(&self) -> Covered<'_> {
-        let Parts { method, target, host, date, source, digest } = self;
-        Covered { method, target, host, date, source, digest }
+impl OwnedComponents {
+    fn covered(&self) -> CoveredComponents<'_> {
+        let OwnedComponents { method, target, host, date, source, digest } = self;
+        CoveredComponents { method, target, host, date, source, digest }
     }
 
-    fn of(covered: &Covered<'_>) -> Self {
-        Parts {
+    fn of(covered: &CoveredComponents<'_>) -> Self {
+        OwnedComponents {
             method: covered.method.to_owned(),
             target: covered.target.to_owned(),
             host: covered.host.to_owned(),
@@ -119,267 +119,304 @@ impl Parts {
     }
 }
 
-/// Finds out why a receiver does not trust a request, or that it should.
-pub fn diagnose(request: &Request<'_>, evidence: &Evidence<'_>) -> Diagnosis {
-    match verify::verify(request, evidence.keys) {
+/// Verifies a request, and explains a failure.
+pub fn diagnose(request: &CallbackRequest<'_>, context: &DiagnosisContext<'_>) -> Diagnosis {
+    match verify::verify(request, context.keys) {
         Ok(verified) => {
-            let signed = request.covered().ok().map(|covered| Parts::of(&covered));
-            Diagnosis { verdict: accepted(verified, evidence), lines: lines(request, signed.as_ref()) }
+            let signed = request.covered().ok().map(|covered| OwnedComponents::of(&covered));
+            Diagnosis {
+                verdict: check_mode_and_date(verified, context),
+                lines: compare_lines(request, signed.as_ref()),
+            }
         }
-        Err(rejection) => {
-            let (flaw, signed) = explain(request, rejection, evidence);
-            let signed = signed.or_else(|| evidence.sent.map(|sent| sent.parts.clone()));
-            Diagnosis { verdict: Err(flaw), lines: lines(request, signed.as_ref()) }
+        Err(error) => {
+            let (cause, signed) = explain_error(request, error, context);
+            let signed = signed.or_else(|| context.sent.map(|sent| sent.components.clone()));
+            Diagnosis { verdict: Err(cause), lines: compare_lines(request, signed.as_ref()) }
         }
     }
 }
 
-/// The same for a request that somebody has pasted.
-pub fn diagnose_pasted(pasted: &Pasted, evidence: &Evidence<'_>) -> Diagnosis {
-    if let Some(folded) = pasted.folded() {
-        // A receiver that joins the lines as HTTP says would have been right, one that joins them otherwise not.
-        for glue in [" ", ""] {
-            let headers = pasted.headers(glue);
+/// Like [`diagnose`], for a pasted request, which may have folded headers.
+pub fn diagnose_pasted(pasted: &PastedRequest, context: &DiagnosisContext<'_>) -> Diagnosis {
+    if let Some(folded) = pasted.folded_header() {
+        // RFC 9110 joins folded lines with a space; some tools break lines inside a value.
+        for separator in [" ", ""] {
+            let headers = pasted.headers(separator);
             let request = pasted.request(&headers);
-            if verify::verify(&request, evidence.keys).is_ok() {
-                let signed = request.covered().ok().map(|covered| Parts::of(&covered));
-                let verdict = Err(Flaw::HeaderFolded(folded.to_owned()));
-                return Diagnosis { verdict, lines: lines(&request, signed.as_ref()) };
+            if verify::verify(&request, context.keys).is_ok() {
+                let signed = request.covered().ok().map(|covered| OwnedComponents::of(&covered));
+                let verdict = Err(FailureCause::HeaderFolded(folded.to_owned()));
+                return Diagnosis { verdict, lines: compare_lines(&request, signed.as_ref()) };
             }
         }
     }
     let headers = pasted.headers(" ");
-    diagnose(&pasted.request(&headers), evidence)
+    diagnose(&pasted.request(&headers), context)
 }
 
-/// What a receiver checks besides the signature itself.
-fn accepted(verified: Verified, evidence: &Evidence<'_>) -> Result<Verified, Flaw> {
-    if (verified.mode, evidence.mode) == (Mode::Sandbox, Mode::Live) {
-        return Err(Flaw::SandboxKey(verified.kid));
+fn check_mode_and_date(
+    verified: VerifiedSignature,
+    context: &DiagnosisContext<'_>,
+) -> Result<VerifiedSignature, FailureCause> {
+    if (verified.mode, context.mode) == (Mode::Sandbox, Mode::Live) {
+        return Err(FailureCause::SandboxKey(verified.kid));
     }
-    let age = evidence.now.duration_since(verified.date);
-    if age.abs() <= TOLERANCE { Ok(verified) } else { Err(Flaw::DateSkew(age)) }
+    let age = context.now.duration_since(verified.date);
+    if age.abs() <= MAX_DATE_SKEW { Ok(verified) } else { Err(FailureCause::DateSkew(age)) }
 }
 
-/// The flaw, and what was signed, where that is certain.
-fn explain(request: &Request<'_>, rejection: Rejection, evidence: &Evidence<'_>) -> (Flaw, Option<Parts>) {
+/// The cause, and the signed components if they are certain.
+fn explain_error(
+    request: &CallbackRequest<'_>,
+    error: SignatureError,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
     let found = |name| request.values(name).next().unwrap_or_default().to_owned();
-    let flaw = match rejection {
-        Rejection::HeaderMissing(name) => Flaw::HeaderMissing(name),
-        Rejection::HeaderTwice(name) => Flaw::HeaderTwice(name),
-        Rejection::Authorization(why) => return explain_authorization(request, why, evidence),
-        Rejection::Algorithm => Flaw::Algorithm(authorization(request, |given| given.algorithm)),
-        Rejection::Components => {
-            let given = authorization(request, |given| given.headers);
+    let cause = match error {
+        SignatureError::MissingHeader(name) => FailureCause::MissingHeader(name),
+        SignatureError::DuplicateHeader(name) => FailureCause::DuplicateHeader(name),
+        SignatureError::InvalidAuthorization(error) => return explain_authorization(request, error, context),
+        SignatureError::UnsupportedAlgorithm => {
+            FailureCause::UnsupportedAlgorithm(authorization_parameter(request, |given| given.algorithm))
+        }
+        SignatureError::UnexpectedComponents => {
+            let given = authorization_parameter(request, |given| given.headers);
             let sorted = |text: &str| {
                 let mut names: Vec<_> = text.split(' ').map(str::to_ascii_lowercase).collect();
                 names.sort_unstable();
                 names
             };
             let is_reordered = sorted(&given) == sorted(COMPONENTS);
-            if is_reordered { Flaw::ComponentsReordered(given) } else { Flaw::Components(given) }
+            if is_reordered {
+                FailureCause::ComponentsReordered(given)
+            } else {
+                FailureCause::UnexpectedComponents(given)
+            }
         }
-        Rejection::UnknownKey(kid) => return explain_key(request, kid, evidence),
-        Rejection::UnusableKey(kid) => Flaw::UnusableKey(kid),
-        Rejection::DigestMalformed => Flaw::DigestMalformed(found("digest")),
-        Rejection::BodyDiffers => return explain_body(request, evidence),
-        Rejection::DateMalformed => Flaw::DateMalformed(found("date")),
-        Rejection::Signature => return explain_signature(request, evidence),
+        SignatureError::UnknownKey(kid) => return explain_key(request, kid, context),
+        SignatureError::UnusableKey(kid) => FailureCause::UnusableKey(kid),
+        SignatureError::DigestMalformed => FailureCause::DigestMalformed(found("digest")),
+        SignatureError::BodyDiffers => return explain_body(request, context),
+        SignatureError::DateMalformed => FailureCause::DateMalformed(found("date")),
+        SignatureError::InvalidSignature => return explain_signature(request, context),
     };
-    (flaw, None)
+    (cause, None)
 }
 
-fn authorization(request: &Request<'_>, part: impl for<'a> Fn(&'a Authorization<'a>) -> &'a str) -> String {
+fn authorization_parameter(
+    request: &CallbackRequest<'_>,
+    part: impl for<'a> Fn(&'a Authorization<'a>) -> &'a str,
+) -> String {
     let given = request.values("authorization").next().and_then(|value| Authorization::parse(value).ok());
     given.map(|given| part(&given).to_owned()).unwrap_or_default()
 }
 
-/// Undoes what copying and escaping do to a header, and sees whether the signature fits then.
+/// Tries to repair the header.
 fn explain_authorization(
-    request: &Request<'_>,
-    why: InvalidAuthorization,
-    evidence: &Evidence<'_>,
-) -> (Flaw, Option<Parts>) {
+    request: &CallbackRequest<'_>,
+    error: InvalidAuthorization,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
     let value = request.values("authorization").next().unwrap_or_default();
-    for (damage, repaired) in authorization_text::repairs(value) {
+    for (damage, repaired) in header_damage::candidate_repairs(value) {
         let headers = request.with_header("authorization", &repaired);
-        if verify::verify(&Request { headers: &headers, ..*request }, evidence.keys).is_ok() {
-            let signed = request.covered().ok().map(|covered| Parts::of(&covered));
-            return (Flaw::AuthorizationText(damage), signed);
+        if verify::verify(&CallbackRequest { headers: &headers, ..*request }, context.keys).is_ok() {
+            let signed = request.covered().ok().map(|covered| OwnedComponents::of(&covered));
+            return (FailureCause::AuthorizationDamaged(damage), signed);
         }
     }
-    (Flaw::Authorization(why, value.to_owned()), None)
+    (FailureCause::InvalidAuthorization(error, value.to_owned()), None)
 }
 
-/// The key that the request names is not published. Another one of ours may have been used.
-fn explain_key(request: &Request<'_>, kid: String, evidence: &Evidence<'_>) -> (Flaw, Option<Parts>) {
-    let is_retired = evidence.retired.iter().any(|key| key.kid == kid);
-    match other_key(request, &kid, evidence) {
-        Some((used, signed)) => (Flaw::OtherKey { named: kid, used }, Some(signed)),
-        None if is_retired => (Flaw::RetiredKey(kid), None),
-        None => (Flaw::UnknownKey(kid), None),
+/// `keyId` is not published. The signature may have been made with another key.
+fn explain_key(
+    request: &CallbackRequest<'_>,
+    kid: String,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
+    let is_retired = context.retired.iter().any(|key| key.kid == kid);
+    match find_actual_key(request, &kid, context) {
+        Some((used, signed)) => (FailureCause::WrongKeyId { named: kid, used }, Some(signed)),
+        None if is_retired => (FailureCause::RetiredKey(kid), None),
+        None => (FailureCause::UnknownKey(kid), None),
     }
 }
 
-/// A key of ours by which the signature fits, though the request names another.
-fn other_key(request: &Request<'_>, named: &str, evidence: &Evidence<'_>) -> Option<(String, Parts)> {
+/// Finds a key other than `named` for which the signature is valid.
+fn find_actual_key(
+    request: &CallbackRequest<'_>,
+    named: &str,
+    context: &DiagnosisContext<'_>,
+) -> Option<(String, OwnedComponents)> {
     let covered = request.covered().ok()?;
-    let signature = signature_of(request)?;
-    let others = evidence.keys.iter().chain(evidence.retired).filter(|key| key.kid != named);
-    let used = others.into_iter().find(|key| fits(key, &covered, &signature))?;
-    Some((used.kid.clone(), Parts::of(&covered)))
+    let signature = parse_signature(request)?;
+    let others = context.keys.iter().chain(context.retired).filter(|key| key.kid != named);
+    let used = others.into_iter().find(|key| is_valid_signature(key, &covered, &signature))?;
+    Some((used.kid.clone(), OwnedComponents::of(&covered)))
 }
 
-/// The digest in the header is not that of the body: one of the two was changed.
-fn explain_body(request: &Request<'_>, evidence: &Evidence<'_>) -> (Flaw, Option<Parts>) {
-    let Ok(covered) = request.covered() else { return (Flaw::Unexplained, None) };
-    let actual = digest(request.body);
-    let is_signed = |covered: &Covered<'_>| signed_by_named_key(request, covered, evidence);
-    if !is_signed(&covered) && is_signed(&Covered { digest: &actual, ..covered }) {
-        let signed = Parts::of(&Covered { digest: &actual, ..covered });
-        return (Flaw::DigestReplaced { signed: actual, arrived: covered.digest.to_owned() }, Some(signed));
+/// The `digest` header does not match the body: one of the two was changed.
+fn explain_body(
+    request: &CallbackRequest<'_>,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
+    let Ok(covered) = request.covered() else { return (FailureCause::Unexplained, None) };
+    let actual = digest_header(request.body);
+    let is_signed = |covered: &CoveredComponents<'_>| is_signed_by_named_key(request, covered, context);
+    if !is_signed(&covered) && is_signed(&CoveredComponents { digest: &actual, ..covered }) {
+        let signed = OwnedComponents::of(&CoveredComponents { digest: &actual, ..covered });
+        return (FailureCause::DigestReplaced { signed: actual, received: covered.digest.to_owned() }, Some(signed));
     }
-    let sent = evidence.sent.map(|sent| sent.body.as_str());
-    let change = body::change(request.body, covered.digest, sent);
-    let signed = is_signed(&covered).then(|| Parts::of(&covered));
+    let sent = context.sent.map(|sent| sent.body.as_str());
+    let change = body_change::classify(request.body, covered.digest, sent);
+    let signed = is_signed(&covered).then(|| OwnedComponents::of(&covered));
     let length = request.body.len();
-    (Flaw::Body { change, claimed: covered.digest.to_owned(), actual, length }, signed)
+    (FailureCause::BodyChanged { change, claimed: covered.digest.to_owned(), actual, length }, signed)
 }
 
-/// Everything has its form, and the signature does not fit.
-fn explain_signature(request: &Request<'_>, evidence: &Evidence<'_>) -> (Flaw, Option<Parts>) {
-    let Ok(arrived) = request.covered() else { return (Flaw::Unexplained, None) };
-    let is_signed = |covered: &Covered<'_>| signed_by_named_key(request, covered, evidence);
-    let sent = evidence.sent.map(|sent| &sent.parts);
+/// All parts are well-formed, but the signature is invalid.
+fn explain_signature(
+    request: &CallbackRequest<'_>,
+    context: &DiagnosisContext<'_>,
+) -> (FailureCause, Option<OwnedComponents>) {
+    let Ok(received) = request.covered() else { return (FailureCause::Unexplained, None) };
+    let is_signed = |covered: &CoveredComponents<'_>| is_signed_by_named_key(request, covered, context);
+    let sent = context.sent.map(|sent| &sent.components);
     let certain = sent.filter(|sent| is_signed(&sent.covered())).cloned();
-    if let Some(signed) = certain.or_else(|| search(request, &arrived, evidence, is_signed)) {
-        return (difference(&signed, &arrived).unwrap_or(Flaw::Unexplained), Some(signed));
+    if let Some(signed) = certain.or_else(|| search_signed_components(request, &received, context, is_signed)) {
+        return (first_changed_component(&signed, &received).unwrap_or(FailureCause::Unexplained), Some(signed));
     }
-    let named = authorization(request, |given| given.key_id);
-    if let Some((used, signed)) = other_key(request, &named, evidence) {
-        return (Flaw::OtherKey { named, used }, Some(signed));
+    let named = authorization_parameter(request, |given| given.key_id);
+    if let Some((used, signed)) = find_actual_key(request, &named, context) {
+        return (FailureCause::WrongKeyId { named, used }, Some(signed));
     }
-    let key = evidence.keys.iter().find(|key| key.kid == named);
-    let (length, expected) = (signature_of(request).map_or(0, |octets| octets.len()), key.and_then(verify::length));
+    let key = context.keys.iter().find(|key| key.kid == named);
+    let (length, expected) =
+        (parse_signature(request).map_or(0, |octets| octets.len()), key.and_then(verify::signature_length));
     if let Some(expected) = expected.filter(|expected| *expected != length) {
-        return (Flaw::SignatureLength { length, expected }, None);
+        return (FailureCause::SignatureLength { length, expected }, None);
     }
-    // What was sent is known, and yet does not fit: either it differs, or the signature itself does.
-    let flaw = match sent {
-        Some(sent) => difference(sent, &arrived).unwrap_or(Flaw::SignatureDamaged),
-        None => Flaw::Unexplained,
+    // The signature is invalid even for the sent components: either they were changed, or the signature itself.
+    let cause = match sent {
+        Some(sent) => first_changed_component(sent, &received).unwrap_or(FailureCause::SignatureDamaged),
+        None => FailureCause::Unexplained,
     };
-    (flaw, None)
+    (cause, None)
 }
 
-/// Puts back, one by one, what frameworks and proxies are known to change.
-fn search(
-    request: &Request<'_>,
-    arrived: &Covered<'_>,
-    evidence: &Evidence<'_>,
-    is_signed: impl Fn(&Covered<'_>) -> bool,
-) -> Option<Parts> {
-    let hosts = clues::hosts(request, arrived.host, evidence.hosts);
-    let targets = clues::targets(request, arrived.target, evidence.targets);
-    let sources = SOURCES.map(|source| Covered { source, ..*arrived });
-    let single = [Covered { method: "POST", ..*arrived }]
+/// Undoes changes that frameworks and proxies are known to make, one or two at a time.
+fn search_signed_components(
+    request: &CallbackRequest<'_>,
+    received: &CoveredComponents<'_>,
+    context: &DiagnosisContext<'_>,
+    is_signed: impl Fn(&CoveredComponents<'_>) -> bool,
+) -> Option<OwnedComponents> {
+    let hosts = url_change::candidate_hosts(request, received.host, context.hosts);
+    let targets = url_change::candidate_targets(request, received.target, context.targets);
+    let sources = KNOWN_SOURCES.map(|source| CoveredComponents { source, ..*received });
+    let single = [CoveredComponents { method: "POST", ..*received }]
         .into_iter()
-        .chain(hosts.iter().map(|host| Covered { host, ..*arrived }))
-        .chain(targets.iter().map(|target| Covered { target, ..*arrived }))
+        .chain(hosts.iter().map(|host| CoveredComponents { host, ..*received }))
+        .chain(targets.iter().map(|target| CoveredComponents { target, ..*received }))
         .chain(sources);
-    let of_host = |host| targets.iter().map(move |target| Covered { target, host, ..*arrived });
+    let of_host = |host| targets.iter().map(move |target| CoveredComponents { target, host, ..*received });
     let both = hosts.iter().flat_map(|host| of_host(host.as_str()));
-    single.chain(both).find(|covered| is_signed(covered)).map(|covered| Parts::of(&covered))
+    single.chain(both).find(|covered| is_signed(covered)).map(|covered| OwnedComponents::of(&covered))
 }
 
-/// What the first line that differs tells.
-fn difference(signed: &Parts, arrived: &Covered<'_>) -> Option<Flaw> {
-    let pair = |signed: &str, arrived: &str| (signed.to_owned(), arrived.to_owned());
-    if !signed.method.eq_ignore_ascii_case(arrived.method) {
-        return Some(Flaw::Method(arrived.method.to_owned()));
+/// The cause that follows from the first component that differs.
+fn first_changed_component(signed: &OwnedComponents, received: &CoveredComponents<'_>) -> Option<FailureCause> {
+    let pair = |signed: &str, received: &str| (signed.to_owned(), received.to_owned());
+    if !signed.method.eq_ignore_ascii_case(received.method) {
+        return Some(FailureCause::MethodChanged(received.method.to_owned()));
     }
-    if signed.target != arrived.target {
-        let (change, (signed, arrived)) =
-            (TargetChange::between(&signed.target, arrived.target), pair(&signed.target, arrived.target));
-        return Some(Flaw::Target { change, signed, arrived });
+    if signed.target != received.target {
+        let (change, (signed, received)) =
+            (TargetChange::classify(&signed.target, received.target), pair(&signed.target, received.target));
+        return Some(FailureCause::TargetChanged { change, signed, received });
     }
-    if signed.host != arrived.host {
-        let (change, (signed, arrived)) =
-            (HostChange::between(&signed.host, arrived.host), pair(&signed.host, arrived.host));
-        return Some(Flaw::Host { change, signed, arrived });
+    if signed.host != received.host {
+        let (change, (signed, received)) =
+            (HostChange::classify(&signed.host, received.host), pair(&signed.host, received.host));
+        return Some(FailureCause::HostChanged { change, signed, received });
     }
-    if signed.date != arrived.date {
-        let (signed, arrived) = pair(&signed.date, arrived.date);
-        return Some(Flaw::DateReplaced { signed, arrived });
+    if signed.date != received.date {
+        let (signed, received) = pair(&signed.date, received.date);
+        return Some(FailureCause::DateReplaced { signed, received });
     }
-    if signed.source != arrived.source {
-        let (signed, arrived) = pair(&signed.source, arrived.source);
-        return Some(Flaw::Source { signed, arrived });
+    if signed.source != received.source {
+        let (signed, received) = pair(&signed.source, received.source);
+        return Some(FailureCause::SourceChanged { signed, received });
     }
-    let (claimed, actual) = pair(&signed.digest, arrived.digest);
-    (claimed != actual).then_some(Flaw::DigestReplaced { signed: claimed, arrived: actual })
+    let (claimed, actual) = pair(&signed.digest, received.digest);
+    (claimed != actual).then_some(FailureCause::DigestReplaced { signed: claimed, received: actual })
 }
 
-fn signature_of(request: &Request<'_>) -> Option<Vec<u8>> {
+fn parse_signature(request: &CallbackRequest<'_>) -> Option<Vec<u8>> {
     let value = request.values("authorization").next()?;
     Authorization::parse(value).ok().map(|given| given.signature)
 }
 
-fn signed_by_named_key(request: &Request<'_>, covered: &Covered<'_>, evidence: &Evidence<'_>) -> bool {
-    let named = authorization(request, |given| given.key_id);
-    let key = evidence.keys.iter().find(|key| key.kid == named);
-    key.zip(signature_of(request)).is_some_and(|(key, signature)| fits(key, covered, &signature))
+fn is_signed_by_named_key(
+    request: &CallbackRequest<'_>,
+    covered: &CoveredComponents<'_>,
+    context: &DiagnosisContext<'_>,
+) -> bool {
+    let named = authorization_parameter(request, |given| given.key_id);
+    let key = context.keys.iter().find(|key| key.kid == named);
+    key.zip(parse_signature(request)).is_some_and(|(key, signature)| is_valid_signature(key, covered, &signature))
 }
 
-fn lines(request: &Request<'_>, signed: Option<&Parts>) -> Vec<Line> {
+fn compare_lines(request: &CallbackRequest<'_>, signed: Option<&OwnedComponents>) -> Vec<ComparedLine> {
     let target = |method: &str, target: &str| format!("{} {target}", method.to_ascii_lowercase());
-    let line = |name, signed: Option<&String>, arrived: Option<&str>| Line {
+    let line = |name, signed: Option<&String>, received: Option<&str>| ComparedLine {
         name,
         signed: signed.cloned(),
-        arrived: arrived.map(str::to_owned),
+        received: received.map(str::to_owned),
     };
     let header = |name| request.values(name).next();
     vec![
-        Line {
+        ComparedLine {
             name: "(request-target)",
             signed: signed.map(|signed| target(&signed.method, &signed.target)),
-            arrived: Some(target(request.method, request.target)),
+            received: Some(target(request.method, request.target)),
         },
         line("host", signed.map(|signed| &signed.host), header("host")),
         line("date", signed.map(|signed| &signed.date), header("date")),
         line(SOURCE_HEADER, signed.map(|signed| &signed.source), header(SOURCE_HEADER)),
         line("digest", signed.map(|signed| &signed.digest), header("digest")),
-        Line {
+        ComparedLine {
             name: "digest of the body",
             signed: signed.map(|signed| signed.digest.clone()),
-            arrived: Some(digest(request.body)),
+            received: Some(digest_header(request.body)),
         },
     ]
 }
 
 /// Masked: a URL may carry a token, a body personal data.
-impl fmt::Debug for Original {
+impl fmt::Debug for SentCallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Original({} bytes)", self.body.len())
+        write!(f, "SentCallback({} bytes)", self.body.len())
     }
 }
 
 /// Masked: a target may carry a token.
-impl fmt::Debug for Parts {
+impl fmt::Debug for OwnedComponents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parts({}, {})", self.host, self.date)
+        write!(f, "OwnedComponents({}, {})", self.host, self.date)
     }
 }
 
 /// Masked: a target may carry a token.
-impl fmt::Debug for Line {
+impl fmt::Debug for ComparedLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Line({}, {})", self.name, if self.differs() { "differs" } else { "the same" })
+        write!(f, "Line({}, {})", self.name, if self.differs() { "differs" } else { "equal" })
     }
 }
 
-impl fmt::Debug for Evidence<'_> {
+impl fmt::Debug for DiagnosisContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Evidence({} keys)", self.keys.len() + self.retired.len())
+        write!(f, "DiagnosisContext({} keys)", self.keys.len() + self.retired.len())
     }
 }

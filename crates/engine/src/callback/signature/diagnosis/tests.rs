@@ -1,4 +1,4 @@
-//! Kinds of damage, and the reason that each is to be given.
+//! Kinds of damage and their diagnosed causes.
 
 use std::sync::LazyLock;
 
@@ -18,77 +18,77 @@ fn new_signer() -> CallbackSigner {
     CallbackSigner::from_pkcs8(&CallbackSigner::generate()).unwrap()
 }
 
-fn parts() -> Parts {
-    Parts {
+fn components() -> OwnedComponents {
+    OwnedComponents {
         method: "POST".to_owned(),
         target: TARGET.to_owned(),
         host: HOST.to_owned(),
         date: DATE.to_owned(),
         source: "reverse_sms".to_owned(),
-        digest: digest(BODY.as_bytes()),
+        digest: digest_header(BODY.as_bytes()),
     }
 }
 
-/// The text of a callback that arrived as it was sent.
-fn sound(signer: &CallbackSigner) -> String {
-    sound_at(signer, DATE)
+/// The text of an unchanged callback.
+fn callback_text(signer: &CallbackSigner) -> String {
+    callback_text_at(signer, DATE)
 }
 
-fn sound_at(signer: &CallbackSigner, date: &str) -> String {
-    let parts = Parts { date: date.to_owned(), ..parts() };
-    let (authorization, digest) = (sign(&parts.covered(), signer), &parts.digest);
+fn callback_text_at(signer: &CallbackSigner, date: &str) -> String {
+    let components = OwnedComponents { date: date.to_owned(), ..components() };
+    let (authorization, digest) = (sign(&components.covered(), signer), &components.digest);
     format!(
         "POST {TARGET} HTTP/1.1\nHost: {HOST}\nx-service-callback: reverse_sms\nAuthorization: {authorization}\nDigest: \
          {digest}\nDate: {date}\nContent-Type: application/json\n\n{BODY}"
     )
 }
 
-struct Known {
+struct KnownFacts {
     sent: bool,
     url: bool,
     seconds_later: i64,
     key_mode: Mode,
 }
 
-const NOTHING: Known = Known { sent: false, url: false, seconds_later: 10, key_mode: Mode::Live };
-const URL: Known = Known { url: true, ..NOTHING };
-const LOG: Known = Known { sent: true, ..NOTHING };
+const NOTHING: KnownFacts = KnownFacts { sent: false, url: false, seconds_later: 10, key_mode: Mode::Live };
+const URL: KnownFacts = KnownFacts { url: true, ..NOTHING };
+const LOG: KnownFacts = KnownFacts { sent: true, ..NOTHING };
 
-fn diagnosed(paste: &str, known: &Known) -> Diagnosis {
-    let (host, target) = place_of(&format!("https://{HOST}{TARGET}")).unwrap();
+fn diagnose_paste(paste: &str, known: &KnownFacts) -> Diagnosis {
+    let (host, target) = host_and_target(&format!("https://{HOST}{TARGET}")).unwrap();
     let (hosts, targets) = if known.url { (vec![host], vec![target]) } else { (vec![], vec![]) };
-    let sent = Original { parts: parts(), body: BODY.to_owned() };
-    let evidence = Evidence {
-        keys: &[PublicKey { mode: known.key_mode, ..SIGNER.public().clone() }],
+    let sent = SentCallback { components: components(), body: BODY.to_owned() };
+    let context = DiagnosisContext {
+        keys: &[CallbackPublicKey { mode: known.key_mode, ..SIGNER.public().clone() }],
         retired: &[OTHER.public().clone()],
         mode: Mode::Live,
-        now: super::super::read_date(DATE).unwrap() + SignedDuration::from_secs(known.seconds_later),
+        now: super::super::parse_date(DATE).unwrap() + SignedDuration::from_secs(known.seconds_later),
         hosts: &hosts,
         targets: &targets,
         sent: known.sent.then_some(&sent),
     };
-    diagnose_pasted(&Pasted::parse(paste, None).unwrap(), &evidence)
+    diagnose_pasted(&PastedRequest::parse(paste, None).unwrap(), &context)
 }
 
 #[track_caller]
-fn finds(reason: &str, known: &Known, paste: &str) {
-    let diagnosis = diagnosed(paste, known);
+fn assert_cause(reason: &str, known: &KnownFacts, paste: &str) {
+    let diagnosis = diagnose_paste(paste, known);
     match &diagnosis.verdict {
         Ok(_) => assert_eq!(reason, "good"),
-        Err(flaw) => {
-            assert_eq!(flaw.as_str(), reason, "{flaw}");
-            assert!(!flaw.to_string().ends_with('.'), "the full stop is for whoever shows it: {flaw}");
+        Err(cause) => {
+            assert_eq!(cause.as_str(), reason, "{cause}");
+            assert!(!cause.to_string().ends_with('.'), "the caller adds the full stop: {cause}");
         }
     }
 }
 
 #[test]
-fn every_damage_has_its_reason() {
-    let sound = self::sound(&SIGNER);
-    let signature = sound.split("signature=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+fn each_kind_of_damage_is_diagnosed() {
+    let intact = self::callback_text(&SIGNER);
+    let signature = intact.split("signature=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     let with = |from: &str, to: &str| {
-        assert!(sound.contains(from), "{from}");
-        sound.replacen(from, to, 1)
+        assert!(intact.contains(from), "{from}");
+        intact.replacen(from, to, 1)
     };
     let resigned = |change: &str| with(&signature, change);
     let body = |body: &str| with(BODY, body);
@@ -102,8 +102,8 @@ fn every_damage_has_its_reason() {
         if signature.starts_with('A') { signature.replacen('A', "B", 1) } else { format!("A{}", &signature[1..]) };
     let components = "(request-target) host date x-service-callback digest";
     for (reason, known, paste) in [
-        ("good", NOTHING, sound.clone()),
-        ("good", LOG, sound.clone()),
+        ("good", NOTHING, intact.clone()),
+        ("good", LOG, intact.clone()),
         ("good", NOTHING, with("Content-Type", &format!("Content-Length: {}\nContent-Type", BODY.len())) + "\n\n"),
         ("host_port_dropped", URL, with(HOST, "receiver.example")),
         ("host_port_dropped", LOG, with(HOST, "receiver.example")),
@@ -127,9 +127,9 @@ fn every_damage_has_its_reason() {
         ("path_whole_url", NOTHING, with("POST /api", &format!("POST https://{HOST}/api"))),
         ("path_rewritten", LOG, with("/api/hooks/a%2Fb", "/index.php")),
         ("method", NOTHING, with("POST /", "PUT /")),
-        ("key_sandbox", Known { key_mode: Mode::Sandbox, ..NOTHING }, sound.clone()),
-        ("date_skew", Known { seconds_later: 301, ..NOTHING }, sound.clone()),
-        ("date_skew", Known { seconds_later: -301, ..NOTHING }, sound.clone()),
+        ("key_sandbox", KnownFacts { key_mode: Mode::Sandbox, ..NOTHING }, intact.clone()),
+        ("date_skew", KnownFacts { seconds_later: 301, ..NOTHING }, intact.clone()),
+        ("date_skew", KnownFacts { seconds_later: -301, ..NOTHING }, intact.clone()),
         ("date_replaced", LOG, with(DATE, "Sat, 14 Nov 2026 09:30:01 GMT")),
         ("date_replaced", LOG, with(DATE, "2026-11-14T09:30:00Z")),
         ("unexplained", NOTHING, with(DATE, "Sat, 14 Nov 2026 09:30:01 GMT")),
@@ -144,13 +144,13 @@ fn every_damage_has_its_reason() {
         ("body_chunks", NOTHING, body(&chunked)),
         ("body_cut", LOG, body(&BODY[..40])),
         ("body_empty", NOTHING, body("")),
-        ("digest_replaced", NOTHING, with(&digest(BODY.as_bytes()), &digest(b"other"))),
+        ("digest_replaced", NOTHING, with(&digest_header(BODY.as_bytes()), &digest_header(b"other"))),
         ("digest_malformed", NOTHING, with("SHA-256=", "MD5=")),
-        ("key_unknown", NOTHING, self::sound(&new_signer())),
+        ("key_unknown", NOTHING, self::callback_text(&new_signer())),
         ("key_other", NOTHING, with(&kid, &other)),
         ("key_other", NOTHING, with(&kid, "another")),
-        ("key_retired", NOTHING, self::sound(&OTHER)),
-        ("key_other", NOTHING, self::sound(&OTHER).replacen(&other, &kid, 1)),
+        ("key_retired", NOTHING, self::callback_text(&OTHER)),
+        ("key_other", NOTHING, self::callback_text(&OTHER).replacen(&other, &kid, 1)),
         ("header_missing", LOG, with(&format!("Date: {DATE}\n"), "")),
         ("header_twice", NOTHING, with("Date:", &format!("Date: {DATE}\ndate:"))),
         ("header_folded", NOTHING, resigned(&half)),
@@ -164,7 +164,7 @@ fn every_damage_has_its_reason() {
         (
             "html_escaped",
             NOTHING,
-            sound.replacen("keyId=\"", "keyId=&quot;", 1).replacen(&format!("{kid}\""), &format!("{kid}&quot;"), 1),
+            intact.replacen("keyId=\"", "keyId=&quot;", 1).replacen(&format!("{kid}\""), &format!("{kid}&quot;"), 1),
         ),
         (
             "backslash_escaped",
@@ -176,30 +176,30 @@ fn every_damage_has_its_reason() {
         ("signature_damaged", LOG, resigned(&swapped)),
         ("unexplained", NOTHING, resigned(&swapped)),
     ] {
-        finds(reason, &known, &paste);
+        assert_cause(reason, &known, &paste);
     }
 }
 
-/// Nearly all signatures have these letters in them: one of ten has.
+/// Signs up to ten times to get a signature with both characters.
 #[test]
-fn letters_of_base64_that_were_replaced_are_put_back() {
-    let signed = (0..10).map(|second| sound_at(&SIGNER, &DATE.replace(":00 ", &format!(":0{second} "))));
+fn replaced_base64_characters_are_diagnosed() {
+    let signed = (0..10).map(|second| callback_text_at(&SIGNER, &DATE.replace(":00 ", &format!(":0{second} "))));
     let has_both = |text: &String| {
         let signature = text.split("signature=\"").nth(1).unwrap().split('"').next().unwrap();
         signature.contains('+') && signature.contains('/')
     };
-    let sound = signed.into_iter().find(has_both).unwrap();
-    let (before, signature) = sound.split_once("signature=\"").unwrap();
+    let intact = signed.into_iter().find(has_both).unwrap();
+    let (before, signature) = intact.split_once("signature=\"").unwrap();
     let (signature, rest) = signature.split_once('"').unwrap();
-    let spoilt = |signature: String| format!("{before}signature=\"{signature}\"{rest}");
-    finds("plus_became_space", &NOTHING, &spoilt(signature.replace('+', " ")));
-    finds("url_safe_alphabet", &NOTHING, &spoilt(signature.replace('+', "-").replace('/', "_")));
+    let with_signature = |signature: String| format!("{before}signature=\"{signature}\"{rest}");
+    assert_cause("plus_became_space", &NOTHING, &with_signature(signature.replace('+', " ")));
+    assert_cause("url_safe_alphabet", &NOTHING, &with_signature(signature.replace('+', "-").replace('/', "_")));
 }
 
 #[test]
-fn the_first_line_that_differs_is_told() {
-    let sound = sound(&SIGNER);
-    assert_eq!(diagnosed(&sound, &NOTHING).first_difference(), None);
+fn first_differing_line_is_reported() {
+    let intact = callback_text(&SIGNER);
+    assert_eq!(diagnose_paste(&intact, &NOTHING).first_difference(), None);
     for (line, from, to) in [
         (0, "/api/hooks", "/hooks"),
         (1, HOST, "receiver.example"),
@@ -207,26 +207,26 @@ fn the_first_line_that_differs_is_told() {
         (3, "callback: reverse_sms", "callback: discovery"),
         (5, "COMPLETED", "EXPIRED"),
     ] {
-        let diagnosis = diagnosed(&sound.replacen(from, to, 1), &LOG);
+        let diagnosis = diagnose_paste(&intact.replacen(from, to, 1), &LOG);
         assert_eq!(diagnosis.first_difference(), Some(line), "{from}");
         assert_eq!(diagnosis.lines.len(), 6);
     }
 }
 
 #[test]
-fn requests_are_read_as_people_copy_them() {
-    let read = |text: &str| Pasted::parse(text, None);
+fn pasted_requests_are_parsed() {
+    let read = |text: &str| PastedRequest::parse(text, None);
     let pasted = read("\r\nPOST /a HTTP/1.1\r\nHost: x\r\nA:1\r\n\r\nbody\r\nmore").unwrap();
     assert_eq!((pasted.body(), pasted.header("host").as_deref()), (&b"body\nmore"[..], Some("x")));
     assert_eq!(read("> POST /a HTTP/1.1\n> Host: x\n>\n").unwrap().header("Host").as_deref(), Some("x"));
     assert_eq!(read("POST https://x.example:1/a\ndate: y\n\n").unwrap().header("host").as_deref(), Some("x.example:1"));
-    assert!(Pasted::parse("Host: x\nDate: y\n\nbody", Some("/a")).is_ok());
+    assert!(PastedRequest::parse("Host: x\nDate: y\n\nbody", Some("/a")).is_ok());
     for (text, problem) in [
-        ("", NotARequest::Empty),
-        (" \r\n ", NotARequest::Empty),
-        ("hello", NotARequest::RequestLine),
-        ("Host: x\n\nbody", NotARequest::RequestLine),
-        ("POST /a HTTP/1.1\nHost: x\nwhat\n\n", NotARequest::Header(3)),
+        ("", PastedRequestError::Empty),
+        (" \r\n ", PastedRequestError::Empty),
+        ("hello", PastedRequestError::RequestLine),
+        ("Host: x\n\nbody", PastedRequestError::RequestLine),
+        ("POST /a HTTP/1.1\nHost: x\nwhat\n\n", PastedRequestError::Header(3)),
     ] {
         assert_eq!(read(text), Err(problem), "{text:?}");
     }

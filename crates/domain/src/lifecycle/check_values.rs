@@ -1,0 +1,88 @@
+//! Values stored with a check: the caller's reference, hashed numbers, sealed bytes.
+
+use std::{fmt, str::FromStr};
+
+use crate::phone::NumberTail;
+
+/// The caller's identifier for a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference(String);
+
+impl Reference {
+    pub const MAX_CHARS: usize = 50;
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidReference {
+    #[error("a reference has at most {} characters", Reference::MAX_CHARS)]
+    TooLong,
+    #[error("a reference must not contain the character U+0000")]
+    Nul,
+}
+
+impl FromStr for Reference {
+    type Err = InvalidReference;
+
+    fn from_str(text: &str) -> Result<Self, InvalidReference> {
+        if text.chars().nth(Self::MAX_CHARS).is_some() {
+            Err(InvalidReference::TooLong)
+        } else if text.contains('\0') {
+            Err(InvalidReference::Nul)
+        } else {
+            Ok(Reference(text.to_owned()))
+        }
+    }
+}
+
+/// A keyed hash of a phone number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NumberHash(pub [u8; 32]);
+
+impl fmt::Debug for NumberHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NumberHash(…)")
+    }
+}
+
+/// Bytes encrypted with a seal key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealed(pub Vec<u8>);
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealed({} bytes)", self.0.len())
+    }
+}
+
+/// The number that a check verifies, as it is stored. Erased when the retention period ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedNumber {
+    pub hash: NumberHash,
+    pub tail: NumberTail,
+}
+
+/// A number that a check discovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveredNumber {
+    /// Hash and tail. `None` after erasure.
+    pub number: Option<ClaimedNumber>,
+    /// The number itself, sealed. `None` after erasure.
+    pub sealed: Option<Sealed>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reference_length_is_counted_in_characters() {
+        assert!("😀".repeat(50).parse::<Reference>().is_ok());
+        assert_eq!("😀".repeat(51).parse::<Reference>(), Err(InvalidReference::TooLong));
+        assert_eq!("a\0b".parse::<Reference>(), Err(InvalidReference::Nul));
+        assert!("<script>\r\n=HYPERLINK()\u{202e}".parse::<Reference>().is_ok());
+    }
+}

@@ -1,0 +1,299 @@
+//! The unsealed keys of the deployment, in memory.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use aws_lc_rs::hmac;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use jiff::Timestamp;
+use ringtrue_domain::{
+    key_schedule::{KeySchedule, KeyState},
+    tenancy::{Credential, Mode, SecretDigest},
+};
+use zeroize::Zeroizing;
+
+use super::{CallbackSigner, MasterKey, master_key::SealingKey};
+use crate::ports::{Entropy, KeyId, KeyPurpose, SealedKey};
+
+/// All keys of the deployment, unsealed.
+#[derive(Default)]
+pub struct KeyRing {
+    keys: Vec<(KeyId, KeySchedule, Arc<KeyMaterial>)>,
+}
+
+enum KeyMaterial {
+    Token { header: String, key: Box<hmac::Key> },
+    Callback(CallbackSigner),
+    Seal(SealingKey),
+    Hash(Box<hmac::Key>),
+}
+
+/// Public key that verifies callbacks, as published in the JWKS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallbackPublicKey {
+    /// RFC 7638 thumbprint.
+    pub kid: String,
+    /// Mode of the checks whose callbacks it signs.
+    pub mode: Mode,
+    /// Modulus and exponent, base64url.
+    pub n: String,
+    pub e: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the master key cannot unseal the {purpose} key {id}: this database was set up with another master key, or the key's \
+     row was altered outside Ringtrue"
+)]
+pub struct KeyUnsealError {
+    pub purpose: KeyPurpose,
+    pub id: uuid::Uuid,
+}
+
+impl KeyUnsealError {
+    pub(super) fn of(key: &SealedKey) -> Self {
+        KeyUnsealError { purpose: key.purpose, id: key.id.0 }
+    }
+}
+
+impl KeyRing {
+    /// Unseals the stored keys. Reuses keys of `previous` with the same schedule, since parsing RSA keys is slow.
+    pub fn open(stored: &[SealedKey], master: &MasterKey, previous: &KeyRing) -> Result<Self, KeyUnsealError> {
+        let known: HashMap<KeyId, (&KeySchedule, &Arc<KeyMaterial>)> =
+            previous.keys.iter().map(|(id, schedule, material)| (*id, (schedule, material))).collect();
+        let keys = stored
+            .iter()
+            .map(|key| {
+                let material = match known.get(&key.id) {
+                    Some((schedule, material)) if **schedule == key.schedule => Arc::clone(material),
+                    _ => Arc::new(unseal_material(key, master)?),
+                };
+                Ok((key.id, key.schedule, material))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(KeyRing { keys })
+    }
+
+    /// The encoded JWT header and key that sign new tokens.
+    pub(crate) fn token_signer(&self, now: Timestamp) -> Option<(&str, &hmac::Key)> {
+        self.active_key(now, |material| match material {
+            KeyMaterial::Token { header, key } => Some((header.as_str(), &**key)),
+            KeyMaterial::Callback(_) | KeyMaterial::Seal(_) | KeyMaterial::Hash(_) => None,
+        })
+        .map(|(_, signer)| signer)
+    }
+
+    /// The key for an encoded JWT header. Includes keys that become active soon: the clock of another node may be
+    /// ahead.
+    pub(crate) fn token_verifier(&self, token_header: &str, now: Timestamp) -> Option<&hmac::Key> {
+        self.keys_in_state(now, |state| state != KeyState::Gone).find_map(|(_, material)| match material {
+            KeyMaterial::Token { header, key } if header == token_header => Some(&**key),
+            _ => None,
+        })
+    }
+
+    /// The public keys in the JWKS.
+    pub fn published_keys(&self, now: Timestamp) -> Vec<&CallbackPublicKey> {
+        self.keys_in_state(now, |state| state != KeyState::Gone)
+            .filter_map(|(_, material)| match material {
+                KeyMaterial::Callback(signer) => Some(signer.public()),
+                KeyMaterial::Token { .. } | KeyMaterial::Seal(_) | KeyMaterial::Hash(_) => None,
+            })
+            .collect()
+    }
+
+    /// All callback keys, including expired ones.
+    pub fn callback_keys(&self) -> impl Iterator<Item = (KeyId, KeySchedule, &CallbackPublicKey)> {
+        self.keys.iter().filter_map(|(id, schedule, material)| match &**material {
+            KeyMaterial::Callback(signer) => Some((*id, *schedule, signer.public())),
+            KeyMaterial::Token { .. } | KeyMaterial::Seal(_) | KeyMaterial::Hash(_) => None,
+        })
+    }
+
+    /// The active signer for callbacks of checks in this mode.
+    pub fn callback_signer(&self, mode: Mode, now: Timestamp) -> Option<CallbackSigner> {
+        self.active_key(now, |material| match material {
+            KeyMaterial::Callback(signer) if signer.public().mode == mode => Some(signer.clone()),
+            _ => None,
+        })
+        .map(|(_, signer)| signer)
+    }
+
+    /// Seals with the active seal key and prepends its id. Returns `None` without an active key.
+    pub(crate) fn seal(&self, entropy: &dyn Entropy, context: &[u8], plain: &[u8], now: Timestamp) -> Option<Vec<u8>> {
+        let (id, key) = self.active_key(now, |material| match material {
+            KeyMaterial::Seal(key) => Some(key),
+            KeyMaterial::Token { .. } | KeyMaterial::Callback(_) | KeyMaterial::Hash(_) => None,
+        })?;
+        Some([id.0.as_bytes(), key.seal(entropy, context, plain).as_slice()].concat())
+    }
+
+    pub(crate) fn unseal(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+        let (id, sealed) = sealed.split_first_chunk::<16>()?;
+        self.keys.iter().find(|(key, ..)| key.0.as_bytes() == id).and_then(|(_, _, material)| match &**material {
+            KeyMaterial::Seal(key) => key.open(context, sealed).map(|plain| plain.to_vec()),
+            KeyMaterial::Token { .. } | KeyMaterial::Callback(_) | KeyMaterial::Hash(_) => None,
+        })
+    }
+
+    /// HMAC of length-prefixed parts. Returns `None` without a hash key.
+    pub(crate) fn hash(&self, parts: &[&[u8]]) -> Option<[u8; 32]> {
+        let key = self.keys.iter().find_map(|(_, _, material)| match &**material {
+            KeyMaterial::Hash(key) => Some(key),
+            KeyMaterial::Token { .. } | KeyMaterial::Callback(_) | KeyMaterial::Seal(_) => None,
+        })?;
+        let mut context = hmac::Context::with_key(key);
+        for part in parts {
+            context.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            context.update(part);
+        }
+        context.sign().as_ref().try_into().ok()
+    }
+
+    /// Keyed digest of a credential's secret, owner, scopes and validity. A row that was written or altered outside
+    /// Ringtrue does not match. Returns `None` without a hash key.
+    pub(crate) fn credential_digest(&self, credential: &Credential, secret_hash: &[u8; 32]) -> Option<SecretDigest> {
+        let Credential { client_id, owner, scopes, created_at, expires_at, .. } = credential;
+        let (workspace, project) = (owner.workspace(), owner.project());
+        let scopes: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
+        let millis = |at: Timestamp| at.as_millisecond().to_be_bytes();
+        let parts: [&[u8]; 8] = [
+            b"credential",
+            client_id.as_str().as_bytes(),
+            workspace.0.as_bytes(),
+            project.as_ref().map_or(&[][..], |project| &project.0.as_bytes()[..]),
+            &scopes.join(" ").into_bytes(),
+            &millis(*created_at),
+            &expires_at.map(millis).map_or_else(Vec::new, Vec::from),
+            secret_hash,
+        ];
+        self.hash(&parts).map(SecretDigest)
+    }
+
+    /// Whether every purpose has an active key.
+    pub fn has_all_active_keys(&self, now: Timestamp) -> bool {
+        KeyPurpose::ALL.into_iter().all(|purpose| {
+            self.keys_in_state(now, |state| state == KeyState::Active)
+                .any(|(_, material)| material.purpose() == purpose)
+        })
+    }
+
+    /// The active key of a kind. If a clock that was set back leaves none active, the one that becomes active first.
+    fn active_key<'a, K>(&'a self, now: Timestamp, kind: impl Fn(&'a KeyMaterial) -> Option<K>) -> Option<(KeyId, K)> {
+        let rank = |schedule: &KeySchedule| match schedule.state(now) {
+            KeyState::Active => Some((0, schedule.active_from)),
+            KeyState::Next => Some((1, schedule.active_from)),
+            KeyState::Retiring | KeyState::Gone => None,
+        };
+        self.keys
+            .iter()
+            .filter_map(|(id, schedule, material)| Some((rank(schedule)?, *id, kind(material)?)))
+            .min_by_key(|(rank, ..)| *rank)
+            .map(|(_, id, key)| (id, key))
+    }
+
+    fn keys_in_state(
+        &self,
+        now: Timestamp,
+        filter: impl Fn(KeyState) -> bool,
+    ) -> impl Iterator<Item = (KeyId, &KeyMaterial)> {
+        self.keys
+            .iter()
+            .filter(move |(_, schedule, _)| filter(schedule.state(now)))
+            .map(|(id, _, material)| (*id, &**material))
+    }
+}
+
+impl KeyMaterial {
+    fn purpose(&self) -> KeyPurpose {
+        match self {
+            KeyMaterial::Token { .. } => KeyPurpose::Token,
+            KeyMaterial::Callback(signer) => match signer.public().mode {
+                Mode::Live => KeyPurpose::Callback,
+                Mode::Sandbox => KeyPurpose::SandboxCallback,
+            },
+            KeyMaterial::Seal(_) => KeyPurpose::Seal,
+            KeyMaterial::Hash(_) => KeyPurpose::Hash,
+        }
+    }
+}
+
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyRing({} keys)", self.keys.len())
+    }
+}
+
+/// Authenticated context of a sealed key. Binds the key to its purpose and schedule.
+pub(super) fn seal_context(id: KeyId, purpose: KeyPurpose, schedule: &KeySchedule) -> Vec<u8> {
+    let KeySchedule { published_at, active_from, retires_at, gone_at } = schedule;
+    let millis = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), |at| at.as_millisecond().to_string());
+    let instants = [Some(*published_at), Some(*active_from), *retires_at, *gone_at].map(millis);
+    format!("{purpose}:{}:{}", id.0, instants.join(":")).into_bytes()
+}
+
+/// Authenticated context used by earlier releases.
+pub(super) fn legacy_seal_context(id: KeyId, purpose: KeyPurpose) -> Vec<u8> {
+    format!("{purpose}:{}", id.0).into_bytes()
+}
+
+pub(super) fn unseal_key(key: &SealedKey, master: &MasterKey) -> Result<Zeroizing<Vec<u8>>, KeyUnsealError> {
+    let context = seal_context(key.id, key.purpose, &key.schedule);
+    master.open(&context, &key.sealed).ok_or_else(|| KeyUnsealError::of(key))
+}
+
+fn unseal_material(key: &SealedKey, master: &MasterKey) -> Result<KeyMaterial, KeyUnsealError> {
+    let unopened = || KeyUnsealError::of(key);
+    let plain = unseal_key(key, master)?;
+    match key.purpose {
+        KeyPurpose::Token => Ok(KeyMaterial::Token {
+            header: BASE64_URL_SAFE_NO_PAD
+                .encode(format!(r#"{{"alg":"HS256","typ":"at+jwt","kid":"{}"}}"#, key.id.0.simple())),
+            key: Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)),
+        }),
+        KeyPurpose::Callback => callback_material(Mode::Live, &plain).ok_or_else(unopened),
+        KeyPurpose::SandboxCallback => callback_material(Mode::Sandbox, &plain).ok_or_else(unopened),
+        KeyPurpose::Hash => Ok(KeyMaterial::Hash(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &plain)))),
+        KeyPurpose::Seal => {
+            let bytes = plain.as_slice().try_into().map_err(|_| unopened())?;
+            Ok(KeyMaterial::Seal(SealingKey::new(bytes)))
+        }
+    }
+}
+
+fn callback_material(mode: Mode, pkcs8: &[u8]) -> Option<KeyMaterial> {
+    CallbackSigner::for_mode(mode, pkcs8).map(KeyMaterial::Callback)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ports::SystemEntropy;
+
+    #[test]
+    fn key_with_altered_schedule_is_rejected() {
+        let entropy = SystemEntropy::default();
+        let master = MasterKey::from_base64(&MasterKey::generate(&entropy)).unwrap();
+        let (id, purpose) = (KeyId(Uuid::from_u128(1)), KeyPurpose::Token);
+        let now = Timestamp::UNIX_EPOCH;
+        let later = now + SignedDuration::from_hours(1);
+        let schedule = KeySchedule { published_at: now, active_from: now, retires_at: Some(now), gone_at: Some(later) };
+        let sealed = master.seal(&entropy, &seal_context(id, purpose, &schedule), &[7; 32]);
+        let stored = SealedKey { id, purpose, schedule, sealed };
+        let ring = KeyRing::open(std::slice::from_ref(&stored), &master, &KeyRing::default()).unwrap();
+        for altered in [
+            KeySchedule { published_at: later, ..schedule },
+            KeySchedule { active_from: later, ..schedule },
+            KeySchedule { retires_at: None, ..schedule },
+            KeySchedule { gone_at: None, ..schedule },
+            KeySchedule { gone_at: Some(later + SignedDuration::from_millis(1)), ..schedule },
+        ] {
+            let altered = [SealedKey { schedule: altered, ..stored.clone() }];
+            for previous in [&KeyRing::default(), &ring] {
+                assert!(KeyRing::open(&altered, &master, previous).is_err(), "{altered:?}");
+            }
+        }
+    }
+}

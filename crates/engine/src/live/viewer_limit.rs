@@ -1,0 +1,251 @@
+//! Limits on live subscriptions: in total, per workspace and per account.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use ringtrue_domain::{account::AccountId, tenancy::WorkspaceId};
+use tokio_util::sync::CancellationToken;
+
+use super::WatchError;
+use crate::ports::{SessionAccess, TokenHash};
+
+/// Browsers open six connections to a host, and pages need one of them.
+const MAX_PER_ACCOUNT: usize = 5;
+const MAX_TOTAL: usize = 200;
+/// Part of the total that only administrators can use.
+const RESERVED_FOR_ADMINISTRATORS: usize = 20;
+/// Subscriptions of the members of one workspace.
+const MAX_PER_WORKSPACE: usize = MAX_TOTAL / 4;
+
+/// A session that watches a workspace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Viewer {
+    pub account: AccountId,
+    pub is_admin: bool,
+    pub workspace: WorkspaceId,
+    pub session: TokenHash,
+}
+
+impl Viewer {
+    fn has_access(&self, access: &SessionAccess) -> bool {
+        access.token == self.session && (access.is_admin || access.workspaces.contains(&self.workspace))
+    }
+}
+
+/// Counts the live subscriptions of this node.
+#[derive(Debug, Default)]
+pub(super) struct ViewerLimit(Mutex<Places>);
+
+#[derive(Debug, Default)]
+struct Places {
+    /// By account, oldest first.
+    held: HashMap<AccountId, VecDeque<Place>>,
+    last_number: u64,
+}
+
+#[derive(Debug)]
+struct Place {
+    number: u64,
+    viewer: Viewer,
+    /// Cancelled when a later subscription of the same account takes the place.
+    replaced: CancellationToken,
+    /// Cancelled when the session has ended or lost access to the workspace.
+    ended: CancellationToken,
+}
+
+/// Place of one live subscription. Dropping it frees the place.
+#[derive(Debug)]
+pub(super) struct ViewerPermit {
+    limit: Arc<ViewerLimit>,
+    account: AccountId,
+    number: u64,
+    replaced: CancellationToken,
+    ended: CancellationToken,
+}
+
+impl Places {
+    fn count(&self, filter: impl Fn(&Viewer) -> bool) -> usize {
+        self.held.values().flatten().filter(|held| filter(&held.viewer)).count()
+    }
+
+    fn has_room_for(&self, viewer: &Viewer) -> bool {
+        if viewer.is_admin {
+            return self.count(|_| true) < MAX_TOTAL;
+        }
+        self.count(|other| !other.is_admin) < MAX_TOTAL - RESERVED_FOR_ADMINISTRATORS
+            && self.count(|other| !other.is_admin && other.workspace == viewer.workspace) < MAX_PER_WORKSPACE
+            && self.count(|_| true) < MAX_TOTAL
+    }
+}
+
+impl ViewerLimit {
+    /// Takes a place. An account at its limit loses its oldest subscription, since a closed page is noticed late and
+    /// must not block the next one.
+    pub(super) fn acquire(self: &Arc<Self>, viewer: Viewer) -> Result<ViewerPermit, WatchError> {
+        let mut places = self.lock();
+        let own = places.held.entry(viewer.account).or_default();
+        let oldest = if own.len() >= MAX_PER_ACCOUNT { own.pop_front() } else { None };
+        if !places.has_room_for(&viewer) {
+            let own = places.held.entry(viewer.account).or_default();
+            own.extend(oldest);
+            own.make_contiguous().sort_by_key(|held| held.number);
+            if own.is_empty() {
+                places.held.remove(&viewer.account);
+            }
+            return Err(WatchError::TooManyViewers);
+        }
+        if let Some(oldest) = oldest {
+            oldest.replaced.cancel();
+        }
+        places.last_number += 1;
+        let number = places.last_number;
+        let (replaced, ended) = (CancellationToken::new(), CancellationToken::new());
+        let held = Place { number, viewer, replaced: replaced.clone(), ended: ended.clone() };
+        places.held.entry(viewer.account).or_default().push_back(held);
+        Ok(ViewerPermit { limit: Arc::clone(self), account: viewer.account, number, replaced, ended })
+    }
+
+    /// The viewers of all subscriptions.
+    pub(super) fn viewers(&self) -> Vec<Viewer> {
+        self.lock().held.values().flatten().map(|held| held.viewer).collect()
+    }
+
+    /// Ends the subscriptions of those `viewers` that have no access.
+    pub(super) fn end_without_access(&self, viewers: &[Viewer], access: &[SessionAccess]) {
+        // `access` does not cover subscriptions opened after it was queried.
+        let is_covered = |viewer: &Viewer| {
+            viewers.iter().any(|other| (other.session, other.workspace) == (viewer.session, viewer.workspace))
+        };
+        for held in self.lock().held.values().flatten() {
+            let has_access = access.iter().any(|access| held.viewer.has_access(access));
+            if is_covered(&held.viewer) && !has_access {
+                held.ended.cancel();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ViewerPermit {
+    /// Resolves when a later subscription of the same account takes the place.
+    pub(super) async fn replaced(&self) {
+        self.replaced.cancelled().await;
+    }
+
+    /// Resolves when the viewer loses access.
+    pub(super) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+}
+
+impl Drop for ViewerPermit {
+    fn drop(&mut self) {
+        let mut places = self.limit.lock();
+        if let Some(own) = places.held.get_mut(&self.account) {
+            own.retain(|held| held.number != self.number);
+            if own.is_empty() {
+                places.held.remove(&self.account);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn member(account: u128, workspace: u128) -> Viewer {
+        Viewer {
+            account: AccountId(Uuid::from_u128(account)),
+            is_admin: false,
+            workspace: WorkspaceId(Uuid::from_u128(workspace)),
+            session: TokenHash([u8::try_from(account % 251).unwrap(); 32]),
+        }
+    }
+
+    fn admin(account: u128) -> Viewer {
+        Viewer { is_admin: true, ..member(account, 1) }
+    }
+
+    fn replaced(held: &[ViewerPermit]) -> Vec<bool> {
+        held.iter().map(|permit| permit.replaced.is_cancelled()).collect()
+    }
+
+    #[test]
+    fn account_limit_replaces_the_oldest_subscription() {
+        let limit = Arc::<ViewerLimit>::default();
+        let mut held: Vec<_> = (0..5).map(|_| limit.acquire(member(1, 1)).unwrap()).collect();
+        assert_eq!(replaced(&held), [false; 5]);
+        held.pop();
+        held.push(limit.acquire(member(1, 1)).unwrap());
+        assert_eq!(replaced(&held), [false; 5]);
+        held.push(limit.acquire(member(1, 1)).unwrap());
+        assert_eq!(replaced(&held), [true, false, false, false, false, false]);
+        // Dropping a replaced permit does not free a second place.
+        held.remove(0);
+        held.push(limit.acquire(member(1, 1)).unwrap());
+        assert_eq!(replaced(&held), [true, false, false, false, false, false]);
+        drop(held);
+        assert!(limit.lock().held.is_empty());
+    }
+
+    #[test]
+    fn workspace_and_administrator_limits_apply() {
+        let limit = Arc::<ViewerLimit>::default();
+        let mut held: Vec<_> = (0..50).map(|number| limit.acquire(member(number, 1)).unwrap()).collect();
+        assert!(matches!(limit.acquire(member(99, 1)), Err(WatchError::TooManyViewers)));
+        assert!(!limit.lock().held.contains_key(&member(99, 1).account));
+        // The workspace limit neither counts nor limits administrators.
+        held.push(limit.acquire(admin(100)).unwrap());
+        held.extend((200..330).map(|number| limit.acquire(member(number, 2 + number % 3)).unwrap()));
+        assert!(matches!(limit.acquire(member(400, 9)), Err(WatchError::TooManyViewers)), "180 are for members");
+        held.extend((500..519).map(|number| limit.acquire(admin(number)).unwrap()));
+        assert!(matches!(limit.acquire(admin(600)), Err(WatchError::TooManyViewers)), "200 in all");
+        // An account at its limit replaces its oldest subscription even when all places are taken.
+        drop(held.drain(..4));
+        held.extend((0..4).map(|_| limit.acquire(member(49, 1)).unwrap()));
+        held.push(limit.acquire(member(49, 1)).unwrap());
+        assert_eq!(replaced(&held).into_iter().filter(|replaced| *replaced).count(), 1);
+        // It keeps its oldest if the workspace of the new one is at its limit.
+        drop(held);
+        let full: Vec<_> = (0..50).map(|number| limit.acquire(member(number, 1)).unwrap()).collect();
+        let own: Vec<_> = (0..5).map(|_| limit.acquire(member(99, 2)).unwrap()).collect();
+        assert!(matches!(limit.acquire(member(99, 1)), Err(WatchError::TooManyViewers)));
+        assert_eq!(replaced(&own), [false; 5]);
+        drop((full, own));
+        assert!(limit.lock().held.is_empty());
+    }
+
+    #[test]
+    fn subscriptions_end_when_their_session_loses_access() {
+        let limit = Arc::<ViewerLimit>::default();
+        let viewers = [member(1, 1), member(2, 1), member(3, 2), admin(4), admin(5)];
+        let held: Vec<_> = viewers.iter().map(|viewer| limit.acquire(*viewer).unwrap()).collect();
+        let queried = limit.viewers();
+        let late = limit.acquire(member(6, 1)).unwrap();
+        let access = |viewer: &Viewer, is_admin, workspaces: &[u128]| SessionAccess {
+            token: viewer.session,
+            is_admin,
+            workspaces: workspaces.iter().map(|number| WorkspaceId(Uuid::from_u128(*number))).collect(),
+        };
+        let [first, _, third, fourth, fifth] = &viewers;
+        limit.end_without_access(
+            &queried,
+            &[
+                access(first, false, &[1]),
+                access(third, false, &[1]),
+                access(fourth, true, &[]),
+                access(fifth, false, &[]),
+            ],
+        );
+        let ended: Vec<_> = held.iter().chain([&late]).map(|permit| permit.ended.is_cancelled()).collect();
+        assert_eq!(ended, [false, true, true, false, true, false]);
+    }
+}

@@ -1,0 +1,188 @@
+//! Log of a project's recent API requests and responses.
+//!
+//! Logging must not slow requests down. A sampler selects a few requests of each project and second and counts the
+//! others. Selected requests go into a bounded queue; when it is full they are dropped and counted. One task writes the
+//! queue once a second, in batches.
+//!
+//! The log contains no secrets: see [`redaction`]. It omits the Management API, whose changes are in the audit log.
+
+pub mod redaction;
+mod sampler;
+
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    page::{Page, PageRequest},
+    tenancy::ProjectId,
+};
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Engine,
+    control_plane::ConcurrentMap,
+    ports::{RequestLogEntry, RequestLogFilter, RequestLogRetention, StatusClass, StoreError},
+};
+use sampler::RequestSampler;
+
+const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+const QUEUE_CAPACITY: usize = 4_096;
+const MAX_BATCH_ROWS: usize = 1_000;
+/// Unauthenticated requests are dropped while the queue is longer than this.
+const MAX_QUEUED_UNAUTHENTICATED: usize = QUEUE_CAPACITY / 4;
+/// Rows kept for a project after trimming.
+const RETAINED_REQUESTS: RequestLogRetention = RequestLogRetention { authenticated: 10_000, unauthenticated: 500 };
+/// Rows written to a project between two trims.
+const TRIM_EVERY_ROWS: u32 = 1_000;
+
+/// Sampling and queue of the request log on this node.
+#[derive(Debug)]
+pub struct RequestLog {
+    /// `None` disables the log.
+    retention: Option<SignedDuration>,
+    samplers: ConcurrentMap<ProjectId, RequestSampler>,
+    queue: mpsc::Sender<RequestLogEntry>,
+    writer: Mutex<Writer>,
+    skipped: AtomicU64,
+    lost: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Writer {
+    queue: mpsc::Receiver<RequestLogEntry>,
+    /// Rows written since the last trim of a project. A project without an entry is due.
+    untrimmed: HashMap<ProjectId, u32>,
+}
+
+/// Requests that are missing in the log, since this node started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingRequests {
+    /// Not sampled.
+    pub skipped: u64,
+    /// Dropped because the queue was full or the database failed.
+    pub lost: u64,
+}
+
+impl RequestLog {
+    pub(crate) fn new(retention: Option<SignedDuration>) -> Self {
+        let (sender, receiver) = mpsc::channel(QUEUE_CAPACITY);
+        RequestLog {
+            retention,
+            samplers: ConcurrentMap::default(),
+            queue: sender,
+            writer: Mutex::new(Writer { queue: receiver, untrimmed: HashMap::new() }),
+            skipped: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    pub fn is_enabled(&self) -> bool {
+        self.retention.is_some()
+    }
+
+    /// Returns `Some` if a request with this response status is to be enqueued, with the number of similar requests
+    /// skipped since the last one.
+    pub fn sample(&self, project: ProjectId, authenticated: bool, status: u16, at: Timestamp) -> Option<u32> {
+        let samplers = self.samplers.pin();
+        let sampler = samplers.get_or_insert_with(project, RequestSampler::default);
+        let skipped = sampler.sample(authenticated, StatusClass::from_status(status), at)?;
+        if skipped > 0 {
+            self.skipped.fetch_add(skipped.into(), Ordering::Relaxed);
+        }
+        Some(skipped)
+    }
+
+    /// Queues a sampled request without blocking.
+    pub fn enqueue(&self, request: RequestLogEntry) {
+        let queued = self.queue.max_capacity() - self.queue.capacity();
+        let is_over_limit = !request.authenticated && queued >= MAX_QUEUED_UNAUTHENTICATED;
+        if is_over_limit || self.queue.try_send(request).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn missing_requests(&self) -> MissingRequests {
+        MissingRequests { skipped: self.skipped.load(Ordering::Relaxed), lost: self.lost.load(Ordering::Relaxed) }
+    }
+}
+
+impl Engine {
+    /// The logged requests of a project, newest first.
+    pub async fn list_requests(
+        &self,
+        project: ProjectId,
+        filter: &RequestLogFilter,
+        page: PageRequest,
+    ) -> Result<Page<RequestLogEntry>, StoreError> {
+        self.store().list_requests(project, filter, page).await
+    }
+
+    /// `None` if the log is disabled.
+    pub fn request_log_retention(&self) -> Option<SignedDuration> {
+        self.request_log().retention
+    }
+
+    /// Writes the queued requests. Returns their number.
+    pub async fn write_queued_requests(&self) -> Result<usize, StoreError> {
+        let log = self.request_log();
+        let mut writer = log.writer.lock().await;
+        let mut written = 0;
+        loop {
+            let batch: Vec<_> = std::iter::from_fn(|| writer.queue.try_recv().ok()).take(MAX_BATCH_ROWS).collect();
+            if batch.is_empty() {
+                return Ok(written);
+            }
+            written += batch.len();
+            for request in &batch {
+                let untrimmed = writer.untrimmed.entry(request.project).or_insert(TRIM_EVERY_ROWS);
+                *untrimmed = untrimmed.saturating_add(1);
+            }
+            let count = batch.len() as u64;
+            if let Err(error) = self.store().append_requests(batch).await {
+                log.lost.fetch_add(count, Ordering::Relaxed);
+                return Err(error);
+            }
+            let due: Vec<_> = writer
+                .untrimmed
+                .iter()
+                .filter(|(_, count)| **count > TRIM_EVERY_ROWS)
+                .map(|(project, _)| *project)
+                .collect();
+            for project in due {
+                self.store().trim_requests(project, RETAINED_REQUESTS).await?;
+                writer.untrimmed.insert(project, 0);
+            }
+        }
+    }
+
+    /// Writes queued requests until `shutdown`, then a last time.
+    pub async fn run_request_log_writer(&self, shutdown: CancellationToken) {
+        loop {
+            let is_running = shutdown.run_until_cancelled(tokio::time::sleep(WRITE_INTERVAL)).await.is_some();
+            if let Err(error) = self.write_queued_requests().await {
+                tracing::warn!(%error, "failed to write the request log; requests dropped");
+            }
+            if !is_running {
+                return;
+            }
+        }
+    }
+
+    /// Deletes requests older than the retention.
+    pub(crate) async fn delete_old_requests(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let retention = self.request_log_retention().unwrap_or_default();
+        let before = now.saturating_sub(retention).unwrap_or(Timestamp::MIN);
+        let mut deleted = 0;
+        loop {
+            match self.store().delete_requests_before(before).await? {
+                0 => return Ok(deleted),
+                rows => deleted += rows,
+            }
+        }
+    }
+}

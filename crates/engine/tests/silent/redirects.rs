@@ -1,0 +1,260 @@
+//! Redirect sessions.
+
+use ringtrue_domain::{
+    lifecycle::{CheckStatus, ErrorCode, Lifecycle, OpenState},
+    product::Product,
+    silent::OperatorVerdict,
+    tenancy::Mode,
+};
+use ringtrue_engine::{
+    ports::{Clock, SilentResult},
+    silent::{CreateSilent, DeviceRequest, RedirectError, RedirectFailure},
+};
+
+use crate::{
+    operators::{RecordedOperation, number},
+    world::{
+        ALSO_ON_OURS, BEGINNING, ON_BRAND, ON_OTHER, ON_OURS, OTHER, OURS, PRODUCTS, World, address, expect_failure,
+        expect_state,
+    },
+};
+
+#[tokio::test]
+async fn redeeming_the_code_reveals_the_verdict() {
+    let world = World::new().await;
+    for (mode, product, reply) in [
+        (Mode::Live, Product::SecureSna, SilentResult::Match(true)),
+        (Mode::Live, Product::SecureSna, SilentResult::Match(false)),
+        (Mode::Live, Product::Discovery, number(OURS)),
+        (Mode::Sandbox, Product::SecureSna, SilentResult::Match(true)),
+        (Mode::Sandbox, Product::SecureSna, SilentResult::Match(false)),
+        (Mode::Sandbox, Product::Discovery, number("+99000000010")),
+    ] {
+        world.operator(mode).set_result(Ok(reply.clone()));
+        let device = world.create_in(mode, product, CreateSilent::default()).await;
+        assert_eq!(device.status().await, CheckStatus::Accepted);
+
+        let state = device.begin_redirect().await;
+        let pending = device.check().await;
+        assert_eq!(pending.state, Lifecycle::Open(OpenState::Pending { since: world.clock.now() }));
+        let network = if mode == Mode::Live { "23410" } else { "00101" };
+        assert_eq!(pending.network.as_ref().unwrap().as_str(), network);
+
+        let end = device.return_from_operator(&state).await.unwrap();
+        assert_eq!((end.check, end.may_use_reverse_sms), (device.id, false));
+        assert_eq!(device.check().await, pending, "the verdict is not visible yet");
+
+        let redeemed = device.redeem(&end.result.unwrap().0).await.unwrap();
+        assert_eq!(redeemed, device.check().await);
+        assert_eq!(redeemed.network, pending.network);
+        let said = match redeemed.verdict().expect("a verdict") {
+            OperatorVerdict::Match(matched) => SilentResult::Match(*matched),
+            OperatorVerdict::Number(found) => SilentResult::Number(world.engine.open_number(device.id, found).unwrap()),
+        };
+        assert_eq!(said, reply);
+        world.advance_seconds(1);
+    }
+}
+
+#[tokio::test]
+async fn created_url_has_product_check_and_token() {
+    let world = World::new().await;
+    for (product, path) in PRODUCTS.into_iter().zip(["secure-sna-checks", "discovery-checks"]) {
+        let device = world.create(product).await;
+        let beginning = format!("https://ringtrue.example/v1/number-verification/{path}/{}/redirect?t=", device.id);
+        assert_eq!(device.url.strip_prefix(&beginning), Some(device.token.as_str()));
+        assert_eq!(device.token.len(), 22, "128 bits in base64url");
+        assert_ne!(world.create(product).await.token, device.token);
+    }
+}
+
+#[tokio::test]
+async fn operator_gets_the_operation_of_the_product() {
+    let world = World::new().await;
+    for mode in Mode::ALL {
+        for product in PRODUCTS {
+            world.operator(mode).set_result(Ok(if product == Product::SecureSna {
+                SilentResult::Match(true)
+            } else {
+                number(OURS)
+            }));
+            world.create_in(mode, product, CreateSilent::default()).await.obtain_code().await;
+        }
+        let seen = world.operator(mode).calls();
+        let sim = (mode == Mode::Sandbox).then(|| OURS.to_owned());
+        let is_ours = RecordedOperation::Verify(OURS.to_owned());
+        assert_eq!(seen.requests, [(is_ours.clone(), sim), (RecordedOperation::Discover, None)]);
+        assert_eq!(seen.responses, [(is_ours, address(ON_OURS)), (RecordedOperation::Discover, address(ON_OURS))]);
+    }
+    assert!(world.other.calls().requests.is_empty());
+}
+
+#[tokio::test]
+async fn sandbox_device_uses_the_requested_sim() {
+    let world = World::new().await;
+    let sim = Some("+99000000017");
+    for (mode, expected) in [(Mode::Sandbox, sim), (Mode::Live, None)] {
+        let device = world.create_in(mode, Product::SecureSna, CreateSilent::default()).await;
+        expect_state(world.engine.open_device_url(DeviceRequest { sim, ..device.request() }).await);
+        let (_, seen) = world.operator(mode).calls().requests.remove(0);
+        assert_eq!(seen.as_deref(), expected, "{mode:?}");
+    }
+    let device = world.create_in(Mode::Sandbox, Product::Discovery, CreateSilent::default()).await;
+    let refused = world.engine.open_device_url(DeviceRequest { sim: Some("99"), ..device.request() }).await;
+    assert!(matches!(refused, Err(RedirectError::Sim(_))), "{refused:?}");
+    assert_eq!(device.status().await, CheckStatus::Accepted, "it may try again");
+}
+
+#[tokio::test]
+async fn connector_is_selected_by_network() {
+    let world = World::new().await;
+    let request = CreateSilent { phone_number: Some(OTHER.to_owned()), ..CreateSilent::default() };
+    let device = world.create_in(Mode::Live, Product::SecureSna, request).await;
+    let other_state = expect_state(device.open_url_from(ON_OTHER).await);
+    assert!(device.return_from(ON_OTHER, "other", &other_state).await.unwrap().result.is_ok());
+    assert_eq!((world.ours.calls().requests.len(), world.other.calls().responses.len()), (0, 1));
+
+    // A brand on a host network: one connector serves both.
+    let device = world.create(Product::SecureSna).await;
+    let state = expect_state(device.open_url_from(ON_BRAND).await);
+    let code = device.return_from(ON_BRAND, "ours", &state).await.unwrap().result.unwrap().0;
+    assert_eq!(device.redeem(&code).await.unwrap().network.unwrap().as_str(), "23410", "the number's");
+}
+
+/// Protects against a victim that opens an attacker's URL.
+#[tokio::test]
+async fn return_from_another_network_is_rejected() {
+    let world = World::new().await;
+    let elsewhere = ON_OTHER;
+    for (announced, back, is_good) in [
+        (None, ON_OURS, true),
+        (None, ALSO_ON_OURS, true),
+        (None, elsewhere, false),
+        (Some(ON_OURS), ON_OURS, true),
+        (Some(ON_OURS), ALSO_ON_OURS, false),
+    ] {
+        let device_ip = announced.map(str::to_owned);
+        let request = CreateSilent { phone_number: Some(OURS.to_owned()), device_ip, ..CreateSilent::default() };
+        let device = world.create_in(Mode::Live, Product::SecureSna, request).await;
+        let state = device.begin_redirect().await;
+        let end = device.return_from(back, "ours", &state).await.unwrap();
+        match end.result {
+            Ok(_) => assert!(is_good, "{announced:?} {back}"),
+            Err(fault) => {
+                assert!(!is_good, "{announced:?} {back}");
+                assert_eq!(fault, RedirectFailure::Failed(ErrorCode::IpMismatch));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn outcome_has_the_redirect_url() {
+    let world = World::new().await;
+    let request = CreateSilent {
+        reference: "order 7".parse().ok(),
+        redirect_url: Some("https://shop.example/back?session=7".to_owned()),
+        ..CreateSilent::default()
+    };
+    for request in [request, CreateSilent::default()] {
+        let device = world.create_in(Mode::Live, Product::SecureSna, request.clone()).await;
+        let state = device.begin_redirect().await;
+        for end in [device.return_from_operator(&state).await.unwrap(), device.open_url_and_finish(ON_OURS).await] {
+            assert_eq!(end.redirect_url.map(|url| url.as_str().to_owned()), request.redirect_url);
+            assert_eq!(end.reference, request.reference);
+        }
+    }
+}
+
+#[tokio::test]
+async fn url_is_valid_only_for_its_check_and_product() {
+    let world = World::new().await;
+    let (device, other) = (world.create(Product::SecureSna).await, world.create(Product::SecureSna).await);
+    for visit in [
+        DeviceRequest { token: "", ..device.request() },
+        DeviceRequest { token: &other.token, ..device.request() },
+        DeviceRequest { check: other.id, ..device.request() },
+        DeviceRequest { token: &device.token[..21], ..device.request() },
+        DeviceRequest { product: Product::Discovery, ..device.request() },
+    ] {
+        let refused = world.engine.open_device_url(visit).await;
+        assert!(matches!(refused, Err(RedirectError::NotFound)), "{refused:?}");
+    }
+    assert_eq!(device.status().await, CheckStatus::Accepted);
+    assert!(world.ours.calls().requests.is_empty());
+    device.begin_redirect().await;
+}
+
+#[tokio::test]
+async fn code_is_issued_once() {
+    let world = World::new().await;
+    let device = world.create(Product::SecureSna).await;
+    let code = device.obtain_code().await;
+    assert_eq!(expect_failure(device.open_url_and_finish(ON_OURS).await), RedirectFailure::AlreadyCompleted);
+    assert_eq!(
+        expect_failure(device.open_url_and_finish(ON_OTHER).await),
+        RedirectFailure::AlreadyCompleted,
+        "from any address"
+    );
+    assert_eq!(device.redeem(&code).await.unwrap().status(), CheckStatus::Completed, "the code is still valid");
+    assert_eq!(expect_failure(device.open_url_and_finish(ON_OURS).await), RedirectFailure::AlreadyCompleted);
+    assert_eq!(world.ours.calls().requests.len(), 1);
+}
+
+#[tokio::test]
+async fn check_expires_at_every_stage() {
+    let world = World::new().await;
+    let (waiting, away, back) = (
+        world.create(Product::SecureSna).await,
+        world.create(Product::SecureSna).await,
+        world.create(Product::SecureSna).await,
+    );
+    let state = away.begin_redirect().await;
+    back.obtain_code().await;
+    world.advance_seconds(119);
+    assert_eq!(waiting.status().await, CheckStatus::Accepted);
+    world.advance_seconds(1);
+    assert_eq!(expect_failure(waiting.open_url_and_finish(ON_OURS).await), RedirectFailure::Expired);
+    assert_eq!(expect_failure(away.return_from_operator(&state).await.unwrap()), RedirectFailure::Expired);
+    assert_eq!(expect_failure(back.open_url_and_finish(ON_OURS).await), RedirectFailure::Expired);
+    for device in [&waiting, &away, &back] {
+        assert_eq!(device.status().await, CheckStatus::Expired);
+        assert_eq!(expect_failure(device.open_url_and_finish(ON_OURS).await), RedirectFailure::Expired, "and again");
+    }
+    assert_eq!(world.ours.calls().responses.len(), 1, "no request for an expired check");
+}
+
+/// With and without the expiry recorded before the operator's response.
+#[tokio::test]
+async fn late_operator_result_gives_no_code() {
+    let world = World::new().await;
+    for is_swept in [false, true] {
+        let slow = |engine: ringtrue_engine::Engine, clock: std::sync::Arc<ringtrue_engine::ports::ManualClock>| async move {
+            clock.advance(jiff::SignedDuration::from_secs(120));
+            if is_swept {
+                engine.sweep().await.unwrap();
+            }
+        };
+        let device = world.create(Product::SecureSna).await;
+        let state = device.begin_redirect().await;
+        world.ours.run_during_call(slow(world.engine.clone(), world.clock.clone()));
+        assert_eq!(
+            expect_failure(device.return_from_operator(&state).await.unwrap()),
+            RedirectFailure::Expired,
+            "swept: {is_swept}"
+        );
+        assert_eq!(device.status().await, CheckStatus::Expired);
+
+        let device = world.create(Product::SecureSna).await;
+        world.ours.run_during_call(slow(world.engine.clone(), world.clock.clone()));
+        assert_eq!(
+            expect_failure(device.open_url_and_finish(ON_OURS).await),
+            RedirectFailure::Expired,
+            "swept: {is_swept}"
+        );
+        let check = device.check().await;
+        assert_eq!(check.status(), CheckStatus::Expired);
+        assert_eq!(check.updated_at(), Some(check.expires_at));
+    }
+    assert!(world.clock.now() > BEGINNING);
+}

@@ -1,0 +1,169 @@
+//! Model of checks: predicts the conclusion of each check from the specification alone.
+
+use jiff::Timestamp;
+use ringtrue_domain::{
+    lifecycle::{CheckId, CheckOutcome, Lifecycle},
+    phone::Msisdn,
+    product::Product,
+    reverse_sms::{InboundSms, SmsOrigin, SmsSender},
+    sandbox,
+    tenancy::{Mode, ProjectId},
+};
+use ringtrue_engine::{reverse_sms::CreatedReverseSms, silent::CreatedSilent};
+
+/// The expected state of a check.
+#[derive(Clone, Debug)]
+pub struct ModelCheck {
+    pub id: CheckId,
+    pub project: ProjectId,
+    pub product: Product,
+    /// The end-user's number: claimed, or to be discovered.
+    pub number: Msisdn,
+    pub expectation: Expectation,
+    pub has_callback: bool,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub end: Option<ModelConclusion>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Expectation {
+    Sms { receiver: Msisdn, body: String },
+    Device(ModelDevice),
+}
+
+/// The expected state of a device.
+#[derive(Clone, Debug, Default)]
+pub struct ModelDevice {
+    pub token: String,
+    /// All `state` values of its redirects, newest last.
+    pub states: Vec<String>,
+    /// Whether the newest `state` is unused.
+    pub is_redirected: bool,
+    /// The code, and the verdict that it reveals.
+    pub code: Option<(String, ModelVerdict)>,
+    pub wrong_codes: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelVerdict {
+    Match(bool),
+    /// The end-user's number.
+    OwnNumber,
+    AnotherNumber,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct ModelConclusion {
+    pub state: Lifecycle<ModelVerdict>,
+    /// Storage time, which for an expired check is later than its conclusion.
+    pub recorded_at: Timestamp,
+}
+
+impl ModelCheck {
+    pub fn new(created: CreatedReverseSms, number: Msisdn, has_callback: bool) -> Self {
+        let CreatedReverseSms { check, instructions } = created;
+        ModelCheck {
+            id: check.id,
+            project: check.project,
+            product: check.product,
+            number,
+            expectation: Expectation::Sms { receiver: instructions.receiver, body: instructions.sms_body },
+            has_callback,
+            created_at: check.created_at,
+            expires_at: check.expires_at,
+            end: None,
+        }
+    }
+
+    pub fn silent(created: CreatedSilent, number: Msisdn, has_callback: bool) -> Self {
+        let CreatedSilent { check, url, .. } = created;
+        let (_, token) = url.split_once("?t=").unwrap();
+        ModelCheck {
+            id: check.id,
+            project: check.project,
+            product: check.product,
+            number,
+            expectation: Expectation::Device(ModelDevice { token: token.to_owned(), ..ModelDevice::default() }),
+            has_callback,
+            created_at: check.created_at,
+            expires_at: check.expires_at,
+            end: None,
+        }
+    }
+
+    pub fn has_device(&self) -> bool {
+        matches!(self.expectation, Expectation::Device(_))
+    }
+
+    pub fn device(&self) -> &ModelDevice {
+        match &self.expectation {
+            Expectation::Device(device) => device,
+            Expectation::Sms { .. } => panic!("the check expects no device"),
+        }
+    }
+
+    pub fn device_mut(&mut self) -> &mut ModelDevice {
+        match &mut self.expectation {
+            Expectation::Device(device) => device,
+            Expectation::Sms { .. } => panic!("the check expects no device"),
+        }
+    }
+
+    pub fn is_overdue(&self, now: Timestamp) -> bool {
+        self.end.is_none() && self.expires_at <= now
+    }
+
+    pub fn expire_if_overdue(&mut self, now: Timestamp) {
+        if self.is_overdue(now) {
+            self.end = Some(self.expired(now));
+        }
+    }
+
+    /// The conclusion by an SMS with the code from this number. `None`: already concluded.
+    pub fn expected_conclusion_by_sms(&self, from: &Msisdn, now: Timestamp) -> Option<ModelConclusion> {
+        self.expected_conclusion(CheckOutcome::Completed(ModelVerdict::Match(*from == self.number)), now)
+    }
+
+    /// The conclusion by this outcome, or expired. `None`: already concluded.
+    pub fn expected_conclusion(&self, outcome: CheckOutcome<ModelVerdict>, now: Timestamp) -> Option<ModelConclusion> {
+        match self.end {
+            Some(_) => None,
+            None if self.expires_at <= now => Some(self.expired(now)),
+            None => Some(ModelConclusion { state: Lifecycle::Concluded { outcome, at: now }, recorded_at: now }),
+        }
+    }
+
+    fn expired(&self, now: Timestamp) -> ModelConclusion {
+        ModelConclusion {
+            state: Lifecycle::Concluded { outcome: CheckOutcome::Expired, at: self.expires_at },
+            recorded_at: now,
+        }
+    }
+
+    /// An SMS with the code.
+    pub fn sms(&self, from: &Msisdn, now: Timestamp) -> InboundSms {
+        let Expectation::Sms { receiver, body } = &self.expectation else { panic!("the check expects no SMS") };
+        InboundSms {
+            origin: SmsOrigin::Sandbox(self.project),
+            connector: "sandbox".into(),
+            from: SmsSender::Number(from.clone()),
+            to: receiver.clone(),
+            text: body.clone(),
+            received_at: now,
+        }
+    }
+
+    /// A receiver other than the assigned one.
+    pub fn wrong_receiver(&self) -> Msisdn {
+        let Expectation::Sms { receiver: right, .. } = &self.expectation else { panic!("the check expects no SMS") };
+        let other = sandbox::RECEIVERS.into_iter().find(|receiver| *receiver != right.as_str());
+        Msisdn::parse(other.unwrap(), Mode::Sandbox).unwrap()
+    }
+}
+
+impl ModelConclusion {
+    pub fn is_completed(&self) -> bool {
+        matches!(self.state, Lifecycle::Concluded { outcome: CheckOutcome::Completed(_), .. })
+    }
+}

@@ -1,0 +1,137 @@
+use ringtrue_operators::smpp::{BindDirection, InterfaceVersion, SmppConfig, SmppOutcome};
+use ringtrue_sandbox::smsc::{DeliveryOutcome, FaultScript};
+use ringtrue_smpp::pdu::{BindMode, CommandStatus, VERSION_3_4, VERSION_5_0};
+use tokio::{io::AsyncReadExt, time::advance};
+
+use crate::{
+    Fixture, SECOND, Sandbox,
+    manual_smsc::{ManualSmsc, part, sms},
+};
+
+#[tokio::test(start_paused = true)]
+async fn bind_request_carries_the_configuration() {
+    for (direction, mode, interface_version, version) in [
+        (BindDirection::Receiver, BindMode::Receiver, InterfaceVersion::V3_4, VERSION_3_4),
+        (BindDirection::Transceiver, BindMode::Transceiver, InterfaceVersion::V5_0, VERSION_5_0),
+    ] {
+        let fixture = Fixture::new();
+        let smsc = ManualSmsc::start().await;
+        let mut config = SmppConfig { direction, interface_version, ..Fixture::config(smsc.port()) };
+        config.system_type = "VMA".to_owned();
+        (config.address_range.ton, config.address_range.npi) = (1, 1);
+        config.address_range.pattern = "^4477".to_owned();
+        let _connector = fixture.start(config);
+        let (bound_as, bind) = smsc.bind().await.bind_request;
+        assert_eq!((bound_as, bind.interface_version), (mode, version));
+        assert_eq!((&*bind.system_id, &*bind.password, &*bind.system_type), ("sandbox", "sandbox", "VMA"));
+        assert_eq!((bind.addr_ton.0, bind.addr_npi.0, &*bind.address_range), (1, 1, "^4477"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_link_is_reconnected_and_unacknowledged_sms_is_resent() {
+    let sandbox = Sandbox::start().await;
+    let ticket = sandbox.send("hello", FaultScript::new().dropping_connections(1));
+    sandbox.connector.wait_until(|status| status.last_error.is_some()).await;
+    sandbox.smsc.observer().wait_until(|counts| counts.failed_attempts == 1 && counts.binds == 0).await;
+    advance(SECOND).await;
+    assert_eq!(ticket.wait_for_outcome().await, DeliveryOutcome::Acknowledged);
+    // Deduplication is the store's task.
+    assert_eq!(sandbox.fixture.inbox.texts(), ["hello", "hello"]);
+    assert_eq!(sandbox.connector.status().binds_up, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delays_grow_until_a_link_was_stable() {
+    let fixture = Fixture::new();
+    let smsc = ManualSmsc::start().await;
+    let connector = fixture.start(Fixture::config(smsc.port()));
+    for max_delay in [1, 2, 4, 8] {
+        let bound = smsc.bind().await;
+        connector.wait_until(|status| status.binds_up == 1).await;
+        bound.session.abort();
+        connector.wait_until(|status| status.binds_up == 0).await;
+        let connection = smsc.connection();
+        tokio::pin!(connection);
+        // Jitter shortens a delay by at most half.
+        advance(max_delay * SECOND * 49 / 100).await;
+        assert!(stays_pending(&mut connection).await);
+        advance(max_delay * SECOND * 52 / 100).await;
+    }
+    let bound = smsc.bind().await;
+    connector.wait_until(|status| status.binds_up == 1).await;
+    advance(20 * SECOND).await;
+    assert_eq!(bound.deliver(sms("alive")).await, CommandStatus::OK);
+    advance(20 * SECOND).await;
+    assert_eq!(bound.deliver(sms("alive")).await, CommandStatus::OK);
+    advance(20 * SECOND).await;
+    bound.session.abort();
+    connector.wait_until(|status| status.binds_up == 0).await;
+    advance(SECOND).await;
+    smsc.bind().await;
+}
+
+/// Whether the future stays pending while other tasks run.
+async fn stays_pending<F: Future>(future: &mut std::pin::Pin<&mut F>) -> bool {
+    for _ in 0..100 {
+        let polled = std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context).is_pending()));
+        if !polled.await {
+            return false;
+        }
+        tokio::task::yield_now().await;
+    }
+    true
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_message_centre_is_disconnected() {
+    let fixture = Fixture::new();
+    let smsc = ManualSmsc::start().await;
+    let connector = fixture.start(Fixture::config(smsc.port()));
+    let mut stream = smsc.bind_by_hand().await;
+    connector.wait_until(|status| status.binds_up == 1).await;
+    advance(30 * SECOND).await;
+    // The `enquire_link` gets no response.
+    let mut pdu = [0; 16];
+    stream.read_exact(&mut pdu).await.unwrap();
+    assert_eq!(pdu[4..8], [0, 0, 0, 0x15]);
+    advance(10 * SECOND).await;
+    let status = connector.wait_until(|status| status.binds_up == 0 && status.last_error.is_some()).await;
+    assert!(status.last_error.unwrap().message.contains("enquire_link"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_parts_do_not_delay_the_next_bind() {
+    let fixture = Fixture::new();
+    let smsc = ManualSmsc::start().await;
+    let connector = fixture.start(Fixture::config(smsc.port()));
+    let bound = smsc.bind().await;
+    let link = bound.link.clone();
+    let unanswered = async { link.deliver_sm(part(7, 2, 1, "one ")).await.is_err() };
+    let cut = async {
+        fixture.wait_for_count(SmppOutcome::Received, 1).await;
+        bound.session.abort();
+        connector.wait_until(|status| status.binds_up == 0 && status.last_error.is_some()).await;
+    };
+    assert!(tokio::join!(unanswered, cut).0);
+    advance(SECOND).await;
+    let again = smsc.bind().await;
+    // It was not deferred, so it waits again.
+    let first = again.send(part(7, 2, 1, "one "));
+    fixture.wait_for_count(SmppOutcome::Received, 2).await;
+    assert!(!first.is_finished());
+    assert_eq!(again.deliver(part(7, 2, 2, "two")).await, CommandStatus::OK);
+    assert_eq!(first.await.unwrap(), CommandStatus::OK);
+    assert_eq!(fixture.inbox.texts(), ["one two"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unbind_by_the_message_centre_is_followed_by_a_new_bind() {
+    let fixture = Fixture::new();
+    let smsc = ManualSmsc::start().await;
+    let connector = fixture.start(Fixture::config(smsc.port()));
+    smsc.bind().await.link.unbind().await;
+    connector.wait_until(|status| status.binds_up == 0 && status.last_error.is_some()).await;
+    advance(SECOND).await;
+    assert_eq!(smsc.bind().await.deliver(sms("hello")).await, CommandStatus::OK);
+}

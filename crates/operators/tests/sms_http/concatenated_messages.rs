@@ -1,0 +1,131 @@
+//! Concatenated messages delivered part by part.
+
+use http::StatusCode;
+use ringtrue_operators::sms_http::{SigMethod, WebhookOutcome};
+use serde_json::json;
+
+use crate::{
+    fixture::{NOON, PHONE, RECEIVER, TestRequest, WebhookFixture},
+    vendors::{SECRET, by_name, sinch_signed},
+    vonage::{as_str_pairs, vonage, vonage_signed},
+};
+
+const METHOD: SigMethod = SigMethod::HmacSha256;
+
+fn part(number: u8, text: &str, at: i64) -> TestRequest {
+    let (number, at) = (number.to_string(), at.to_string());
+    let id = format!("id-{number}");
+    let fields = vonage_signed(
+        METHOD,
+        &[
+            ("msisdn", PHONE),
+            ("to", RECEIVER),
+            ("messageId", &id),
+            ("text", text),
+            ("type", "text"),
+            ("concat", "true"),
+            ("concat-ref", "77"),
+            ("concat-total", "3"),
+            ("concat-part", &number),
+            ("timestamp", &at),
+            ("nonce", &format!("{id}-{at}")),
+        ],
+    );
+    TestRequest::form(&as_str_pairs(&fields))
+}
+
+async fn statuses(fixture: &WebhookFixture, requests: &[TestRequest]) -> Vec<u16> {
+    let mut statuses = vec![];
+    for request in requests {
+        statuses.push(fixture.send(request).await.status.as_u16());
+    }
+    statuses
+}
+
+#[tokio::test]
+async fn parts_are_acknowledged_after_the_message_is_stored() {
+    let fixture = WebhookFixture::new(vonage(METHOD, SECRET));
+    let parts = [part(2, "4F7K2", NOON), part(1, "VERIFY ", NOON), part(3, "Q9X0Z", NOON)];
+    assert_eq!(statuses(&fixture, &parts).await, [503, 503, 200]);
+    assert_eq!(fixture.texts(), ["VERIFY 4F7K2Q9X0Z"]);
+    let names: Vec<_> = fixture.inbox.partials.lock().unwrap().iter().map(|seen| seen.connector.to_string()).collect();
+    assert_eq!(names, ["door"]);
+    // Vonage resends the first parts.
+    assert_eq!(statuses(&fixture, &parts).await, [200, 200, 200]);
+    assert_eq!(fixture.texts().len(), 1);
+    assert_eq!(fixture.count(WebhookOutcome::PartHeld), 2);
+}
+
+#[tokio::test]
+async fn parts_survive_a_restart() {
+    let parts = [part(1, "VERIFY ", NOON), part(2, "4F7K2", NOON), part(3, "Q9X0Z", NOON)];
+    let before = WebhookFixture::new(vonage(METHOD, SECRET));
+    assert_eq!(statuses(&before, &parts[..2]).await, [503, 503]);
+    let after = WebhookFixture::new(vonage(METHOD, SECRET));
+    assert_eq!(statuses(&after, &[parts[2].clone(), parts[0].clone(), parts[1].clone()]).await, [503, 503, 200]);
+    assert_eq!(after.texts(), ["VERIFY 4F7K2Q9X0Z"]);
+}
+
+#[tokio::test]
+async fn failed_concatenated_message_is_reassembled() {
+    let fixture = WebhookFixture::new(vonage(METHOD, SECRET));
+    let parts = [part(1, "VERIFY ", NOON), part(2, "4F7K2", NOON), part(3, "Q9X0Z", NOON)];
+    fixture.set_store_down(true);
+    assert_eq!(statuses(&fixture, &parts).await, [503, 503, 503]);
+    fixture.set_store_down(false);
+    assert_eq!(statuses(&fixture, &parts).await, [503, 503, 200]);
+    assert_eq!(fixture.texts().len(), 1);
+}
+
+#[tokio::test]
+async fn incomplete_message_is_abandoned() {
+    let fixture = WebhookFixture::new(vonage(METHOD, SECRET));
+    for (pause, status) in [(0, 503), (300, 503), (599, 503), (1, 200), (3600, 200)] {
+        fixture.advance(pause);
+        assert_eq!(statuses(&fixture, &[part(1, "VERIFY ", fixture.now())]).await, [status], "{pause}");
+    }
+    assert_eq!(fixture.count(WebhookOutcome::PartAbandoned), 2);
+    assert!(fixture.texts().is_empty());
+}
+
+#[tokio::test]
+async fn kannel_parts_are_joined_by_udh() {
+    let fixture = WebhookFixture::new((by_name("kannel").config)(SECRET));
+    let part = |header: &str, text: &str, charset: &str| {
+        let mut request =
+            TestRequest::get(&[("from", PHONE), ("to", RECEIVER), ("charset", charset)]).with_path_secret();
+        request.path_and_query = format!("{}&udh={header}&text={text}", request.path_and_query);
+        request
+    };
+    // The UDH contains a port element before the concatenation element.
+    let first = part("%0B%05%04%0B%84%23%F0%00%03%CC%02%01", "%00V%00%E9%00R%00I", "UTF-16BE");
+    let second = part("%05%00%03%CC%02%02", "%00F%00Y%00+%001", "UTF-16BE");
+    assert_eq!(statuses(&fixture, &[first.clone(), second, first]).await, [503, 200, 200]);
+    assert_eq!(fixture.texts(), ["VéRIFY 1"]);
+}
+
+#[tokio::test]
+async fn binary_messages_are_decoded_as_text() {
+    let fixture = WebhookFixture::new((by_name("sinch").config)(SECRET));
+    let body = json!({
+        "type": "mo_binary", "id": "b1", "from": PHONE, "to": RECEIVER, "body": "VkVSSUZZIDE=", "udh": "050003cc0101",
+    });
+    assert_eq!(fixture.send(&sinch_signed(&body, "n1", NOON)).await.status, StatusCode::OK);
+
+    let door_of_vonage = WebhookFixture::new(vonage(METHOD, SECRET));
+    let fields = vonage_signed(
+        METHOD,
+        &[
+            ("msisdn", PHONE),
+            ("to", RECEIVER),
+            ("messageId", "b2"),
+            ("type", "binary"),
+            ("data", "564552494659"),
+            ("udh", ""),
+            ("timestamp", &NOON.to_string()),
+        ],
+    );
+    let request = TestRequest::form(&as_str_pairs(&fields));
+    assert_eq!(door_of_vonage.send(&request).await.status, StatusCode::OK);
+    assert_eq!((fixture.texts(), door_of_vonage.texts()), (vec!["VERIFY 1".to_owned()], vec!["VERIFY".to_owned()]));
+}

@@ -1,0 +1,196 @@
+//! Encodes an SMS into messages, with its scripted faults.
+
+use bytes::BytesMut;
+use ringtrue_smpp::{
+    pdu::{Address, DataSm, EsmClass, Pdu, Request, ShortMessage, TlvTag, Tlvs},
+    session::{Link, RequestError},
+    text::{ConcatenationReference, DataCoding},
+    udh::{self, Segment},
+};
+
+use super::{Alphabet, ConcatenationMode, FaultScript, SendError, Sms, fault_script::PartOrder};
+use crate::random::SeededRandom;
+
+/// `message_state` DELIVERED.
+const MESSAGE_STATE_DELIVERED: u8 = 2;
+
+const ESM_CLASS_DELIVERY_RECEIPT: u8 = 0x04;
+
+/// An encoded message.
+#[derive(Clone, Debug)]
+pub(super) enum OutboundMessage {
+    DeliverSm(ShortMessage),
+    DataSm(DataSm),
+}
+
+impl OutboundMessage {
+    pub(super) async fn send_over(&self, link: &Link) -> Result<(), RequestError> {
+        match self {
+            Self::DeliverSm(message) => link.deliver_sm(message.clone()).await.map(drop),
+            Self::DataSm(message) => link.data_sm(message.clone()).await.map(drop),
+        }
+    }
+
+    /// Rejects unencodable messages when the SMS is sent, not on delivery.
+    fn validate(&self) -> Result<(), SendError> {
+        let request = match self {
+            Self::DeliverSm(message) => Request::DeliverSm(message.clone()),
+            Self::DataSm(message) => Request::DataSm(message.clone()),
+        };
+        Ok(Pdu::request(1, request).encode(&mut BytesMut::new())?)
+    }
+}
+
+/// Encodes the messages of an SMS, in sending order.
+pub(super) fn encode_sms(
+    sms: &Sms,
+    reference: u16,
+    account_tag: Option<TlvTag>,
+    random: &mut SeededRandom,
+) -> Result<Vec<OutboundMessage>, SendError> {
+    let Sms { from, to, text, faults, account } = sms;
+    let template = MessageTemplate {
+        source: faults.spoofed_sender.as_ref().unwrap_or(from).to_smpp_address()?,
+        destination: to.to_smpp_address()?,
+        receipt: faults.delivery_receipt.then(|| format!("{reference:04X}")),
+        account: account_tag.zip(account.map(|account| account.id)),
+        faults,
+    };
+    let text = template.receipt.as_ref().map_or_else(|| text.clone(), |id| receipt_text(id, text));
+    let alphabet = faults.alphabet.unwrap_or_else(|| Alphabet::for_text(&text));
+    let mut characters = alphabet.encode_characters(&text);
+    if faults.garbled {
+        for octet in characters.iter_mut().flatten() {
+            *octet = random.different_octet(*octet);
+        }
+    }
+    let mut parts = number_parts(split_text(alphabet, characters, faults), reference)?;
+    match faults.part_order {
+        PartOrder::Original => {}
+        PartOrder::Reversed => parts.reverse(),
+        PartOrder::Shuffled => random.shuffle(&mut parts),
+    }
+    let data_coding = faults.declared_coding.unwrap_or_else(|| alphabet.data_coding());
+    let is_sent = |part: &TextPart| part.segment.is_none_or(|segment| faults.lost_part != Some(segment.sequence));
+    let messages: Vec<_> =
+        parts.into_iter().filter(is_sent).map(|part| template.build_message(part, data_coding)).collect();
+    messages.iter().try_for_each(OutboundMessage::validate)?;
+    Ok(messages)
+}
+
+/// Format of SMPP 3.4, Appendix B, with the whole text, to detect receivers that mistake a receipt for a message.
+fn receipt_text(id: &str, text: &str) -> String {
+    let dates = "submit date:2601010000 done date:2601010000";
+    format!("id:{id} sub:001 dlvrd:001 {dates} stat:DELIVRD err:000 text:{text}")
+}
+
+/// Text of one or several messages.
+enum TextParts {
+    Single(Vec<u8>),
+    Multiple(Vec<Vec<u8>>),
+}
+
+fn split_text(alphabet: Alphabet, characters: Vec<Vec<u8>>, faults: &FaultScript) -> TextParts {
+    // With SAR, the SMSC has removed the UDH of the handset, but the parts are as short as with it.
+    let header = match faults.concatenation {
+        ConcatenationMode::MessagePayload => return TextParts::Single(characters.concat()),
+        ConcatenationMode::Udh16Bit => 7,
+        ConcatenationMode::Udh8Bit | ConcatenationMode::SarTlvs => 6,
+    };
+    match (faults.parts, alphabet.fit_single(&characters)) {
+        (Some(parts), _) => TextParts::Multiple(alphabet.split_evenly(&characters, header, parts.into())),
+        (None, Some(whole)) => TextParts::Single(whole),
+        (None, None) => TextParts::Multiple(alphabet.split_filled(characters, header)),
+    }
+}
+
+struct TextPart {
+    segment: Option<Segment>,
+    octets: Vec<u8>,
+}
+
+fn number_parts(parts: TextParts, reference: u16) -> Result<Vec<TextPart>, SendError> {
+    let parts = match parts {
+        TextParts::Single(octets) => return Ok(vec![TextPart { segment: None, octets }]),
+        TextParts::Multiple(parts) => parts,
+    };
+    let total = u8::try_from(parts.len()).map_err(|_| SendError::TooLong)?;
+    let part = |(sequence, octets)| TextPart { segment: Some(Segment { reference, total, sequence }), octets };
+    Ok((1..=total).zip(parts).map(part).collect())
+}
+
+/// Common fields of the messages of an SMS.
+struct MessageTemplate<'a> {
+    source: Address,
+    destination: Address,
+    /// Message id in the delivery receipt.
+    receipt: Option<String>,
+    /// TLV with the account of the handset.
+    account: Option<(TlvTag, u128)>,
+    faults: &'a FaultScript,
+}
+
+impl MessageTemplate<'_> {
+    fn build_message(&self, part: TextPart, data_coding: DataCoding) -> OutboundMessage {
+        let TextPart { segment, octets: text } = part;
+        let mut tlvs = Tlvs::default();
+        if let Some((tag, account)) = self.account {
+            tlvs = tlvs.with(tag, account.to_be_bytes());
+        }
+        let header = match (segment, self.faults.concatenation) {
+            (Some(Segment { reference, total, sequence }), ConcatenationMode::Udh8Bit) => {
+                let [_, reference] = reference.to_be_bytes();
+                udh::encode_concatenation(ConcatenationReference::EightBit(reference), total, sequence)
+            }
+            (Some(Segment { reference, total, sequence }), ConcatenationMode::Udh16Bit) => {
+                udh::encode_concatenation(ConcatenationReference::SixteenBit(reference), total, sequence)
+            }
+            (
+                Some(Segment { reference, total, sequence }),
+                ConcatenationMode::SarTlvs | ConcatenationMode::MessagePayload,
+            ) => {
+                tlvs = tlvs
+                    .with(TlvTag::SAR_MSG_REF_NUM, reference.to_be_bytes())
+                    .with(TlvTag::SAR_TOTAL_SEGMENTS, [total])
+                    .with(TlvTag::SAR_SEGMENT_SEQNUM, [sequence]);
+                vec![]
+            }
+            (None, _) => vec![],
+        };
+        let mut esm_class = if header.is_empty() { EsmClass::default() } else { EsmClass::WITH_UDH };
+        if let Some(id) = &self.receipt {
+            esm_class.0 |= ESM_CLASS_DELIVERY_RECEIPT;
+            tlvs = tlvs
+                .with(TlvTag::RECEIPTED_MESSAGE_ID, format!("{id}\0"))
+                .with(TlvTag::MESSAGE_STATE, [MESSAGE_STATE_DELIVERED]);
+        }
+        self.wrap_payload(esm_class, data_coding, [header, text].concat(), tlvs)
+    }
+
+    fn wrap_payload(
+        &self,
+        esm_class: EsmClass,
+        data_coding: DataCoding,
+        octets: Vec<u8>,
+        tlvs: Tlvs,
+    ) -> OutboundMessage {
+        let (source, destination) = (self.source.clone(), self.destination.clone());
+        if self.faults.by_data_sm {
+            let tlvs = tlvs.with(TlvTag::MESSAGE_PAYLOAD, octets);
+            return OutboundMessage::DataSm(DataSm {
+                source,
+                destination,
+                esm_class,
+                data_coding,
+                tlvs,
+                ..DataSm::default()
+            });
+        }
+        let message = ShortMessage { source, destination, esm_class, data_coding, ..ShortMessage::default() };
+        OutboundMessage::DeliverSm(if self.faults.concatenation == ConcatenationMode::MessagePayload {
+            ShortMessage { tlvs: tlvs.with(TlvTag::MESSAGE_PAYLOAD, octets), ..message }
+        } else {
+            ShortMessage { short_message: octets, tlvs, ..message }
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Command context: access to the configuration, the database and the engine.
+
+use std::{path::PathBuf, sync::Arc};
+
+use ringtrue_engine::{
+    Engine, EngineDependencies,
+    keys::{KeyRing, MasterKey, has_legacy_seals},
+    nodes::sample_database_time,
+    ports::{DatabaseClock, Store, StoreError, SystemClock, SystemEntropy},
+};
+
+use ringtrue_operators::outbound::{Outbound, OutboundSettings};
+
+use super::{error::CliError, printer::Printer};
+use crate::{
+    config::{self, Config, Environment, LoadedConfig},
+    prepared::OwnEndpoints,
+    wiring,
+};
+
+#[derive(Debug)]
+pub(super) struct CommandContext {
+    /// Value of `--config`.
+    pub config_file: Option<PathBuf>,
+    pub environment: Environment,
+    pub printer: Printer,
+}
+
+impl CommandContext {
+    pub(super) fn load(&self) -> Result<LoadedConfig, CliError> {
+        Ok(config::load(self.config_file.as_deref(), &self.environment)?)
+    }
+
+    pub(super) fn config(&self) -> Result<Config, CliError> {
+        self.load().map(|loaded| loaded.config)
+    }
+
+    pub(super) fn master_key(&self, config: &Config) -> Result<MasterKey, CliError> {
+        Ok(config.keys.master_key(&self.environment)?)
+    }
+
+    /// Runs `work` with an engine over the configured database. Running servers pick up its changes.
+    pub(super) async fn with_engine<T>(
+        &self,
+        work: impl AsyncFnOnce(&Engine) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        self.with_engine_for(&self.config()?, work).await
+    }
+
+    pub(super) async fn with_engine_for<T>(
+        &self,
+        config: &Config,
+        work: impl AsyncFnOnce(&Engine) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        self.with_engine_and_key(config, self.master_key(config)?, work).await
+    }
+
+    pub(super) async fn with_engine_and_key<T>(
+        &self,
+        config: &Config,
+        master: MasterKey,
+        work: impl AsyncFnOnce(&Engine) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let store = open_store(config).await?;
+        let base_url = config.base_url.as_ref().map(ToString::to_string);
+        let base_url = base_url.unwrap_or_else(|| format!("http://{}", config.http.listen));
+        let parts = EngineDependencies {
+            clock: Arc::new(database_clock(&*store).await?),
+            store,
+            entropy: Arc::new(SystemEntropy::default()),
+            transport: Arc::new(Outbound::new(OutboundSettings::default()).map_err(anyhow::Error::new)?),
+            master_key: master,
+        };
+        let engine = Engine::start(parts, wiring::engine_settings(config, base_url, OwnEndpoints::default())).await?;
+        let done = work(&engine).await;
+        // A registered node takes a share of the rate limits.
+        engine.deregister_node().await;
+        done
+    }
+}
+
+/// Opens the configured database. Fails unless its schema matches this binary.
+pub(super) async fn open_store(config: &Config) -> Result<Arc<dyn Store>, CliError> {
+    ringtrue_store::open(&config.store.url, &config.store.options)
+        .await
+        .map_err(|error| CliError::Open { url: config.store.url.to_string(), error })
+}
+
+/// Returns a clock synchronised with the database time.
+pub(super) async fn database_clock(store: &dyn Store) -> Result<DatabaseClock, StoreError> {
+    let clock = DatabaseClock::new(Arc::new(SystemClock));
+    sample_database_time(store, &clock).await?;
+    Ok(clock)
+}
+
+/// Opens the stored keys, which proves that `master` is the master key of this deployment.
+pub(super) async fn open_keys(store: &dyn Store, master: &MasterKey) -> Result<KeyRing, CliError> {
+    let stored = store.list_keys().await?;
+    if has_legacy_seals(&stored, master) {
+        return Err(CliError::with_hint(
+            "the keys were sealed by an older release",
+            "Start a server once: it reseals them in the current format.",
+        ));
+    }
+    Ok(KeyRing::open(&stored, master, &KeyRing::default())?)
+}

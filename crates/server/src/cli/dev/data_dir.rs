@@ -1,0 +1,160 @@
+//! Data directory of `ringtrue dev`.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use ringtrue_engine::{keys::MasterKey, ports::Entropy};
+
+use super::{CliError, DemoWorkspace};
+use crate::config::read_master_key;
+
+const DATABASE_FILE: &str = "ringtrue.db";
+const MASTER_KEY_FILE: &str = "master.key";
+const LOCK_FILE: &str = "dev.lock";
+/// Exists once the server is ready, for scripts.
+const READY_FILE: &str = "dev.json";
+/// [`READY_FILE`] of the previous run, kept until the new one is written so that a failed start loses nothing.
+const PREVIOUS_FILE: &str = "dev.previous.json";
+
+/// Directory with mode 0700, locked by one `ringtrue dev` at a time.
+#[derive(Debug)]
+pub(super) struct DataDir {
+    path: PathBuf,
+    /// Holds the lock while open.
+    _lock: File,
+}
+
+impl DataDir {
+    pub(super) fn open(path: &Path) -> Result<Self, CliError> {
+        create_private_dir(path)?;
+        let path = path.canonicalize().map_err(|error| io_error("open", path, &error))?;
+        let lock_path = path.join(LOCK_FILE);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path);
+        let lock = lock.map_err(|error| io_error("open", &lock_path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(DataDir { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(CliError::with_hint(
+                format!("another `ringtrue dev` is using {}", path.display()),
+                "Stop it, or use another directory with --data DIR.",
+            )),
+            Err(TryLockError::Error(error)) => Err(io_error("lock", &lock_path, &error)),
+        }
+    }
+
+    /// Returns the database path, the master key and the base URL of a `ringtrue dev`, running or not.
+    pub(super) fn open_existing(path: &Path) -> Result<(PathBuf, MasterKey, Option<String>), CliError> {
+        let database = path.join(DATABASE_FILE);
+        if !exists(&database)? {
+            return Err(CliError::with_hint(
+                format!("{} is not a data directory of `ringtrue dev`", path.display()),
+                "Use the directory given to `ringtrue dev --data DIR`.",
+            ));
+        }
+        let database = database.canonicalize().map_err(|error| io_error("open", &database, &error))?;
+        let base_url = [READY_FILE, PREVIOUS_FILE].into_iter().find_map(|name| {
+            let demo: DemoWorkspace = serde_json::from_slice(&fs::read(path.join(name)).ok()?).ok()?;
+            Some(demo.base_url)
+        });
+        Ok((database, read_master_key(&path.join(MASTER_KEY_FILE))?, base_url))
+    }
+
+    pub(super) fn database(&self) -> PathBuf {
+        self.path.join(DATABASE_FILE)
+    }
+
+    /// Reads the master key, and creates it on first use.
+    pub(super) fn master_key(&self, entropy: &dyn Entropy) -> Result<MasterKey, CliError> {
+        let path = self.path.join(MASTER_KEY_FILE);
+        let is_missing = !exists(&path)?;
+        if is_missing && exists(&self.database())? {
+            return Err(CliError::with_hint(
+                format!("{} is missing, but the database requires it", path.display()),
+                format!("Restore it, or start over: rm -r {}", self.path.display()),
+            ));
+        }
+        if is_missing {
+            let key = MasterKey::generate(entropy);
+            self.write(MASTER_KEY_FILE, key.as_bytes())?;
+        }
+        Ok(read_master_key(&path)?)
+    }
+
+    /// Takes the ready file of an earlier run, so that scripts do not mistake it for readiness of this one.
+    pub(super) fn take_previous_demo(&self) -> Result<Option<DemoWorkspace>, CliError> {
+        let [ready, previous] = [READY_FILE, PREVIOUS_FILE].map(|name| self.path.join(name));
+        if exists(&ready)? {
+            fs::rename(&ready, &previous).map_err(|error| io_error("rename", &ready, &error))?;
+        }
+        match fs::read(&previous) {
+            // A file in another format is ignored.
+            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io_error("read", &previous, &error)),
+        }
+    }
+
+    pub(super) fn write_ready_file(&self, demo: &DemoWorkspace) -> Result<PathBuf, CliError> {
+        let text = serde_json::to_vec_pretty(demo).map_err(|error| CliError::Other(error.into()))?;
+        let path = self.write(READY_FILE, &text)?;
+        let previous = self.path.join(PREVIOUS_FILE);
+        match fs::remove_file(&previous) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("delete", &previous, &error)),
+            _ => Ok(path),
+        }
+    }
+
+    /// Writes a file with mode 0600 atomically.
+    fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, CliError> {
+        let path = self.path.join(name);
+        let draft = self.path.join(format!(".{name}.draft"));
+        let write = || {
+            // A draft left by a crash may have other permissions.
+            match fs::remove_file(&draft) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&draft)?;
+            file.write_all(content)?;
+            file.sync_all()?;
+            fs::rename(&draft, &path)
+        };
+        write().map_err(|error| io_error("write", &path, &error))?;
+        Ok(path)
+    }
+}
+
+/// Creates the directory, or restricts an empty one or one with our lock file to its owner. Rejects any other directory
+/// that is open to others.
+fn create_private_dir(path: &Path) -> Result<(), CliError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| io_error("create", path, &error))?;
+    let inspect = || {
+        let is_shared = fs::metadata(path)?.permissions().mode() & 0o077 != 0;
+        let is_ours = path.join(LOCK_FILE).try_exists()? || fs::read_dir(path)?.next().is_none();
+        Ok((is_shared, is_ours))
+    };
+    match inspect().map_err(|error: io::Error| io_error("read", path, &error))? {
+        (false, _) => Ok(()),
+        (true, true) => {
+            fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(|error| io_error("restrict", path, &error))
+        }
+        (true, false) => Err(CliError::with_hint(
+            format!("{} is accessible to other users and contains files of other programs", path.display()),
+            "It will hold secrets: use another directory with --data DIR.",
+        )),
+    }
+}
+
+fn exists(path: &Path) -> Result<bool, CliError> {
+    path.try_exists().map_err(|error| io_error("read", path, &error))
+}
+
+fn io_error(action: &str, path: &Path, error: &io::Error) -> CliError {
+    CliError::with_hint(
+        format!("cannot {action} {}: {error}", path.display()),
+        "Use a writable directory with --data DIR.",
+    )
+}

@@ -1,0 +1,167 @@
+//! Errors of commands, and their exit codes.
+
+use std::{io, process::ExitCode, time::Duration};
+
+use ringtrue_domain::region::ResidencyViolation;
+use ringtrue_engine::{
+    StartError,
+    control_plane::RefreshError,
+    keys::{KeyUnsealError, RewrapError, RotateError},
+    management::ManagementError,
+    ports::StoreError,
+};
+use ringtrue_store::{MigrateError, OpenError};
+
+use super::client::ApiProblem;
+use crate::{
+    config::{ConfigError, MasterKeyError},
+    prepared::InvalidConfig,
+    telemetry::TelemetryError,
+};
+
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 invalid command line; \
+                                     3 invalid configuration or master key; \
+                                     4 database unreachable or schema mismatch; \
+                                     5 server unreachable or temporarily unavailable; \
+                                     6 authentication failed.";
+
+pub(super) const REGION_HINT: &str = "Correct `region` or `store.url`: data must stay in the region of its workspace.";
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CliError {
+    #[error("invalid configuration: {0}")]
+    Configuration(#[from] ConfigError),
+    #[error(transparent)]
+    InvalidConfig(#[from] InvalidConfig),
+    #[error(transparent)]
+    MasterKey(#[from] MasterKeyError),
+    #[error(transparent)]
+    KeyUnsealError(#[from] KeyUnsealError),
+    #[error("{0}\n  {REGION_HINT}")]
+    Misplaced(ResidencyViolation),
+    #[error("{url}: {error}")]
+    Open { url: String, error: OpenError },
+    #[error("{url}: {error}")]
+    Migrate { url: String, error: MigrateError },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Management(ManagementError),
+    #[error(transparent)]
+    Rotate(RotateError),
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    #[error("{message}\n  {hint}")]
+    Rejected { message: String, hint: String },
+    /// Error response of a server.
+    #[error(transparent)]
+    Api(ApiProblem),
+    #[error("{message}\n  {hint}")]
+    Unreachable { message: String, hint: &'static str },
+    #[error("{message}\n  {hint}")]
+    NotSignedIn { message: String, hint: String },
+    /// The command has already printed the reason.
+    #[error("")]
+    AlreadyReported,
+    #[error("{0:#}")]
+    Other(anyhow::Error),
+}
+
+impl CliError {
+    pub(super) fn with_hint(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        CliError::Rejected { message: message.into(), hint: hint.into() }
+    }
+
+    /// Returns whether a request to a server may succeed on retry.
+    pub(super) fn is_transient(&self) -> bool {
+        match self {
+            CliError::Unreachable { .. } => true,
+            CliError::Api(problem) => problem.is_transient(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            CliError::Api(problem) => problem.retry_after.map(Duration::from_secs),
+            _ => None,
+        }
+    }
+
+    pub(super) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            CliError::Configuration(_)
+            | CliError::InvalidConfig(_)
+            | CliError::MasterKey(_)
+            | CliError::KeyUnsealError(_)
+            | CliError::Misplaced(_) => 3,
+            CliError::Open { .. } | CliError::Migrate { .. } | CliError::Store(_) => 4,
+            CliError::Unreachable { .. } => 5,
+            CliError::NotSignedIn { .. } => 6,
+            CliError::Api(problem) if problem.is_unauthorized() => 6,
+            CliError::Api(problem) if problem.is_transient() => 5,
+            CliError::Api(_)
+            | CliError::Management(_)
+            | CliError::Rotate(_)
+            | CliError::Output(_)
+            | CliError::Rejected { .. }
+            | CliError::AlreadyReported
+            | CliError::Other(_) => 1,
+        })
+    }
+}
+
+impl From<StartError> for CliError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Store(error) | StartError::Refresh(RefreshError::Store(error)) => CliError::Store(error),
+            StartError::Refresh(RefreshError::Key(error)) => CliError::KeyUnsealError(error),
+            StartError::Misplaced(error) => CliError::Misplaced(error),
+        }
+    }
+}
+
+impl From<ManagementError> for CliError {
+    fn from(error: ManagementError) -> Self {
+        match error {
+            ManagementError::Store(error) => CliError::Store(error),
+            other => CliError::Management(other),
+        }
+    }
+}
+
+impl From<RotateError> for CliError {
+    fn from(error: RotateError) -> Self {
+        match error {
+            RotateError::Store(error) => CliError::Store(error),
+            RotateError::Unseal(error) => CliError::KeyUnsealError(error),
+            other => CliError::Rotate(other),
+        }
+    }
+}
+
+impl From<RewrapError> for CliError {
+    fn from(error: RewrapError) -> Self {
+        match error {
+            RewrapError::Store(error) => CliError::Store(error),
+            RewrapError::Key(error) => CliError::KeyUnsealError(error),
+            RewrapError::ConcurrentChange => CliError::with_hint(error.to_string(), "Run the command again."),
+        }
+    }
+}
+
+impl From<TelemetryError> for CliError {
+    fn from(error: TelemetryError) -> Self {
+        CliError::Other(error.into())
+    }
+}
+
+impl From<anyhow::Error> for CliError {
+    fn from(error: anyhow::Error) -> Self {
+        let error = match error.downcast::<StartError>() {
+            Ok(error) => return error.into(),
+            Err(other) => other,
+        };
+        error.downcast::<InvalidConfig>().map_or_else(CliError::Other, CliError::InvalidConfig)
+    }
+}

@@ -1,0 +1,185 @@
+//! Errors, rendered as pages instead of problem documents.
+
+use askama::Template;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use ringtrue_engine::{
+    accounts::{AccessDenied, AccountError, InvitationError, LinkError, MemberError},
+    ports::StoreError,
+};
+
+use super::page::{self, Layout};
+use crate::http::{
+    error_catalog::ProblemCode,
+    problem::{FALLBACK_HINT, Problem},
+};
+
+#[derive(Debug)]
+pub enum ConsoleError {
+    Page {
+        status: StatusCode,
+        title: &'static str,
+        text: String,
+    },
+    /// Path within the console.
+    Redirect(String),
+}
+
+#[derive(Debug, Template)]
+#[template(path = "console/error.html")]
+struct ErrorPage<'a> {
+    layout: Layout,
+    status: u16,
+    title: &'a str,
+    text: &'a str,
+}
+
+impl ConsoleError {
+    pub fn new(status: StatusCode, title: &'static str, text: impl Into<String>) -> Self {
+        ConsoleError::Page { status, title, text: text.into() }
+    }
+
+    pub fn not_found() -> Self {
+        ConsoleError::new(StatusCode::NOT_FOUND, "Page not found", "This page does not exist.")
+    }
+
+    pub fn invalid_csrf_token() -> Self {
+        let text = "The form does not belong to your current session. Go back, reload the page and submit it again.";
+        ConsoleError::new(StatusCode::FORBIDDEN, "Form expired", text)
+    }
+
+    pub fn rate_limited() -> Self {
+        let text = "The workspace has exceeded its rate limit. Wait a second and submit the form again.";
+        ConsoleError::new(StatusCode::TOO_MANY_REQUESTS, "Rate limit exceeded", text)
+    }
+}
+
+impl IntoResponse for ConsoleError {
+    fn into_response(self) -> Response {
+        match self {
+            ConsoleError::Redirect(path) => page::see_other(&path),
+            ConsoleError::Page { status, title, text } => {
+                let page = ErrorPage {
+                    layout: Layout::anonymous(title),
+                    status: status.as_u16(),
+                    title,
+                    text: &to_sentence(&text),
+                };
+                let mut response = page::render(status, &page);
+                let retry_after = match status {
+                    StatusCode::SERVICE_UNAVAILABLE => Some("2"),
+                    StatusCode::TOO_MANY_REQUESTS => Some("1"),
+                    _ => None,
+                };
+                if let Some(seconds) = retry_after {
+                    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
+                }
+                response
+            }
+        }
+    }
+}
+
+/// Error details start in lower case and have no full stop.
+pub fn to_sentence(text: &str) -> String {
+    let text = text.strip_suffix(FALLBACK_HINT).unwrap_or(text);
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}
+
+impl From<Problem> for ConsoleError {
+    fn from(problem: Problem) -> Self {
+        let entry = problem.code.entry();
+        ConsoleError::new(entry.status, entry.title, problem.detail)
+    }
+}
+
+impl From<StoreError> for ConsoleError {
+    fn from(error: StoreError) -> Self {
+        Problem::from(error).into()
+    }
+}
+
+impl From<AccessDenied> for ConsoleError {
+    fn from(denied: AccessDenied) -> Self {
+        ConsoleError::new(StatusCode::FORBIDDEN, "Permission denied", denied.to_string())
+    }
+}
+
+impl From<MemberError> for ConsoleError {
+    fn from(error: MemberError) -> Self {
+        let text = error.to_string();
+        match error {
+            MemberError::LastOwner => ConsoleError::new(StatusCode::CONFLICT, "Last owner", text),
+            MemberError::NotAMember => ConsoleError::new(StatusCode::NOT_FOUND, "Member not found", text),
+            MemberError::InvitationNotFound => ConsoleError::new(StatusCode::NOT_FOUND, "Invitation not found", text),
+            MemberError::AlreadyMember => ConsoleError::new(StatusCode::CONFLICT, "Already a member", text),
+            MemberError::NotAllowed => ConsoleError::new(StatusCode::FORBIDDEN, "Permission denied", text),
+            MemberError::LimitReached { .. } => ConsoleError::new(StatusCode::CONFLICT, "Member limit reached", text),
+            MemberError::WorkspaceNotFound => Problem::new(ProblemCode::WorkspaceNotFound, text).into(),
+            MemberError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<AccountError> for ConsoleError {
+    fn from(error: AccountError) -> Self {
+        let text = error.to_string();
+        match error {
+            AccountError::NotFound => ConsoleError::new(StatusCode::NOT_FOUND, "Account not found", text),
+            AccountError::Disabled => ConsoleError::new(StatusCode::CONFLICT, "Account disabled", text),
+            AccountError::LastAdministrator => ConsoleError::new(StatusCode::CONFLICT, "Last administrator", text),
+            AccountError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<InvitationError> for ConsoleError {
+    fn from(error: InvitationError) -> Self {
+        let text = error.to_string();
+        match error {
+            InvitationError::NotValid => {
+                let advice = "An owner of the workspace can invite you again.";
+                ConsoleError::new(StatusCode::GONE, "Invalid invitation", format!("{} {advice}", to_sentence(&text)))
+            }
+            InvitationError::OtherAddress => ConsoleError::new(StatusCode::FORBIDDEN, "Wrong account", text),
+            InvitationError::AccountExists => ConsoleError::new(StatusCode::CONFLICT, "Sign in first", text),
+            InvitationError::Password(_) => ConsoleError::new(StatusCode::BAD_REQUEST, "Invalid password", text),
+            InvitationError::Busy => ConsoleError::new(StatusCode::SERVICE_UNAVAILABLE, "Server busy", text),
+            InvitationError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+impl From<LinkError> for ConsoleError {
+    fn from(error: LinkError) -> Self {
+        let text = error.to_string();
+        match error {
+            LinkError::Invalid => {
+                let advice = "Ask an administrator for a new link, or run `ringtrue console link` on the server.";
+                ConsoleError::new(
+                    StatusCode::GONE,
+                    "Invalid link",
+                    format!("{}. {advice}", to_sentence(&text).trim_end_matches('.')),
+                )
+            }
+            LinkError::Password(_) => ConsoleError::new(StatusCode::BAD_REQUEST, "Invalid password", text),
+            LinkError::Busy => ConsoleError::new(StatusCode::SERVICE_UNAVAILABLE, "Server busy", text),
+            LinkError::Store(cause) => cause.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_become_sentences() {
+        for (detail, expected) in [("check not found", "Check not found."), ("Done.", "Done."), ("", ".")] {
+            assert_eq!(to_sentence(detail), expected);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Validates a configuration and builds everything that needs neither the network nor the database.
+//!
+//! Finds errors beyond syntax, such as invalid files or conflicting settings, so that `config check` reports what
+//! `serve` would reject.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::Arc,
+};
+
+use anyhow::Context;
+use ringtrue_domain::{network::NetworkDirectory, web_url::Host};
+use ringtrue_engine::{
+    Engine, EngineSettings,
+    number_lookup::LookupSources,
+    ports::{Clock, Entropy, SystemClock, SystemEntropy},
+};
+use ringtrue_operators::{
+    ip_routing::IpRouting,
+    outbound::{CertificateClock, Outbound, OutboundSettings},
+};
+use url::Url;
+
+use crate::{
+    config::{BaseUrl, Config, Connector, TlsFiles},
+    connectors::{ConnectorFactory, PreparedConnectors},
+    listener::Tls,
+    number_sources,
+    wiring::engine_settings,
+};
+
+/// Validated parts of a node.
+pub struct PreparedNode {
+    pub tls: Option<Arc<Tls>>,
+    pub ingress_tls: Option<Arc<Tls>>,
+    pub settings: EngineSettings,
+    pub transport: Outbound,
+    pub factory: ConnectorFactory,
+    pub routing: Routing,
+}
+
+/// Networks, address tables, number sources and connectors, which can be reloaded at runtime.
+pub struct Routing {
+    pub networks: NetworkDirectory,
+    pub addresses: IpRouting,
+    pub sources: LookupSources,
+    pub connectors: PreparedConnectors,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("invalid configuration: {0:#}")]
+pub struct InvalidConfig(pub anyhow::Error);
+
+impl PreparedNode {
+    /// Fails if any part of the configuration is invalid.
+    pub fn prepare(
+        config: &Config,
+        address: SocketAddr,
+        enrichment_address: Option<SocketAddr>,
+        (clock, entropy): (&Arc<dyn Clock>, &Arc<dyn Entropy>),
+    ) -> anyhow::Result<Self> {
+        let tls = load_tls(config.http.tls.as_ref()).context("http.tls")?;
+        let ingress_tls = load_tls(config.ingress.as_ref().and_then(|ingress| ingress.tls.as_ref()));
+        let base_url = match &config.base_url {
+            Some(base_url) => base_url.to_string(),
+            None => format!("{}://{address}", if tls.is_some() { "https" } else { "http" }),
+        };
+        let listeners = listener_addresses(config, address, enrichment_address);
+        let settings = engine_settings(config, base_url.clone(), OwnEndpoints::new(config, &base_url, &listeners));
+        let transport = Outbound::new(OutboundSettings {
+            addresses: settings.url_policy.addresses.clone(),
+            extra_roots: config.callbacks.ca_file.clone(),
+            certificate_clock: CertificateClock(Arc::clone(clock)),
+            ..OutboundSettings::default()
+        });
+        let factory =
+            ConnectorFactory::new(config, base_url, enrichment_address, (Arc::clone(clock), Arc::clone(entropy)))?;
+        Ok(PreparedNode {
+            tls,
+            ingress_tls: ingress_tls.context("ingress.tls")?,
+            settings,
+            transport: transport.context("callbacks.ca_file")?,
+            routing: Routing::prepare(config, &factory)?,
+            factory,
+        })
+    }
+}
+
+impl Routing {
+    pub fn prepare(config: &Config, factory: &ConnectorFactory) -> anyhow::Result<Self> {
+        Ok(Routing {
+            networks: config.networks.clone(),
+            addresses: IpRouting::load(&config.ip_routing)?,
+            sources: number_sources::build_sources(factory, config.number_lookup.clone())?,
+            connectors: factory.prepare_all(config.connectors.clone())?,
+        })
+    }
+
+    /// Passes the networks and sources to an engine. Returns the connectors, which are not started.
+    pub fn apply_to(self, engine: &Engine) -> PreparedConnectors {
+        engine.networks().replace(self.networks);
+        engine.networks().set_ip_locator(Box::new(self.addresses));
+        engine.number_lookup().replace(self.sources);
+        self.connectors
+    }
+}
+
+/// Reports what `serve` would reject, without opening listeners, connections or the database.
+pub fn validate(config: &Config) -> Result<(), InvalidConfig> {
+    let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) =
+        (Arc::new(SystemClock), Arc::new(SystemEntropy::default()));
+    let enrichment = config.header_enrichment.as_ref().map(|enrichment| enrichment.listen);
+    let validated = ringtrue_store::check_files(&config.store.url).context("store.url");
+    let validated =
+        validated.and_then(|()| PreparedNode::prepare(config, config.http.listen, enrichment, (&clock, &entropy)));
+    validated.map(drop).map_err(InvalidConfig)
+}
+
+fn load_tls(files: Option<&TlsFiles>) -> anyhow::Result<Option<Arc<Tls>>> {
+    files.map(|files| Ok(Arc::new(Tls::load(&files.certificate, &files.key)?))).transpose()
+}
+
+/// Addresses of this deployment. Callbacks to them are rejected, as they would bypass access rules.
+#[derive(Debug, Default)]
+pub struct OwnEndpoints {
+    pub hosts: Vec<Host>,
+    pub loopback_listeners: Vec<SocketAddr>,
+}
+
+impl OwnEndpoints {
+    fn new(config: &Config, base_url: &str, listeners: &[SocketAddr]) -> Self {
+        let mut hosts = own_hosts(config, base_url);
+        let addresses = listeners.iter().flat_map(|listener| match listener.ip() {
+            ip if ip.is_unspecified() => machine_addresses(),
+            ip if ip.is_loopback() => vec![],
+            ip => vec![ip],
+        });
+        hosts.extend(addresses.map(|ip| match ip {
+            IpAddr::V4(ip) => Host::Ipv4(ip),
+            IpAddr::V6(ip) => Host::Ipv6(ip),
+        }));
+        let loopback_listeners = listeners.iter().copied().filter(|listener| listener.ip().is_loopback()).collect();
+        OwnEndpoints { hosts, loopback_listeners }
+    }
+}
+
+fn listener_addresses(config: &Config, public: SocketAddr, enrichment: Option<SocketAddr>) -> Vec<SocketAddr> {
+    let ingress = config.ingress.as_ref().map(|ingress| ingress.listen);
+    [Some(public), enrichment, ingress, config.metrics.listen].into_iter().flatten().collect()
+}
+
+/// Outbound addresses of this machine. Connecting a UDP socket sends no packets.
+fn machine_addresses() -> Vec<IpAddr> {
+    let outside: [(SocketAddr, SocketAddr); 2] = [
+        ((Ipv4Addr::UNSPECIFIED, 0).into(), (Ipv4Addr::new(192, 0, 2, 1), 9).into()),
+        ((Ipv6Addr::UNSPECIFIED, 0).into(), (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), 9).into()),
+    ];
+    let address = |(here, there): (SocketAddr, SocketAddr)| {
+        let socket = UdpSocket::bind(here).ok()?;
+        socket.connect(there).ok()?;
+        socket.local_addr().ok().map(|address| address.ip())
+    };
+    outside.into_iter().filter_map(address).collect()
+}
+
+fn own_hosts(config: &Config, base_url: &str) -> Vec<Host> {
+    let enrichment = config.header_enrichment.as_ref().and_then(|enrichment| enrichment.public_url.as_ref());
+    let webhooks = config.connectors.iter().filter_map(|section| match &section.connector {
+        Connector::SmsHttp(webhook) => Some(webhook.public_url.as_str()),
+        Connector::Smpp(_) | Connector::Camara(_) | Connector::HeaderEnrichment(_) => None,
+    });
+    let urls = [base_url].into_iter().chain(enrichment.map(BaseUrl::as_str)).chain(webhooks);
+    urls.filter_map(|url| Some(Url::parse(url).ok()?.host()?.to_owned())).collect()
+}

@@ -1,0 +1,108 @@
+//! How long a batch stays open for more callers.
+//!
+//! Callers that just got a result often submit again immediately. A batch that closes at once misses most of them, and
+//! they split into two halves that wait for each other's commit. With slow commits and fast callers that costs half the
+//! throughput, so a batch stays open until the expected number of callers has arrived, for at most a fraction of the
+//! last commit's duration. With callers as slow as the commit the two halves overlap well, and waiting only costs time:
+//! after a wait that did not fill the batch, the next batches skip the wait. A lone caller never waits.
+
+use std::time::{Duration, Instant};
+
+/// The delay is the duration of the last batch divided by this.
+const DELAY_DIVISOR: u32 = 6;
+const MAX_DELAY: Duration = Duration::from_millis(1);
+/// The backoff skips at most two to the power of this many batches.
+const MAX_BACKOFF_EXPONENT: u32 = 6;
+
+/// Delay of the next batch, derived from the last ones.
+#[derive(Debug, Default)]
+pub(crate) struct BatchDelay {
+    expected_size: usize,
+    max_delay: Duration,
+    /// Consecutive waits that did not fill the batch.
+    failed_waits: u32,
+    /// Batches that still skip the wait.
+    skipped_batches: u32,
+}
+
+impl BatchDelay {
+    /// Records a finished batch of `size`, and the number of callers that queued meanwhile.
+    pub(crate) fn record_commit(&mut self, size: usize, queued: usize, duration: Duration) {
+        let is_alone = size + queued <= 1;
+        self.expected_size = if is_alone { 0 } else { size + queued };
+        self.max_delay = (duration / DELAY_DIVISOR).min(MAX_DELAY);
+    }
+
+    pub(crate) fn should_wait(&self, size: usize, opened: Instant) -> bool {
+        self.skipped_batches == 0 && size < self.expected_size && opened.elapsed() < self.max_delay
+    }
+
+    /// Records the size at which a batch was closed. A batch at 7/8 of the expected size justifies its wait.
+    pub(crate) fn record_close(&mut self, size: usize) {
+        if self.skipped_batches > 0 {
+            self.skipped_batches -= 1;
+        } else if size >= self.expected_size - self.expected_size / 8 {
+            self.failed_waits = 0;
+        } else {
+            self.failed_waits = (self.failed_waits + 1).min(MAX_BACKOFF_EXPONENT);
+            self.skipped_batches = 1 << self.failed_waits;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(size: usize, queued: usize, duration: Duration) -> BatchDelay {
+        let mut delay = BatchDelay::default();
+        delay.record_commit(size, queued, duration);
+        delay
+    }
+
+    #[test]
+    fn lone_caller_does_not_wait() {
+        let opened = Instant::now();
+        assert!(!BatchDelay::default().should_wait(1, opened));
+        assert!(!after(1, 0, Duration::from_secs(9)).should_wait(1, opened));
+        assert!(!after(1, 0, Duration::from_secs(9)).should_wait(0, opened));
+    }
+
+    #[test]
+    fn batch_waits_for_expected_callers_up_to_max_delay() {
+        let opened = Instant::now();
+        let delay = after(30, 10, Duration::from_secs(9));
+        assert!(delay.should_wait(39, opened));
+        assert!(!delay.should_wait(40, opened));
+        let long_ago = opened.checked_sub(MAX_DELAY).unwrap();
+        assert!(!delay.should_wait(1, long_ago));
+        assert!(!after(30, 10, Duration::ZERO).should_wait(1, opened));
+    }
+
+    #[test]
+    fn failed_waits_back_off_exponentially() {
+        let mut delay = after(30, 10, Duration::from_secs(9));
+        let mut waits = Vec::new();
+        for batch in 0..20 {
+            if delay.should_wait(20, Instant::now()) {
+                waits.push(batch);
+            }
+            delay.record_close(20);
+        }
+        assert_eq!(waits, [0, 3, 8, 17]);
+    }
+
+    #[test]
+    fn successful_wait_resets_backoff() {
+        let mut delay = after(30, 10, Duration::from_secs(9));
+        delay.record_close(20);
+        for _ in 0..2 {
+            assert!(!delay.should_wait(20, Instant::now()));
+            delay.record_close(20);
+        }
+        for _ in 0..5 {
+            assert!(delay.should_wait(20, Instant::now()));
+            delay.record_close(36);
+        }
+    }
+}

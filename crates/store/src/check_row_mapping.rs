@@ -1,0 +1,225 @@
+//! Row mapping of checks and callbacks.
+
+use ringtrue_domain::{
+    lifecycle::{
+        AnyCheck, Check, CheckId, CheckOutcome, CheckStatus, ClaimedNumber, DiscoveredNumber, Lifecycle, NumberHash,
+        OpenState, Sealed,
+    },
+    product::Product,
+    reverse_sms::SenderMatch,
+    silent::OperatorVerdict,
+    sim_swap::SimSwapVerdict,
+    tenancy::ProjectId,
+};
+use ringtrue_engine::ports::{
+    AttemptLog, AttemptOutcome, CallbackRecord, CallbackState, LeasedCallback, NewCheck, StoreError, UsageDelta,
+};
+
+use crate::row::{Row, RowReader};
+
+macro_rules! check_columns {
+    () => {
+        "id, project_id, created_at, expires_at, pending_at, concluded_at, product, mode, status, matched, error_code, \
+         network_id, number_hash, number_tail, number_sealed, reference_id, callback_url, redirect_url, \
+         swap_covered, swap_within"
+    };
+}
+pub(crate) use check_columns;
+
+pub(crate) fn check_from_row(row: Row) -> Result<AnyCheck, StoreError> {
+    check_and_rest_from_row(row).map(|(check, _)| check)
+}
+
+/// Reads a check, and returns the reader for the columns after it.
+pub(crate) fn check_and_rest_from_row(row: Row) -> Result<(AnyCheck, RowReader), StoreError> {
+    let mut row = row.reader("checks");
+    let (id, project) = (CheckId(row.uuid("id")?), ProjectId(row.uuid("project_id")?));
+    let (created_at, expires_at) = (row.instant("created_at")?, row.instant("expires_at")?);
+    let (pending_at, concluded_at) = (row.instant_or_null("pending_at")?, row.instant_or_null("concluded_at")?);
+    let (product, mode, status) = (row.parsed("product")?, row.parsed("mode")?, row.parsed("status")?);
+    let (matched, error_code) = (row.boolean_or_null("matched")?, row.parsed_or_null("error_code")?);
+    let (network, claimed) = (row.parsed_or_null("network_id")?, claimed_number(&mut row)?);
+    let sealed = row.bytes_or_null("number_sealed")?.map(Sealed);
+    let reference = row.parsed_or_null("reference_id")?;
+    let callback_url = row.bytes_or_null("callback_url")?.map(Sealed);
+    let redirect_url = row.bytes_or_null("redirect_url")?.map(Sealed);
+    let (covered, within) = (minutes(&mut row, "swap_covered")?, minutes(&mut row, "swap_within")?);
+    let state = match (status, pending_at, concluded_at, error_code) {
+        (CheckStatus::Accepted, None, None, None) => Lifecycle::Open(OpenState::Accepted),
+        (CheckStatus::Pending, Some(since), None, None) => Lifecycle::Open(OpenState::Pending { since }),
+        (CheckStatus::Completed, _, Some(at), None) => {
+            let verdict = match (product, matched) {
+                (Product::SimSwap, Some(no_sim_change)) => {
+                    let covered = covered.ok_or_else(|| row.corrupt("swap_covered", "missing"))?;
+                    SimSwapVerdict { no_sim_change, covered_minutes: covered, changed_within_minutes: within }.into()
+                }
+                (Product::ReverseSms, Some(matched)) => SenderMatch(matched).into(),
+                (Product::SecureSna, Some(matched)) => OperatorVerdict::Match(matched).into(),
+                (Product::Discovery, None) => {
+                    OperatorVerdict::Number(DiscoveredNumber { number: claimed, sealed }).into()
+                }
+                _ => return Err(row.corrupt("matched", "not a verdict of the product")),
+            };
+            Lifecycle::Concluded { outcome: CheckOutcome::Completed(verdict), at }
+        }
+        (CheckStatus::Expired, _, Some(at), None) => Lifecycle::Concluded { outcome: CheckOutcome::Expired, at },
+        (CheckStatus::Error, _, Some(at), Some(code)) => {
+            Lifecycle::Concluded { outcome: CheckOutcome::Error(code), at }
+        }
+        _ => return Err(row.corrupt("status", "contradicts other columns")),
+    };
+    let check = Check {
+        id,
+        project,
+        product,
+        mode,
+        network,
+        claimed: claimed.filter(|_| product != Product::Discovery),
+        reference,
+        callback_url,
+        redirect_url,
+        created_at,
+        expires_at,
+        state,
+    };
+    Ok((check, row))
+}
+
+/// The first open check, or the first check if none is open. An SMS may contain an old code besides the new one.
+pub(crate) fn prefer_open_check(
+    checks: impl Iterator<Item = Result<AnyCheck, StoreError>>,
+) -> Result<Option<AnyCheck>, StoreError> {
+    let mut first = None;
+    for check in checks {
+        let check = check?;
+        if matches!(check.state, Lifecycle::Open(_)) {
+            return Ok(Some(check));
+        }
+        first.get_or_insert(check);
+    }
+    Ok(first)
+}
+
+fn minutes(row: &mut RowReader, column: &'static str) -> Result<Option<u32>, StoreError> {
+    let minutes = row.int_or_null(column)?.map(u32::try_from).transpose();
+    minutes.map_err(|_| row.corrupt(column, "not minutes"))
+}
+
+fn claimed_number(row: &mut RowReader) -> Result<Option<ClaimedNumber>, StoreError> {
+    let hash = row.bytes_or_null("number_hash")?;
+    match (hash, row.parsed_or_null("number_tail")?) {
+        (None, _) => Ok(None),
+        (Some(hash), Some(tail)) => {
+            let hash = hash.try_into().map_err(|_| row.corrupt("number_hash", "not 32 bytes"))?;
+            Ok(Some(ClaimedNumber { hash: NumberHash(hash), tail }))
+        }
+        (Some(_), None) => Err(row.corrupt("number_tail", "missing for a number hash")),
+    }
+}
+
+macro_rules! leased_columns {
+    () => {
+        // A missing check counts as sandbox, so that its callback is never signed as a live one.
+        "check_id, project_id, product, url, body, failed_attempts, earlier_attempts, \
+         coalesce((select mode from checks where checks.id = callbacks.check_id), 'sandbox')"
+    };
+}
+pub(crate) use leased_columns;
+
+pub(crate) fn leased_callback_from_row(row: Row) -> Result<LeasedCallback, StoreError> {
+    let mut row = row.reader("callbacks");
+    Ok(LeasedCallback {
+        check: CheckId(row.uuid("check_id")?),
+        project: ProjectId(row.uuid("project_id")?),
+        product: row.parsed("product")?,
+        url: Sealed(row.bytes("url")?),
+        body: Sealed(row.bytes("body")?),
+        failed_attempts: count(&mut row, "failed_attempts")?,
+        earlier_attempts: count(&mut row, "earlier_attempts")?,
+        mode: row.parsed("mode")?,
+    })
+}
+
+fn count(row: &mut RowReader, column: &str) -> Result<u32, StoreError> {
+    let attempts = row.int(column)?;
+    u32::try_from(attempts).map_err(|_| row.corrupt(column, "not a count"))
+}
+
+macro_rules! callback_columns {
+    () => {
+        "check_id, project_id, product, url, body, state, due_at"
+    };
+}
+pub(crate) use callback_columns;
+
+/// A callback without its attempts, and its project.
+pub(crate) fn callback_from_row(row: Row) -> Result<(ProjectId, CallbackRecord), StoreError> {
+    let mut row = row.reader("callbacks");
+    let (check, project) = (CheckId(row.uuid("check_id")?), ProjectId(row.uuid("project_id")?));
+    let product = row.parsed("product")?;
+    let (url, body) = (Sealed(row.bytes("url")?), row.bytes_or_null("body")?.map(Sealed));
+    let state = row.text("state")?;
+    let state = match (state.as_str(), row.instant_or_null("due_at")?) {
+        (STATE_WAITING, Some(due_at)) => CallbackState::Waiting { due_at },
+        (STATE_DELIVERED, None) => CallbackState::Delivered,
+        (STATE_GIVEN_UP, None) => CallbackState::GivenUp,
+        _ => return Err(row.corrupt("state", "not a state")),
+    };
+    Ok((project, CallbackRecord { check, product, url, body, state, attempts: Vec::new() }))
+}
+
+pub(crate) const STATE_WAITING: &str = "waiting";
+pub(crate) const STATE_DELIVERED: &str = "delivered";
+pub(crate) const STATE_GIVEN_UP: &str = "given_up";
+
+/// The columns `state`, `failed_attempts` and `due_at` after an attempt.
+pub(crate) fn columns_after_attempt(attempt: u32, outcome: AttemptOutcome) -> (&'static str, i64, Option<i64>) {
+    let attempt = i64::from(attempt);
+    match outcome {
+        AttemptOutcome::Delivered => (STATE_DELIVERED, attempt - 1, None),
+        AttemptOutcome::RetryAt(at) => (STATE_WAITING, attempt, Some(at.as_millisecond())),
+        AttemptOutcome::GivenUp => (STATE_GIVEN_UP, attempt, None),
+    }
+}
+
+macro_rules! attempt_columns {
+    () => {
+        "check_id, attempt, started_at, ended_at, status, failure, exchange"
+    };
+}
+pub(crate) use attempt_columns;
+
+/// Returns the number of the attempt with it.
+pub(crate) fn attempt_from_row(row: Row) -> Result<(u32, AttemptLog), StoreError> {
+    let mut row = row.reader("callback_attempts");
+    row.uuid("check_id")?;
+    let number = count(&mut row, "attempt")?;
+    let log = AttemptLog {
+        started_at: row.instant("started_at")?,
+        ended_at: row.instant("ended_at")?,
+        status: {
+            let status = row.int_or_null("status")?.map(u16::try_from).transpose();
+            status.map_err(|_| row.corrupt("status", "not a status"))?
+        },
+        failure: row.text_or_null("failure")?,
+        exchange: row.bytes_or_null("exchange")?.map(Sealed),
+    };
+    Ok((number, log))
+}
+
+/// Whether checks of a product have a redirect session while they are open.
+pub(crate) fn has_redirect_session(product: Product) -> bool {
+    matches!(product, Product::SecureSna | Product::Discovery)
+}
+
+pub(crate) fn new_check_usage(new: &NewCheck) -> UsageDelta {
+    UsageDelta {
+        project: new.check.project,
+        product: new.check.product,
+        at: new.check.created_at,
+        status: CheckStatus::Accepted,
+        matched: None,
+        network: new.check.network.clone(),
+        delta: 1,
+    }
+}

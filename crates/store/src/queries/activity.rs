@@ -1,0 +1,292 @@
+//! Activity counts of a project, by minute and hour.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{activity::ActivityCounts, network::NetworkId, product::Product, tenancy::ProjectId};
+use ringtrue_engine::ports::{
+    ActivityCount, ActivityFilter, ActivityPeriod, ActivityStore, StoreError, WaitingCallbacks,
+};
+
+use super::SqlStore;
+use crate::{
+    driver::{Database, TransactionEnd, Tx, Value, values},
+    row::{Row, RowReader},
+};
+
+/// The count columns, in the order of [`to_columns`].
+const COUNT_COLUMNS: [&str; 30] = [
+    "created",
+    "seen",
+    "completed",
+    "matched",
+    "expired",
+    "failed",
+    "attempts_delivered",
+    "attempts_failed",
+    "given_up",
+    "within_1_ms",
+    "within_2_ms",
+    "within_4_ms",
+    "within_8_ms",
+    "within_16_ms",
+    "within_32_ms",
+    "within_64_ms",
+    "within_125_ms",
+    "within_250_ms",
+    "within_500_ms",
+    "within_1000_ms",
+    "within_2000_ms",
+    "within_4000_ms",
+    "within_8000_ms",
+    "within_15000_ms",
+    "within_30000_ms",
+    "within_60000_ms",
+    "within_120000_ms",
+    "within_300000_ms",
+    "over_300000_ms",
+    // Counts of releases without buckets below 250 ms.
+    "within_250_ms_legacy",
+];
+const FIRST_LATENCY_COLUMN: usize = 9;
+
+/// Both databases limit the parameters of a statement.
+const ROWS_PER_STATEMENT: usize = 200;
+/// Bounds the rows that one housekeeping transaction rolls up or deletes.
+const MAX_ROWS_PER_TRANSACTION: i64 = 1_000;
+const HOUR_MILLIS: i64 = 3_600_000;
+
+/// The key of a row. Rows are written in this order, so that nodes cannot deadlock.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ActivityKey {
+    project: ProjectId,
+    start: i64,
+    minutes: i64,
+    product: &'static str,
+    /// Empty: no network.
+    network: String,
+}
+
+impl From<&ActivityCount> for ActivityKey {
+    fn from(count: &ActivityCount) -> Self {
+        ActivityKey {
+            project: count.project,
+            start: count.minute.as_millisecond(),
+            minutes: 1,
+            product: count.product.as_str(),
+            network: count.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+#[async_trait]
+impl<D: Database> ActivityStore for SqlStore<D> {
+    async fn add_activity(&self, counts: Vec<ActivityCount>) -> Result<(), StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let rows = counts.iter().map(|count| (ActivityKey::from(count), count.counts)).collect();
+                    upsert_counts(tx, rows).await.map(TransactionEnd::Commit)
+                })
+            })
+            .await
+    }
+
+    async fn activity(&self, project: ProjectId, filter: ActivityFilter) -> Result<Vec<ActivityPeriod>, StoreError> {
+        let (sql, values) = activity_sql(project, &filter);
+        let rows =
+            self.database.read_list(move |tx| Box::pin(async move { tx.query(sql.into(), &values).await })).await?;
+        let period = |row: Row| {
+            let mut row = row.reader("activity");
+            Ok(ActivityPeriod { start: row.instant("start_at")?, counts: counts_from_row(&mut row)? })
+        };
+        rows.into_iter().map(period).collect()
+    }
+
+    async fn active_networks(
+        &self,
+        project: ProjectId,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<Vec<NetworkId>, StoreError> {
+        let sql = "select distinct network_id from activity
+                    where project_id = $1 and start_at >= $2 and start_at < $3 and network_id <> ''
+                    order by network_id";
+        let values = values![project, from, to].to_vec();
+        let rows = self.database.read_list(move |tx| Box::pin(async move { tx.run(sql, &values).await })).await?;
+        rows.into_iter().map(|row| row.reader("activity").parsed("network_id")).collect()
+    }
+
+    async fn waiting_callbacks(
+        &self,
+        project: ProjectId,
+        product: Option<Product>,
+        among: u32,
+    ) -> Result<WaitingCallbacks, StoreError> {
+        let sql =
+            "select count(*), coalesce(sum(case when project_id = $1 and $2 in ('', product) then 1 else 0 end), 0)
+                     from (select project_id, product from callbacks
+                            where state = 'waiting' order by due_at limit $3) waiting";
+        let product = product.map_or("", Product::as_str);
+        let row = self.read_first(sql, values![project, product, i64::from(among)].to_vec()).await?;
+        let Some(row) = row else { return Ok(WaitingCallbacks::default()) };
+        let mut row = row.reader("callbacks");
+        let examined = row.int("count")?;
+        Ok(WaitingCallbacks { count: row.int("sum")?.unsigned_abs(), is_truncated: examined >= i64::from(among) })
+    }
+
+    async fn roll_up_activity(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let minutes = delete_minutes(tx, before).await?;
+                    let count = minutes.len() as u64;
+                    let mut hours = BTreeMap::<ActivityKey, ActivityCounts>::new();
+                    for (key, counts) in minutes {
+                        let start = key.start.div_euclid(HOUR_MILLIS) * HOUR_MILLIS;
+                        *hours.entry(ActivityKey { start, minutes: 60, ..key }).or_default() += &counts;
+                    }
+                    upsert_counts(tx, hours).await?;
+                    Ok(TransactionEnd::Commit(count))
+                })
+            })
+            .await
+    }
+
+    async fn delete_activity_before(&self, before: Timestamp) -> Result<u64, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let deleted = tx
+                        .run(
+                            "delete from activity where (project_id, start_at, minutes, product, network_id) in
+                               (select project_id, start_at, minutes, product, network_id from activity
+                                 where minutes = 60 and start_at < $1
+                                 order by start_at, project_id, product, network_id limit $2)
+                             returning 1",
+                            values![before, MAX_ROWS_PER_TRANSACTION],
+                        )
+                        .await?;
+                    Ok(TransactionEnd::Commit(deleted.len() as u64))
+                })
+            })
+            .await
+    }
+}
+
+/// Adds counts to existing or new rows.
+async fn upsert_counts(tx: &mut dyn Tx, rows: BTreeMap<ActivityKey, ActivityCounts>) -> Result<(), StoreError> {
+    let rows: Vec<_> = rows.into_iter().collect();
+    for chunk in rows.chunks(ROWS_PER_STATEMENT) {
+        let mut values = Vec::new();
+        let mut placeholders = Vec::new();
+        for (key, counts) in chunk {
+            let first = values.len() + 1;
+            values.extend_from_slice(values![key.project, key.start, key.minutes, key.product, key.network.as_str()]);
+            values.extend(to_columns(counts).map(Value::from));
+            let indexes: Vec<_> = (first..=values.len()).map(|index| format!("${index}")).collect();
+            placeholders.push(format!("({})", indexes.join(", ")));
+        }
+        let sums = COUNT_COLUMNS.map(|count| format!("{count} = activity.{count} + excluded.{count}"));
+        let sql = format!(
+            "insert into activity (project_id, start_at, minutes, product, network_id, {})
+             values {}
+             on conflict (project_id, start_at, minutes, product, network_id) do update set {}",
+            COUNT_COLUMNS.join(", "),
+            placeholders.join(", "),
+            sums.join(", ")
+        );
+        tx.query(sql.into(), &values).await?;
+    }
+    Ok(())
+}
+
+/// Deletes old minutes and returns their counts. A concurrent call gets other minutes.
+async fn delete_minutes(tx: &mut dyn Tx, before: Timestamp) -> Result<Vec<(ActivityKey, ActivityCounts)>, StoreError> {
+    let sql = format!(
+        "delete from activity where (project_id, start_at, minutes, product, network_id) in
+           (select project_id, start_at, minutes, product, network_id from activity
+             where minutes = 1 and start_at < $1
+             order by start_at, project_id, product, network_id limit $2)
+         returning project_id, start_at, product, network_id, {}",
+        COUNT_COLUMNS.join(", ")
+    );
+    let minute = |row: Row| {
+        let mut row = row.reader("activity");
+        let key = ActivityKey {
+            project: ProjectId(row.uuid("project_id")?),
+            start: row.int("start_at")?,
+            minutes: 1,
+            product: row.parsed::<Product>("product")?.as_str(),
+            network: row.text("network_id")?,
+        };
+        Ok((key, counts_from_row(&mut row)?))
+    };
+    tx.query(sql.into(), values![before, MAX_ROWS_PER_TRANSACTION]).await?.into_iter().map(minute).collect()
+}
+
+/// Sums up a project's counts by period.
+fn activity_sql(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<Value>) {
+    let millis = i64::try_from(filter.period.as_millis()).unwrap_or(i64::MAX).max(1);
+    let mut values = values![project, filter.from, filter.to].to_vec();
+    let mut conditions = vec!["project_id = $1 and start_at >= $2 and start_at < $3".to_owned()];
+    if let Some(product) = filter.product {
+        values.push(product.as_str().into());
+        conditions.push(format!("product = ${}", values.len()));
+    }
+    if let Some(network) = &filter.network {
+        values.push(network.into());
+        conditions.push(format!("network_id = ${}", values.len()));
+    }
+    let sums = COUNT_COLUMNS.map(|count| format!("cast(sum({count}) as bigint)")).join(", ");
+    let sql = format!(
+        "select start_at / {millis} * {millis}, {sums} from activity where {}
+          group by start_at / {millis} * {millis} order by 1",
+        conditions.join(" and ")
+    );
+    (sql, values)
+}
+
+fn to_columns(counts: &ActivityCounts) -> [i64; COUNT_COLUMNS.len()] {
+    let before_latency = [
+        counts.created,
+        counts.seen,
+        counts.completed,
+        counts.matched,
+        counts.expired,
+        counts.failed,
+        counts.attempts_delivered,
+        counts.attempts_failed,
+        counts.given_up,
+    ];
+    let mut numbers = [0; COUNT_COLUMNS.len()];
+    let all = before_latency.into_iter().chain(counts.latency).chain([counts.legacy_latency]);
+    for (column, number) in numbers.iter_mut().zip(all) {
+        *column = number;
+    }
+    numbers
+}
+
+fn counts_from_row(row: &mut RowReader) -> Result<ActivityCounts, StoreError> {
+    let mut number = |column: usize| row.int(COUNT_COLUMNS[column]);
+    Ok(ActivityCounts {
+        created: number(0)?,
+        seen: number(1)?,
+        completed: number(2)?,
+        matched: number(3)?,
+        expired: number(4)?,
+        failed: number(5)?,
+        attempts_delivered: number(6)?,
+        attempts_failed: number(7)?,
+        given_up: number(8)?,
+        latency: {
+            let mut latency = ActivityCounts::default().latency;
+            for (bucket, column) in latency.iter_mut().zip(FIRST_LATENCY_COLUMN..) {
+                *bucket = number(column)?;
+            }
+            latency
+        },
+        legacy_latency: number(COUNT_COLUMNS.len() - 1)?,
+    })
+}

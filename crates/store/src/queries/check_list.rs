@@ -1,0 +1,316 @@
+//! Pages of checks, newest first.
+//!
+//! The hourly and daily counters hold the number of checks by status, verdict and network. They answer a filter on
+//! these fields and `created_at`: they give the total and the hours of the page. Only these hours are read, from the
+//! nearer end, so a page deep in the list costs about as much as the first. Any other filter is tested on every check
+//! of its span, in one pass: the checks before the page, those of the page, and the rest for the total.
+//!
+//! A list may read a limited number of rows. A query over this budget is a search, which is rate limited (see
+//! `CheckStore::list_checks`).
+//!
+//! Ids begin with the creation time: a span of time is a range of ids, and lists are sorted by id.
+
+use std::collections::VecDeque;
+
+use ringtrue_domain::{
+    lifecycle::AnyCheck,
+    page::{Page, PageRequest},
+    product::Product,
+    tenancy::ProjectId,
+};
+use ringtrue_engine::ports::{CheckQuery, StoreError};
+use uuid::Uuid;
+
+use crate::{
+    check_row_mapping::{self, check_columns},
+    driver::{Tx, Value, values},
+    filter,
+    row::Row,
+    span_filter::SpanFilter,
+    time_span::{DAY_MILLIS, HOUR_MILLIS, Span},
+};
+
+/// Comparisons of a list, plus one for each row read: about two milliseconds.
+const LIST_BUDGET: u64 = 8_000;
+
+/// A span of time, and its number of matching checks.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    span: Span,
+    count: u64,
+}
+
+/// Checks of a project and product in a half-open range of ids.
+const ID_RANGE_CONDITION: &str = "project_id = $1 and product = $2 and id >= $3 and id < $4";
+
+#[derive(Debug)]
+pub(super) struct CheckList {
+    project: ProjectId,
+    product: Product,
+    filter: SpanFilter,
+    page: PageRequest,
+    min_id_sql: &'static str,
+}
+
+/// Remaining comparisons. `None`: unlimited.
+type Budget = Option<u64>;
+
+impl CheckList {
+    pub(super) fn new(query: CheckQuery, min_id_sql: &'static str) -> Self {
+        let CheckQuery { workspace: _, project, product, filter, created_after, page } = query;
+        let mut filter = SpanFilter::split(filter);
+        if let Some(after) = created_after {
+            filter.span = filter.span.intersect(Span::since(after.as_millisecond() + 1));
+        }
+        CheckList { project, product, filter, page, min_id_sql }
+    }
+
+    /// `None`: the query exceeds the budget of a list.
+    pub(super) async fn read_within_budget(&self, tx: &mut dyn Tx) -> Result<Option<Page<AnyCheck>>, StoreError> {
+        self.read_page(tx, &mut Some(LIST_BUDGET)).await
+    }
+
+    pub(super) async fn read(&self, tx: &mut dyn Tx) -> Result<Page<AnyCheck>, StoreError> {
+        let page = self.read_page(tx, &mut None).await?;
+        page.ok_or_else(|| StoreError::Refused("a search without a budget exceeded its budget".to_owned()))
+    }
+
+    async fn read_page(&self, tx: &mut dyn Tx, budget: &mut Budget) -> Result<Option<Page<AnyCheck>>, StoreError> {
+        if self.filter.is_covered_by_counters() {
+            return self.read_by_counters(tx, budget).await;
+        }
+        if !self.spend_budget(tx, budget, self.filter.span).await? {
+            return Ok(None);
+        }
+        self.scan(tx).await.map(Some)
+    }
+
+    async fn read_by_counters(
+        &self,
+        tx: &mut dyn Tx,
+        budget: &mut Budget,
+    ) -> Result<Option<Page<AnyCheck>>, StoreError> {
+        let page = self.page;
+        // Newest first: partial hour, hours, days, hours, partial hour.
+        let (mut segments, mut total) = (VecDeque::new(), 0);
+        for part in self.filter.span.parts() {
+            if !part.is_whole_hours && !self.spend_budget(tx, budget, part.span).await? {
+                return Ok(None);
+            }
+            let counted = if part.is_whole_hours {
+                self.count_periods(tx, part.span).await?
+            } else {
+                self.count_rows(tx, part.span).await?
+            };
+            total += counted.iter().map(|segment| segment.count).sum::<u64>();
+            segments.extend(counted);
+        }
+        let (mut items, mut skip, size) = (Vec::new(), page.offset(), page.size() as usize);
+        while let Some(segment) = segments.pop_front() {
+            if segment.count <= skip {
+                skip -= segment.count;
+            } else if segment.span.millis() > HOUR_MILLIS {
+                for hour in self.count_hours(tx, segment.span).await?.into_iter().rev() {
+                    segments.push_front(hour);
+                }
+            } else {
+                let is_filtered = self.filter.remainder.is_some();
+                if is_filtered && !self.spend_budget(tx, budget, segment.span).await? {
+                    return Ok(None);
+                }
+                items.extend(self.read_segment(tx, segment, skip, size - items.len()).await?);
+                skip = 0;
+            }
+            if items.len() >= size {
+                break;
+            }
+        }
+        Ok(Some(Page { items, request: page, total_items: total }))
+    }
+
+    /// Tests every check of the span once: each statement continues where the previous one ended.
+    async fn scan(&self, tx: &mut dyn Tx) -> Result<Page<AnyCheck>, StoreError> {
+        let page = self.page;
+        let (first, mut end) = (self.filter.span.first_id(), self.filter.span.end_id());
+        let done = |items, total_items| Ok(Page { items, request: page, total_items });
+        if page.offset() > 0 {
+            let (condition, mut values) = self.id_range_condition(first, end)?;
+            values.push(Value::Int(i64::try_from(page.offset()).unwrap_or(i64::MAX)));
+            let sql = format!(
+                "select count(*), {} from
+                   (select id from checks where {condition} order by id desc limit ${}) as skipped",
+                self.min_id_sql,
+                values.len()
+            );
+            let row = tx.query(sql.into(), &values).await?.into_iter().next();
+            let Some(mut row) = row.map(|row| row.reader("checks")) else { return done(Vec::new(), 0) };
+            let skipped = row.int("count")?.unsigned_abs();
+            if skipped < page.offset() {
+                return done(Vec::new(), skipped);
+            }
+            end = row.uuid("id")?;
+        }
+        let (condition, mut values) = self.id_range_condition(first, end)?;
+        values.push(Value::Int(i64::from(page.size())));
+        let sql = format!(
+            concat!("select ", check_columns!(), " from checks where {} order by id desc limit ${}"),
+            condition,
+            values.len()
+        );
+        let rows = tx.query(sql.into(), &values).await?;
+        let items = rows.into_iter().map(check_row_mapping::check_from_row).collect::<Result<Vec<_>, _>>()?;
+        let until_page = page.offset() + items.len() as u64;
+        match items.last() {
+            Some(last) if items.len() == page.size() as usize => {
+                let rest = self.count_id_range(tx, first, last.id.0).await?;
+                done(items, until_page + rest)
+            }
+            _ => done(items, until_page),
+        }
+    }
+
+    /// Deducts the cost of testing the checks of a span. `false`: it exceeds the budget.
+    async fn spend_budget(&self, tx: &mut dyn Tx, budget: &mut Budget, span: Span) -> Result<bool, StoreError> {
+        let Some(remaining) = budget else { return Ok(true) };
+        let row_cost = 1 + self.filter.comparison_count();
+        let max_rows = *remaining / row_cost;
+        let mut values = values![self.project, self.product.as_str(), span.first_id(), span.end_id()].to_vec();
+        let mut condition = ID_RANGE_CONDITION.to_owned();
+        // The index on references skips checks with other references.
+        if let Some(reference) = self.filter.reference_condition() {
+            condition = format!("{condition} and {}", filter::compile(reference, check_column, &mut values)?);
+        }
+        values.push(Value::Int(i64::try_from(max_rows).unwrap_or(i64::MAX).saturating_add(1)));
+        let sql =
+            format!("select count(*) from (select 1 from checks where {condition} limit ${}) as tested", values.len());
+        let rows = tx.query(sql.into(), &values).await?;
+        let rows = rows.into_iter().next().map_or(Ok(0), Row::into_int)?.unsigned_abs();
+        *remaining -= rows.min(max_rows) * row_cost;
+        Ok(rows <= max_rows)
+    }
+
+    fn span_condition(&self, span: Span) -> Result<(String, Vec<Value>), StoreError> {
+        self.id_range_condition(span.first_id(), span.end_id())
+    }
+
+    /// The filter and a half-open range of ids.
+    fn id_range_condition(&self, first: Uuid, end: Uuid) -> Result<(String, Vec<Value>), StoreError> {
+        let mut values = values![self.project, self.product.as_str(), first, end].to_vec();
+        let mut condition = ID_RANGE_CONDITION.to_owned();
+        if let Some(remainder) = &self.filter.remainder {
+            let remainder = filter::compile(remainder, check_column, &mut values)?;
+            condition = format!("{condition} and ({remainder})");
+        }
+        Ok((condition, values))
+    }
+
+    /// Counts the checks of a partial hour.
+    async fn count_rows(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<Segment>, StoreError> {
+        let count = self.count_id_range(tx, span.first_id(), span.end_id()).await?;
+        Ok(if count == 0 { Vec::new() } else { vec![Segment { span, count }] })
+    }
+
+    async fn count_id_range(&self, tx: &mut dyn Tx, first: Uuid, end: Uuid) -> Result<u64, StoreError> {
+        let (condition, values) = self.id_range_condition(first, end)?;
+        let rows = tx.query(format!("select count(*) from checks where {condition}").into(), &values).await?;
+        Ok(rows.into_iter().next().map_or(Ok(0), Row::into_int)?.unsigned_abs())
+    }
+
+    /// The non-empty days or hours of a span, newest first.
+    async fn count_periods(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<Segment>, StoreError> {
+        if span.is_whole_days() {
+            self.read_counters(tx, span, DAY_MILLIS).await
+        } else {
+            self.count_hours(tx, span).await
+        }
+    }
+
+    async fn count_hours(&self, tx: &mut dyn Tx, span: Span) -> Result<Vec<Segment>, StoreError> {
+        self.read_counters(tx, span, HOUR_MILLIS).await
+    }
+
+    async fn read_counters(&self, tx: &mut dyn Tx, span: Span, length: i64) -> Result<Vec<Segment>, StoreError> {
+        let (table, period) = if length == DAY_MILLIS { ("usage_days", "day") } else { ("usage_counters", "hour") };
+        let (from, to) = (span.start_period_name(length), span.end_period_name(length));
+        let mut values = values![self.project, self.product.as_str(), from, to].to_vec();
+        let mut condition = String::new();
+        if let Some(remainder) = &self.filter.remainder {
+            condition = format!("and ({})", filter::compile(remainder, counter_column, &mut values)?);
+        }
+        let sql = format!(
+            "select {period}, cast(sum(count) as bigint) from {table}
+              where project_id = $1 and product = $2 and {period} >= $3 and {period} < $4 {condition}
+              group by {period} having sum(count) > 0 order by {period} desc"
+        );
+        let rows = tx.query(sql.into(), &values).await?;
+        rows.into_iter()
+            .map(|row| {
+                let mut row = row.reader("usage_counters");
+                let start = row.text(period)?;
+                let span = Span::parse_period(&start).ok_or_else(|| row.corrupt(period, "not a period"))?;
+                Ok(Segment { span, count: row.int("count")?.unsigned_abs() })
+            })
+            .collect()
+    }
+
+    /// The checks of an hour, after skipping the newest `skip`.
+    async fn read_segment(
+        &self,
+        tx: &mut dyn Tx,
+        segment: Segment,
+        skip: u64,
+        limit: usize,
+    ) -> Result<Vec<AnyCheck>, StoreError> {
+        let (condition, mut values) = self.span_condition(segment.span)?;
+        if skip > 0 {
+            let Some(first) = self.nth_id(tx, segment, skip).await? else { return Ok(Vec::new()) };
+            // The upper bound is exclusive.
+            values[3] = Value::Uuid(Uuid::from_u128(first.as_u128().saturating_add(1)));
+        }
+        values.push(Value::Int(i64::try_from(limit).unwrap_or(i64::MAX)));
+        let sql = format!(
+            concat!("select ", check_columns!(), " from checks where {} order by id desc limit ${}"),
+            condition,
+            values.len()
+        );
+        tx.query(sql.into(), &values).await?.into_iter().map(check_row_mapping::check_from_row).collect()
+    }
+
+    /// The id after the newest `skip` checks of a segment, counted from the nearer end.
+    async fn nth_id(&self, tx: &mut dyn Tx, segment: Segment, skip: u64) -> Result<Option<Uuid>, StoreError> {
+        let (condition, mut values) = self.span_condition(segment.span)?;
+        let from_oldest = segment.count - 1 - skip;
+        let (order, offset) = if skip <= from_oldest { ("desc", skip) } else { ("asc", from_oldest) };
+        values.push(Value::Int(i64::try_from(offset).unwrap_or(i64::MAX)));
+        let sql =
+            format!("select id from checks where {condition} order by id {order} limit 1 offset ${}", values.len());
+        let row = tx.query(sql.into(), &values).await?.into_iter().next();
+        row.map(|row| row.reader("checks").uuid("id")).transpose()
+    }
+}
+
+fn check_column(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "status" => "status",
+        "verified" => "matched",
+        "network_id" => "network_id",
+        // As in the API: expired Reverse SMS checks have no error code.
+        "error_code" => {
+            "(case when status = 'EXPIRED' and product in ('secure_sna', 'discovery') then 'check_expired' else error_code end)"
+        }
+        "reference_id" => "reference_id",
+        "created_at" => "created_at",
+        "updated_at" => "coalesce(concluded_at, pending_at)",
+        _ => return None,
+    })
+}
+
+/// The expression over a counter for the same field.
+fn counter_column(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "status" => "status",
+        "verified" => "(case matched when 1 then true when 0 then false end)",
+        "network_id" => "nullif(network_id, '')",
+        _ => return None,
+    })
+}

@@ -1,0 +1,68 @@
+//! Claims on idempotency keys, and stored responses.
+
+use async_trait::async_trait;
+use ringtrue_engine::ports::{ClaimOutcome, IdempotencyClaim, IdempotencyStore, IdempotentResponse, StoreError};
+use uuid::Uuid;
+
+use super::SqlStore;
+use crate::driver::{Database, ReleaseClaim, Tx, values};
+
+/// Updates no row if the claim was taken over.
+macro_rules! store_response_sql {
+    () => {
+        "update idempotency_keys set response = $1
+          where tenant = $2 and key_digest = $3 and claim = $4 and response is null"
+    };
+}
+pub(crate) use store_response_sql;
+
+/// Stores the response of a request in the transaction of its changes. Fails if another request has taken over the
+/// claim, because this one outlived its lease: only one of them may make changes.
+pub(crate) async fn store_response(tx: &mut dyn Tx, response: Option<&IdempotentResponse>) -> Result<(), StoreError> {
+    let Some(response) = response else { return Ok(()) };
+    let stored = tx
+        .first(
+            concat!(store_response_sql!(), " returning 1"),
+            values![response.sealed_response.as_slice(), response.tenant, response.key_digest, response.claim_id],
+        )
+        .await?;
+    match stored {
+        Some(_) => Ok(()),
+        None => Err(claim_lost_error()),
+    }
+}
+
+pub(crate) fn claim_lost_error() -> StoreError {
+    StoreError::Unavailable("another request has taken over this idempotency key".to_owned())
+}
+
+/// An idempotency key after an attempt to claim it.
+#[derive(Debug)]
+pub(crate) struct IdempotencyKeyRow {
+    pub claim: Uuid,
+    pub fingerprint: [u8; 32],
+    pub response: Option<Vec<u8>>,
+}
+
+impl IdempotencyKeyRow {
+    pub(crate) fn outcome_for(&self, request: &IdempotencyClaim) -> ClaimOutcome {
+        if self.claim == request.claim_id {
+            ClaimOutcome::Claimed
+        } else if self.fingerprint != request.fingerprint {
+            ClaimOutcome::KeyReused
+        } else {
+            self.response.clone().map_or(ClaimOutcome::InProgress, ClaimOutcome::Completed)
+        }
+    }
+}
+
+#[async_trait]
+impl<D: Database> IdempotencyStore for SqlStore<D> {
+    async fn claim_idempotency_key(&self, request: &IdempotencyClaim) -> Result<ClaimOutcome, StoreError> {
+        self.database.claim_idempotency_key(request.clone()).await
+    }
+
+    async fn release_idempotency_key(&self, tenant: Uuid, key_digest: [u8; 32], claim: Uuid) -> Result<(), StoreError> {
+        self.database.release_claim(ReleaseClaim { tenant, key_digest, claim }).await
+    }
+}

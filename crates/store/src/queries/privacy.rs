@@ -1,0 +1,212 @@
+//! Erasure of personal data.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use ringtrue_domain::{audit::AuditEvent, lifecycle::NumberHash};
+use ringtrue_engine::ports::{DeferredErasure, ErasureCounts, PrivacyStore, StoreError};
+use uuid::Uuid;
+
+use super::{SqlStore, audit};
+use crate::{
+    driver::{Database, TransactionEnd, Tx, Value, values},
+    row::Row,
+};
+
+#[async_trait]
+impl<D: Database> PrivacyStore for SqlStore<D> {
+    async fn erase_number(&self, number: NumberHash, audit: &AuditEvent) -> Result<ErasureCounts, StoreError> {
+        let mut event = audit.clone();
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    // First, so that checks that conclude concurrently are erased later.
+                    tx.run(
+                        "insert into erasures (check_id)
+                         select id from checks where number_hash = $1 order by id
+                         on conflict do nothing",
+                        values![number],
+                    )
+                    .await?;
+                    let deferred = open_checks(tx, number).await?;
+                    let ended = tx
+                        .run(
+                            "select id from checks
+                              where number_hash = $1 and status not in ('ACCEPTED', 'PENDING') order by id",
+                            values![number],
+                        )
+                        .await?;
+                    let erased = ErasureCounts { deferred, ..erase(tx, ended, WaitingCallbackPolicy::Keep).await? };
+                    event.changes = erased.audit_details();
+                    audit::insert_event(tx, &event).await?;
+                    Ok(TransactionEnd::Commit(erased))
+                })
+            })
+            .await
+    }
+
+    async fn erase_deferred(&self, limit: u32) -> Result<ErasureCounts, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let ended = tx.run(SELECT_ERASABLE, values![i64::from(limit)]).await?;
+                    erase(tx, ended, WaitingCallbackPolicy::Keep).await.map(TransactionEnd::Commit)
+                })
+            })
+            .await
+    }
+
+    async fn erase_discovered_numbers(&self, ended_before: Timestamp, limit: u32) -> Result<ErasureCounts, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let ended = tx
+                        .run(
+                            "select id from checks
+                              where product = 'discovery'
+                                and (number_tail is not null or callback_url is not null or redirect_url is not null)
+                                and created_at < $1 and concluded_at < $1
+                              order by created_at, id limit $2",
+                            values![ended_before, i64::from(limit)],
+                        )
+                        .await?;
+                    erase(tx, ended, WaitingCallbackPolicy::GiveUp).await.map(TransactionEnd::Commit)
+                })
+            })
+            .await
+    }
+
+    async fn erase_old_checks(&self, ended_before: Timestamp, limit: u32) -> Result<ErasureCounts, StoreError> {
+        self.database
+            .transact(move |tx| {
+                Box::pin(async move {
+                    let ended = tx
+                        .run(
+                            "select id from checks
+                              where number_tail is not null and created_at < $1 and concluded_at < $1
+                              order by created_at, id limit $2",
+                            values![ended_before, i64::from(limit)],
+                        )
+                        .await?;
+                    erase(tx, ended, WaitingCallbackPolicy::GiveUp).await.map(TransactionEnd::Commit)
+                })
+            })
+            .await
+    }
+}
+
+/// Selects the checks with a pending erasure of which something can be erased. The order makes the planner scan the
+/// short table `erasures` instead of `checks`.
+pub(crate) const SELECT_ERASABLE: &str = "select id from erasures join checks on id = check_id
+      where concluded_at is not null
+        and (number_hash is not null
+             or not exists (select 1 from callbacks where callbacks.check_id = id and state = 'waiting'))
+      order by check_id limit $1";
+
+/// The open checks of a number with a pending erasure.
+async fn open_checks(tx: &mut dyn Tx, number: NumberHash) -> Result<Option<DeferredErasure>, StoreError> {
+    let open = tx
+        .run(
+            "select expires_at from checks
+              where number_hash = $1 and status in ('ACCEPTED', 'PENDING')
+                and exists (select 1 from erasures where check_id = checks.id)",
+            values![number],
+        )
+        .await?;
+    let checks = open.len() as u64;
+    let ends = open.into_iter().map(|row| row.reader("checks").instant("expires_at"));
+    let until = ends.collect::<Result<Vec<_>, _>>()?.into_iter().max();
+    Ok(until.map(|until| DeferredErasure { checks, until }))
+}
+
+const IDS_PER_STATEMENT: usize = 500;
+
+/// What to do with callbacks that are still waiting.
+#[derive(Clone, Copy)]
+enum WaitingCallbackPolicy {
+    /// Erases and gives them up.
+    GiveUp,
+    /// Keeps them until they are settled or old, with their URL. The check keeps the tail of the number as a mark.
+    Keep,
+}
+
+/// Erases the personal data of concluded checks.
+async fn erase(tx: &mut dyn Tx, checks: Vec<Row>, waiting: WaitingCallbackPolicy) -> Result<ErasureCounts, StoreError> {
+    // SQL conditions: the check has a waiting callback; the callback can be erased.
+    let (is_waiting, is_erasable) = match waiting {
+        WaitingCallbackPolicy::GiveUp => ("1 = 0", "1 = 1"),
+        WaitingCallbackPolicy::Keep => {
+            ("exists (select 1 from callbacks where check_id = checks.id and state = 'waiting')", "state <> 'waiting'")
+        }
+    };
+    let mut ids = checks.into_iter().map(|row| row.reader("checks").uuid("id")).collect::<Result<Vec<Uuid>, _>>()?;
+    ids.sort_unstable();
+    let mut erased = ErasureCounts::default();
+    for ids in ids.chunks(IDS_PER_STATEMENT) {
+        let values: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
+        let placeholders: Vec<String> = (1..=ids.len()).map(|index| format!("${index}")).collect();
+        let placeholders = placeholders.join(", ");
+        let mut run =
+            async |sql: String, values: &[Value]| Ok::<_, StoreError>(tx.query(sql.into(), values).await?.len() as u64);
+        erased.checks += run(
+            format!(
+                "update checks set number_hash = null, number_sealed = null, code_hash = null, redirect_url = null,
+                        number_tail = case when {is_waiting} then number_tail end,
+                        callback_url = case when {is_waiting} then callback_url end
+                  where id in ({placeholders})
+                    and (number_tail is not null or callback_url is not null or redirect_url is not null)
+                 returning 1"
+            ),
+            &values,
+        )
+        .await?;
+        // The URL of a callback is not nullable, so it becomes empty.
+        let empty_url = Value::Bytes(Vec::new());
+        erased.callbacks += run(
+            format!(
+                "update callbacks
+                    set body = null, url = ${empty_url_index}, due_at = null,
+                        state = case state when 'waiting' then 'given_up' else state end
+                  where check_id in ({placeholders}) and body is not null and {is_erasable}
+                 returning 1",
+                empty_url_index = ids.len() + 1
+            ),
+            &[&values[..], &[empty_url]].concat(),
+        )
+        .await?;
+        // Attempts of a waiting callback keep their numbers and times: the next attempt continues from them.
+        erased.attempts += run(
+            format!(
+                "delete from callback_attempts
+                  where check_id in ({placeholders})
+                    and not exists (select 1 from callbacks
+                                     where callbacks.check_id = callback_attempts.check_id and state = 'waiting')
+                 returning 1"
+            ),
+            &values,
+        )
+        .await?;
+        erased.attempts += run(
+            format!(
+                "update callback_attempts set exchange = null
+                  where check_id in ({placeholders}) and exchange is not null
+                 returning 1"
+            ),
+            &values,
+        )
+        .await?;
+        // Deletes the erasures of which nothing is left. A callback may have been settled or resent since the first
+        // statement.
+        run(
+            format!(
+                "delete from erasures
+                  where check_id in ({placeholders})
+                    and not exists (select 1 from checks where id = erasures.check_id and number_tail is not null)
+                    and not exists (select 1 from callbacks
+                                     where callbacks.check_id = erasures.check_id and state = 'waiting')"
+            ),
+            &values,
+        )
+        .await?;
+    }
+    Ok(erased)
+}

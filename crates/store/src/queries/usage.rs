@@ -1,0 +1,222 @@
+//! Hourly and daily usage counters.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use ringtrue_domain::{
+    lifecycle::CheckStatus,
+    network::NetworkId,
+    product::Product,
+    tenancy::{ProjectId, WorkspaceId},
+};
+use ringtrue_engine::ports::{StoreError, UsageDelta, UsageFilter, UsageGrouping, UsageRow, UsageStore};
+
+use super::SqlStore;
+use crate::{
+    driver::{Database, Tx, values},
+    row::{Row, RowReader},
+    row_mapping,
+};
+
+/// The key of a counter. Counters are updated in this order, so that batches cannot deadlock.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CounterKey {
+    pub project: ProjectId,
+    pub hour: String,
+    pub product: &'static str,
+    pub status: &'static str,
+    /// -1: no match result.
+    pub matched: i16,
+    /// Empty: no network.
+    pub network: String,
+}
+
+impl From<&UsageDelta> for CounterKey {
+    fn from(count: &UsageDelta) -> Self {
+        CounterKey {
+            project: count.project,
+            hour: row_mapping::format_hour(count.at),
+            product: count.product.as_str(),
+            status: count.status.as_str(),
+            matched: count.matched.map_or(-1, i16::from),
+            network: count.network.as_ref().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+/// Sums up the changes of each counter.
+pub(crate) fn merge_counts<'a>(
+    counts: impl IntoIterator<Item = &'a UsageDelta>,
+) -> Result<BTreeMap<CounterKey, i64>, StoreError> {
+    // Most changes have the same key, and a `CounterKey` is expensive: it formats the hour.
+    let mut grouped = BTreeMap::new();
+    for count in counts {
+        let UsageDelta { project, product, at, status, matched, network, .. } = count;
+        let hour = at.as_second().div_euclid(3_600);
+        let group =
+            (project, hour, product.as_str(), status.as_str(), matched, network.as_ref().map(NetworkId::as_str));
+        let (_, change) = grouped.entry(group).or_insert((count, 0_i64));
+        *change = change.checked_add(count.delta).ok_or_else(overflow_error)?;
+    }
+    let changed = grouped.into_values().filter(|(_, change)| *change != 0);
+    Ok(changed.map(|(count, change)| (CounterKey::from(count), change)).collect())
+}
+
+pub(crate) fn overflow_error() -> StoreError {
+    StoreError::Refused("counter overflow".to_owned())
+}
+
+pub(crate) fn roll_up_to_days(hours: &BTreeMap<CounterKey, i64>) -> BTreeMap<CounterKey, i64> {
+    let mut days = BTreeMap::new();
+    for (key, change) in hours {
+        let day = key.hour.get(..10).unwrap_or_default().to_owned();
+        *days.entry(CounterKey { hour: day, ..key.clone() }).or_default() += change;
+    }
+    days
+}
+
+macro_rules! upsert_counters_sql {
+    ($table:literal, $period:literal, $rows:literal) => {
+        concat!(
+            "insert into ",
+            $table,
+            " (project_id, ",
+            $period,
+            ", product, status, matched, network_id, count, slot) ",
+            $rows,
+            " on conflict (project_id, ",
+            $period,
+            ", product, status, matched, network_id, slot)
+              do update set count = ",
+            $table,
+            ".count + excluded.count"
+        )
+    };
+}
+pub(crate) use upsert_counters_sql;
+
+/// Updates counters in the transaction of the counted change.
+pub(crate) async fn apply_changes(tx: &mut dyn Tx, counts: &[UsageDelta]) -> Result<(), StoreError> {
+    let hours = merge_counts(counts)?;
+    let days = roll_up_to_days(&hours);
+    for (sql, changes) in [
+        (upsert_counters_sql!("usage_counters", "hour", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), hours),
+        (upsert_counters_sql!("usage_days", "day", "values ($1, $2, $3, $4, $5, $6, $7, 0)"), days),
+    ] {
+        for (key, change) in changes {
+            let matched = i64::from(key.matched);
+            tx.run(sql, values![key.project, key.hour, key.product, key.status, matched, key.network, change]).await?;
+        }
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl<D: Database> UsageStore for SqlStore<D> {
+    async fn add_usage(&self, counts: &[UsageDelta]) -> Result<(), StoreError> {
+        if counts.is_empty() {
+            return Ok(());
+        }
+        self.database.count_usage(counts.to_vec()).await
+    }
+
+    async fn usage(&self, workspace: WorkspaceId, filter: UsageFilter) -> Result<Vec<UsageRow>, StoreError> {
+        let (from, to) = (first_full_hour(filter.from), first_full_hour(filter.to));
+        let mut usage = self
+            .database
+            .read_list(move |tx| {
+                Box::pin(async move {
+                    let sql = usage_sql(filter.grouping, filter.project.is_some());
+                    let mut values = values![workspace, from, to].to_vec();
+                    values.extend(filter.project.map(Into::into));
+                    tx.query(sql.into(), &values)
+                        .await?
+                        .into_iter()
+                        .map(usage_row_from_row)
+                        .collect::<Result<Vec<_>, _>>()
+                })
+            })
+            .await?;
+        usage.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+        Ok(usage)
+    }
+}
+
+/// Sums up the counters of a workspace's projects by period.
+fn usage_sql(grouping: UsageGrouping, has_project: bool) -> String {
+    // The name of a period is a prefix of the hour's name.
+    let prefix_length = match grouping {
+        UsageGrouping::Hour => 13,
+        UsageGrouping::Day => 10,
+        UsageGrouping::Month => 7,
+    };
+    let project_condition = if has_project { "and u.project_id = $4" } else { "" };
+    format!(
+        "select u.project_id, substr(u.hour, 1, {prefix_length}), u.product, u.status, u.matched, u.network_id,
+                cast(sum(u.count) as bigint)
+           from usage_counters u join projects p on p.id = u.project_id
+          where p.workspace_id = $1 and u.hour >= $2 and u.hour < $3 {project_condition}
+          group by u.project_id, substr(u.hour, 1, {prefix_length}), u.product, u.status, u.matched, u.network_id
+         having sum(u.count) <> 0"
+    )
+}
+
+/// The name of the first hour that starts at or after an instant.
+fn first_full_hour(at: Timestamp) -> String {
+    let hour = SignedDuration::from_hours(1);
+    let since_hour_start =
+        SignedDuration::from_nanos(i64::try_from(at.as_nanosecond().rem_euclid(hour.as_nanos())).unwrap_or_default());
+    let start = if since_hour_start.is_zero() { at } else { at.saturating_add(hour - since_hour_start).unwrap_or(at) };
+    row_mapping::format_hour(start)
+}
+
+fn usage_row_from_row(row: Row) -> Result<UsageRow, StoreError> {
+    let mut row = row.reader("usage_counters");
+    Ok(UsageRow {
+        project: ProjectId(row.uuid("project_id")?),
+        period_start: {
+            let period = row.text("hour")?;
+            row_mapping::parse_period_start(&period).ok_or_else(|| row.corrupt("hour", "not a period"))?
+        },
+        product: row.parsed("product")?,
+        status: status(&mut row)?,
+        matched: match row.int("matched")? {
+            -1 => None,
+            matched => Some(matched == 1),
+        },
+        network: {
+            let network = row.text("network_id")?;
+            let parsed = (!network.is_empty()).then(|| network.parse()).transpose();
+            parsed.map_err(|problem| row.corrupt("network_id", problem))?
+        },
+        count: row.int("count")?,
+    })
+}
+
+fn status(row: &mut RowReader) -> Result<CheckStatus, StoreError> {
+    let name = row.text("status")?;
+    let status = CheckStatus::ALL.into_iter().find(|status| status.as_str() == name);
+    status.ok_or_else(|| row.corrupt("status", "not a status"))
+}
+
+fn sort_key(row: &UsageRow) -> (Timestamp, ProjectId, Product, CheckStatus, Option<bool>, Option<&str>) {
+    let network = row.network.as_ref().map(ringtrue_domain::network::NetworkId::as_str);
+    (row.period_start, row.project, row.product, row.status, row.matched, network)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partial_hours_are_rounded_up() {
+        for (at, hour) in [
+            ("2026-11-15T02:00:00Z", "2026-11-15T02"),
+            ("2026-11-15T02:00:00.001Z", "2026-11-15T03"),
+            ("2026-12-31T23:59:59Z", "2027-01-01T00"),
+        ] {
+            assert_eq!(first_full_hour(at.parse().unwrap()), hour, "{at}");
+        }
+    }
+}

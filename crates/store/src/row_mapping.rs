@@ -1,0 +1,373 @@
+//! Row mapping of the control-plane tables.
+//!
+//! The columns of a table are listed in one macro and read in the same order below it. Lists and settings are stored as
+//! JSON. Its shapes, at the end of this file, are part of the schema and may change only in compatible ways. Unknown
+//! members are ignored, because a newer node may write them during a rolling upgrade.
+
+use std::{fmt, str::FromStr};
+
+use jiff::Timestamp;
+use ringtrue_domain::{
+    account::AccountId,
+    audit::{Action, Actor, AuditEvent},
+    key_schedule::KeySchedule,
+    network::{AllowedNetwork, NetworkSelector},
+    tenancy::{
+        Configuration, Credential, CredentialOwner, InvalidPrefix, Project, ProjectId, RateLimits, ReverseSmsSettings,
+        Revision, SecretDigest, SilentSettings, Ttl, Workspace, WorkspaceId,
+    },
+    web_url::{CallbackUrl, RedirectUrl},
+};
+use ringtrue_engine::ports::{KeyId, Revocation, SealedKey, StoreError, TokenId};
+use serde::{Deserialize, Serialize};
+
+use crate::row::{Row, RowReader};
+
+macro_rules! workspace_columns {
+    () => {
+        "id, name, data_residency, rate_limits, created_at, updated_at"
+    };
+}
+pub(crate) use workspace_columns;
+
+pub(crate) fn workspace_from_row(row: Row) -> Result<Workspace, StoreError> {
+    let mut row = row.reader("workspaces");
+    Ok(Workspace {
+        id: WorkspaceId(row.uuid("id")?),
+        name: row.parsed("name")?,
+        data_residency: row.parsed("data_residency")?,
+        rate_limits: row.json::<RateLimitsJson>("rate_limits")?.into(),
+        created_at: row.instant("created_at")?,
+        updated_at: row.instant("updated_at")?,
+    })
+}
+
+macro_rules! project_columns {
+    () => {
+        "id, workspace_id, name, mode, disabled, configuration, products, allowed_networks, created_at, updated_at, \
+         revision, live_since"
+    };
+}
+pub(crate) use project_columns;
+
+pub(crate) fn project_from_row(row: Row) -> Result<Project, StoreError> {
+    let mut row = row.reader("projects");
+    Ok(Project {
+        id: ProjectId(row.uuid("id")?),
+        workspace: WorkspaceId(row.uuid("workspace_id")?),
+        name: row.parsed("name")?,
+        mode: row.parsed("mode")?,
+        disabled: row.boolean("disabled")?,
+        configuration: read_configuration(&mut row)?,
+        products: parse_list(&mut row, "products")?,
+        allowed_networks: read_allowed_networks(&mut row)?,
+        created_at: row.instant("created_at")?,
+        updated_at: row.instant("updated_at")?,
+        revision: Revision(row.int("revision")?),
+        live_since: row.instant_or_null("live_since")?,
+    })
+}
+
+macro_rules! credential_columns {
+    () => {
+        "client_id, workspace_id, project_id, secret_digest, scopes, created_at, expires_at, deleted_at, \
+         last_used_at"
+    };
+}
+pub(crate) use credential_columns;
+
+pub(crate) fn credential_from_row(row: Row) -> Result<Credential, StoreError> {
+    let mut row = row.reader("credentials");
+    Ok(Credential {
+        client_id: row.parsed("client_id")?,
+        owner: {
+            let workspace = WorkspaceId(row.uuid("workspace_id")?);
+            match row.uuid_or_null("project_id")? {
+                None => CredentialOwner::Workspace(workspace),
+                Some(project) => CredentialOwner::Project(workspace, ProjectId(project)),
+            }
+        },
+        secret_digest: SecretDigest(row.digest("secret_digest")?),
+        scopes: parse_list(&mut row, "scopes")?,
+        created_at: row.instant("created_at")?,
+        expires_at: row.instant_or_null("expires_at")?,
+        deleted_at: row.instant_or_null("deleted_at")?,
+        last_used_at: row.instant_or_null("last_used_at")?,
+    })
+}
+
+macro_rules! key_columns {
+    () => {
+        "id, purpose, published_at, active_from, retires_at, gone_at, sealed"
+    };
+}
+pub(crate) use key_columns;
+
+pub(crate) fn key_from_row(row: Row) -> Result<SealedKey, StoreError> {
+    let mut row = row.reader("sealed_keys");
+    Ok(SealedKey {
+        id: KeyId(row.uuid("id")?),
+        purpose: row.parsed("purpose")?,
+        schedule: KeySchedule {
+            published_at: row.instant("published_at")?,
+            active_from: row.instant("active_from")?,
+            retires_at: row.instant_or_null("retires_at")?,
+            gone_at: row.instant_or_null("gone_at")?,
+        },
+        sealed: row.bytes("sealed")?,
+    })
+}
+
+pub(crate) fn revocation_from_row(row: Row) -> Result<Revocation, StoreError> {
+    let mut row = row.reader("revocations");
+    Ok(Revocation { token: TokenId(row.uuid("token_id")?), expires_at: row.instant("expires_at")? })
+}
+
+macro_rules! audit_columns {
+    () => {
+        "id, workspace_id, at, actor, client_id, account_id, action, target, changes, request_id"
+    };
+}
+pub(crate) use audit_columns;
+
+pub(crate) fn audit_event_from_row(row: Row) -> Result<AuditEvent, StoreError> {
+    let mut row = row.reader("audit_events");
+    Ok(AuditEvent {
+        id: row.uuid("id")?,
+        workspace: row.uuid_or_null("workspace_id")?.map(WorkspaceId),
+        at: row.instant("at")?,
+        actor: {
+            let kind = row.text("actor")?;
+            match (kind.as_str(), row.text_or_null("client_id")?, row.uuid_or_null("account_id")?) {
+                ("credential", Some(client), None) => {
+                    Actor::Credential(client.parse().map_err(|problem| row.corrupt("client_id", problem))?)
+                }
+                ("account", None, Some(account)) => Actor::Account(AccountId(account)),
+                ("operator", None, None) => Actor::Operator,
+                ("system", None, None) => Actor::System,
+                _ => return Err(row.corrupt("actor", "not an actor")),
+            }
+        },
+        action: {
+            let name = row.text("action")?;
+            let action = Action::ALL.into_iter().find(|action| action.as_str() == name);
+            action.ok_or_else(|| row.corrupt("action", "not an action"))?
+        },
+        target: row.text("target")?,
+        changes: row.json("changes")?,
+        request_id: row.text_or_null("request_id")?,
+    })
+}
+
+/// The columns `actor`, `client_id` and `account_id`.
+pub(crate) fn actor_columns(actor: &Actor) -> (&'static str, Option<&str>, Option<AccountId>) {
+    match actor {
+        Actor::Credential(client) => ("credential", Some(client.as_str()), None),
+        Actor::Account(account) => ("account", None, Some(*account)),
+        Actor::Operator => ("operator", None, None),
+        Actor::System => ("system", None, None),
+    }
+}
+
+/// The hour of an instant, as in the counters: `2026-11-15T02`.
+pub(crate) fn format_hour(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H").to_string()
+}
+
+/// The start of a month, day or hour: `2026-11`, `2026-11-15` or `2026-11-15T02`.
+pub(crate) fn parse_period_start(text: &str) -> Option<Timestamp> {
+    let missing = match text.len() {
+        7 => "-01T00:00:00Z",
+        10 => "T00:00:00Z",
+        13 => ":00:00Z",
+        _ => return None,
+    };
+    format!("{text}{missing}").parse().ok()
+}
+
+pub(crate) fn to_json<T: Serialize>(shape: &T) -> Result<String, StoreError> {
+    serde_json::to_string(shape).map_err(|problem| StoreError::Refused(format!("JSON encoding failed: {problem}")))
+}
+
+/// Encodes a list as JSON strings.
+pub(crate) fn names_to_json<T: fmt::Display>(items: &[T]) -> Result<String, StoreError> {
+    to_json(&items.iter().map(ToString::to_string).collect::<Vec<_>>())
+}
+
+fn parse_list<T>(row: &mut RowReader, column: &str) -> Result<Vec<T>, StoreError>
+where
+    T: FromStr<Err: fmt::Display>,
+{
+    let names: Vec<String> = row.json(column)?;
+    parse_all(row, column, &names)
+}
+
+fn parse_all<T>(row: &RowReader, column: &str, names: &[String]) -> Result<Vec<T>, StoreError>
+where
+    T: FromStr<Err: fmt::Display>,
+{
+    names.iter().map(|name| name.parse().map_err(|problem| row.corrupt(column, problem))).collect()
+}
+
+fn read_configuration(row: &mut RowReader) -> Result<Configuration, StoreError> {
+    let json: ConfigurationJson = row.json("configuration")?;
+    let invalid = |problem: &dyn fmt::Display| row.corrupt("configuration", problem);
+    let callback_url = |text: &Option<String>| {
+        text.as_deref().map(CallbackUrl::from_stored).transpose().map_err(|problem| invalid(&problem))
+    };
+    let redirect_url = |text: &Option<String>| {
+        text.as_deref().map(RedirectUrl::from_stored).transpose().map_err(|problem| invalid(&problem))
+    };
+    let silent = |settings: &SilentJson| {
+        Ok(SilentSettings {
+            callback_url: callback_url(&settings.callback_url)?,
+            redirect_url: redirect_url(&settings.redirect_url)?,
+        })
+    };
+    Ok(Configuration {
+        reverse_sms: ReverseSmsSettings {
+            callback_url: callback_url(&json.reverse_sms.callback_url)?,
+            ttl: json.reverse_sms.ttl.map(Ttl::try_from).transpose().map_err(|problem| invalid(&problem))?,
+            prefix: json
+                .reverse_sms
+                .prefix
+                .map(|text| text.parse())
+                .transpose()
+                .map_err(|problem: InvalidPrefix| invalid(&problem))?,
+            auto_reply: json.reverse_sms.auto_reply,
+        },
+        secure_sna: silent(&json.secure_sna)?,
+        discovery: silent(&json.discovery)?,
+    })
+}
+
+fn read_allowed_networks(row: &mut RowReader) -> Result<Vec<AllowedNetwork>, StoreError> {
+    const COLUMN: &str = "allowed_networks";
+    let networks: Vec<AllowedNetworkJson> = row.json(COLUMN)?;
+    networks
+        .iter()
+        .map(|allowed| {
+            Ok(AllowedNetwork {
+                network: allowed.network.parse::<NetworkSelector>().map_err(|problem| row.corrupt(COLUMN, problem))?,
+                products: parse_all(row, COLUMN, &allowed.products)?,
+            })
+        })
+        .collect()
+}
+
+/// `workspaces.rate_limits`
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RateLimitsJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    create: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eligibility: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    management: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u32>,
+}
+
+impl From<RateLimits> for RateLimitsJson {
+    fn from(RateLimits { create, read, eligibility, management, token }: RateLimits) -> Self {
+        RateLimitsJson { create, read, eligibility, management, token }
+    }
+}
+
+impl From<RateLimitsJson> for RateLimits {
+    fn from(RateLimitsJson { create, read, eligibility, management, token }: RateLimitsJson) -> Self {
+        RateLimits { create, read, eligibility, management, token }
+    }
+}
+
+/// `projects.configuration`
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ConfigurationJson {
+    reverse_sms: ReverseSmsJson,
+    secure_sna: SilentJson,
+    discovery: SilentJson,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct ReverseSmsJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefix: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    auto_reply: bool,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct SilentJson {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redirect_url: Option<String>,
+}
+
+impl From<&Configuration> for ConfigurationJson {
+    fn from(configuration: &Configuration) -> Self {
+        ConfigurationJson {
+            reverse_sms: ReverseSmsJson {
+                callback_url: configuration.reverse_sms.callback_url.as_ref().map(|url| url.as_str().to_owned()),
+                ttl: configuration.reverse_sms.ttl.map(|ttl| i64::from(ttl.seconds())),
+                prefix: configuration.reverse_sms.prefix.as_ref().map(ToString::to_string),
+                auto_reply: configuration.reverse_sms.auto_reply,
+            },
+            secure_sna: SilentJson::from(&configuration.secure_sna),
+            discovery: SilentJson::from(&configuration.discovery),
+        }
+    }
+}
+
+impl From<&SilentSettings> for SilentJson {
+    fn from(settings: &SilentSettings) -> Self {
+        SilentJson {
+            callback_url: settings.callback_url.as_ref().map(|url| url.as_str().to_owned()),
+            redirect_url: settings.redirect_url.as_ref().map(|url| url.as_str().to_owned()),
+        }
+    }
+}
+
+/// Item of `projects.allowed_networks`
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AllowedNetworkJson {
+    network: String,
+    products: Vec<String>,
+}
+
+impl From<&AllowedNetwork> for AllowedNetworkJson {
+    fn from(allowed: &AllowedNetwork) -> Self {
+        AllowedNetworkJson {
+            network: allowed.network.to_string(),
+            products: allowed.products.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn period_start_parses_months_days_and_hours() {
+        let at: Timestamp = "2026-11-15T02:59:59.999Z".parse().unwrap();
+        let hour = format_hour(at);
+        assert_eq!(hour, "2026-11-15T02");
+        for (length, start) in [(13, "2026-11-15T02:00:00Z"), (10, "2026-11-15T00:00:00Z"), (7, "2026-11-01T00:00:00Z")]
+        {
+            assert_eq!(parse_period_start(&hour[..length]), Some(start.parse().unwrap()));
+        }
+        for wrong in ["2026-13", "yesterday", "", "2026-11-15T02:00:00Z00000"] {
+            assert_eq!(parse_period_start(wrong), None, "{wrong}");
+        }
+    }
+}
