@@ -65,7 +65,7 @@ async fn pasted_callback_is_compared_with_the_sent_one() {
         match differs_at {
             None => assert!(!text.contains("first difference"), "{word}"),
             Some(line) => {
-                assert!(text.contains(&format!("{line} <span class=\"role off\">first difference")), "{text}")
+                assert!(text.contains(&format!("{line} <span class=\"role off\">first difference")), "{text}");
             }
         }
     }
