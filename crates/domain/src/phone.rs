@@ -2,7 +2,7 @@
 //!
 //! Callers must send E.164: a `+`, an existing country code and a possible length for that country. Nothing is
 //! repaired. Number ranges are not checked, since tables lag behind new ranges. Operators' notations of SMS senders are
-//! normalised by [`Address::number`].
+//! normalised by [`SmsAddress::to_msisdn`].
 
 use std::{
     borrow::{Borrow, Cow},

@@ -90,7 +90,7 @@ impl Check<SimSwapVerdict> {
 /// Upper bounds of the buckets, in minutes.
 pub const CHANGE_BUCKETS_MINUTES: [u32; 11] =
     [60, 360, 720, 1_440, 2_880, 4_320, 10_080, 43_200, 129_600, 259_200, 525_600];
-/// Bucket of changes older than the last of [`BUCKETS`].
+/// Bucket of changes older than the last of [`CHANGE_BUCKETS_MINUTES`].
 pub const OLDER_CHANGE_BUCKET_MINUTES: u32 = 525_601;
 
 impl SimHistory {

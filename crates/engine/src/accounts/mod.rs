@@ -369,7 +369,7 @@ impl Engine {
     }
 }
 
-/// Whether a text has the format of [`Engine::random_token`]. Other texts are rejected without a query.
+/// Whether a text has the format of [`Engine::generate_token`]. Other texts are rejected without a query.
 fn has_token_format(text: &str) -> bool {
     let mut bytes = [0; RANDOM_TOKEN_BYTES];
     text.len() == RANDOM_TOKEN_CHARS && BASE64_URL_SAFE_NO_PAD.decode_slice(text, &mut bytes) == Ok(RANDOM_TOKEN_BYTES)

@@ -40,7 +40,7 @@ impl fmt::Debug for SmppDependencies {
 /// [`shutdown`](Self::shutdown) also waits for its tasks.
 ///
 /// It reports the availability of its receivers to [`Networks`]. After a permanent removal, the owner calls
-/// [`forget`](Networks::forget).
+/// [`remove_connector`](Networks::remove_connector).
 pub struct SmppConnector {
     shared: Arc<SharedState>,
     tasks: TaskTracker,
